@@ -83,7 +83,7 @@ def of(agent: Agent) -> Tree:
                 *(vocabulary.known_tool(pin, effective) for pin, effective in shown),
                 *(KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in written[row.pk].removed),
             ),
-            agents=tuple(map(vocabulary.known_agent, handed[row.pk])),
+            agents=(*map(vocabulary.known_agent, handed[row.pk]), *written[row.pk].gone),
         )
         pieces = {each: references.parse(each.text, known) for each in written[row.pk].procedures}
         node = _node(

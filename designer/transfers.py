@@ -95,8 +95,11 @@ def taken_names(agent: Agent, *, besides: Transfer) -> Mapping[str, str]:
 
 
 def free_name(agent: Agent, child: Agent, *, besides: Transfer) -> str:
-    wanted = model_names.derive(f"transfer_to_{child.slug.replace('-', '_')}")
-    return model_names.propose(wanted, taken_names(agent, besides=besides), vendor="transfer")
+    return model_names.propose(default_name(child), taken_names(agent, besides=besides), vendor="transfer")
+
+
+def default_name(child: Agent) -> str:
+    return model_names.derive(f"transfer_to_{child.slug.replace('-', '_')}")
 
 
 def default_description(child: Agent) -> str:

@@ -30,9 +30,11 @@ def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = N
 
     What other agents have is told as far as `user` may see it.
     """
-    texts = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
-    texts |= typed or {}
-    return check_texts(agent, user, texts, vocabulary.of_agent(agent, texts=texts.values()))
+    kept = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
+    texts = kept | dict(typed or {})
+    # What is typed names by their names what the kept text names by identity, also what is gone.
+    known = vocabulary.of_agent(agent, texts=[*kept.values(), *texts.values()])
+    return check_texts(agent, user, texts, known)
 
 
 def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary) -> Checked:

@@ -53,6 +53,17 @@ _STATES: Mapping[str, tuple[str, str, str, str]] = {
         "error",
     ),
 }
+_GONE: Mapping[str, tuple[str, str]] = {
+    "removed": ("“{}” was removed, so nothing can be handed over to it.", "Take {}() out of the text."),
+    "archived": (
+        "“{}” is archived, so nothing can be handed over to it.",
+        "Bring it back, or take {}() out.",
+    ),
+    "moved": (
+        "“{}” is no sub-agent of this agent any more.",
+        "Take {}() out of the text, or move the agent back below this one.",
+    ),
+}
 
 
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -133,7 +144,7 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
             fix=f"Write {agent.name}() where the conversation should go there.",
         )
         for agent in vocabulary.agents
-        if (True, agent.id) not in named
+        if (True, agent.id) not in named and not agent.state
     ]
     return tools + agents
 
@@ -151,6 +162,10 @@ def _of_references(
             )
             continue
         if reference.kind == "agent":
+            agent = vocabulary.by_agent[reference.target]
+            if agent.state:
+                message, fix = _GONE[agent.state]
+                yield _remark(piece, "not_sub_agent", message.format(agent.title), fix.format(agent.name))
             continue
         tool = vocabulary.by_pin[reference.target]
         if tool.state:

@@ -25,6 +25,8 @@ import msgspec
 
 Kind = Literal["tool", "input", "output", "agent", "item"]
 ToolState = Literal["", "withdrawn", "held", "blocked", "removed"]
+# "moved": it is below another agent now.
+AgentState = Literal["", "archived", "removed", "moved"]
 
 _NAME = r"[A-Za-z_][\w-]{0,127}"
 # Bounded everywhere, so that no text makes the expression try for long.
@@ -77,11 +79,13 @@ class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A sub-agent; `name` is that of the transfer to it."""
+    """A sub-agent; `name` is that of the transfer to it. With a `state` it is one that a stored text still
+    refers to, and that cannot be handed over to."""
 
     id: int
     name: str
     title: str
+    state: AgentState = ""
 
 
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -103,7 +107,7 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """By the name that is shown, in lower case; by the vendor's own where no shown one is in the way."""
         named: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         shown: list[KnownTool | KnownAgent] = [tool for tool in self.tools if tool.state != "removed"]
-        for held in shown + list(self.agents):
+        for held in shown + [agent for agent in self.agents if not agent.state]:
             named[held.name.lower()].append(held)
         vendors: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         for tool in self.tools:
@@ -111,6 +115,9 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             # A name that a model is shown means that tool alone, also where a vendor uses it for another.
             if name and name.lower() not in named:
                 vendors[name.lower()].append(tool)
+        for agent in self.agents:
+            if agent.state and agent.name.lower() not in named:
+                vendors[agent.name.lower()].append(agent)
         return {**vendors, **named}
 
 

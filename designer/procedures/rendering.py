@@ -8,21 +8,23 @@ from designer import transfers
 from designer.exports.document import ReleasedProcedure, ReleasedReference
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.procedures import references, vocabulary
-from designer.procedures.references import KnownTool, Place, Vocabulary
+from designer.procedures.references import KnownAgent, KnownTool, Place, Vocabulary
 from designer.signatures.effective import Effective
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What one agent is made of beside its pins. `removed` are pins that its procedures name."""
+    """What one agent is made of beside its pins. `removed` are pins that its procedures name, `gone` agents that
+    they name and that cannot be handed over to."""
 
     procedures: Sequence[Procedure]
     removed: Sequence[Pin]
     transfers: Sequence[Transfer]
+    gone: Sequence[KnownAgent]
 
 
 def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
-    """By the agents' primary keys, in three queries."""
+    """By the agents' primary keys, in at most five queries."""
     procedures: defaultdict[int, list[Procedure]] = defaultdict(list)
     for procedure in Procedure.objects.live().filter(agent__in=agents):
         procedures[procedure.agent_id].append(procedure)
@@ -34,7 +36,12 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
     handed: defaultdict[int, list[Transfer]] = defaultdict(list)
     for transfer in transfers.of(agents):
         handed[transfer.agent_id].append(transfer)
-    return {agent.pk: Rows(procedures[agent.pk], removed[agent.pk], handed[agent.pk]) for agent in agents}
+    texts = {pk: [procedure.text for procedure in rows] for pk, rows in procedures.items()}
+    lost = vocabulary.gone_agents(texts, {pk: [each.child_id for each in handed[pk]] for pk in texts})
+    return {
+        agent.pk: Rows(procedures[agent.pk], removed[agent.pk], handed[agent.pk], lost.get(agent.pk, ()))
+        for agent in agents
+    }
 
 
 def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
@@ -42,8 +49,8 @@ def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[Releas
         return ()
     pinned = [vocabulary.known_tool(pin, shown) for pin, shown in tools]
     removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
-    agents = tuple(vocabulary.known_agent(transfer) for transfer in rows.transfers)
-    known = Vocabulary(tools=(*pinned, *removed), agents=agents)
+    agents = map(vocabulary.known_agent, rows.transfers)
+    known = Vocabulary(tools=(*pinned, *removed), agents=(*agents, *rows.gone))
     return tuple(_released(procedure, known) for procedure in rows.procedures)
 
 

@@ -17,6 +17,7 @@ from designer.agents import tree_of
 from designer.models import Agent, Pin, Transfer
 from designer.procedures.lint import Elsewhere
 from designer.procedures.references import (
+    AgentState,
     KnownAgent,
     KnownInput,
     KnownOutput,
@@ -28,20 +29,24 @@ from designer.signatures.effective import Effective
 from people.models import User
 
 _PINS_NAMED = re.compile(r"\{(?:tool:|(?:in|out):)(\d{1,18})")
+_AGENTS_NAMED = re.compile(r"\{agent:(\d{1,18})\}")
 # Names of what lies inside of a result, this many levels down.
 MAX_DEPTH = 4
 MAX_NAMES_INSIDE = 200
 
 
-def of_agent(agent: Agent, *, texts: Iterable[str] = ()) -> Vocabulary:
-    """`texts` are stored ones: pins that they name and that are removed are known by their last name."""
+def of_agent(agent: Agent, *, texts: Collection[str] = ()) -> Vocabulary:
+    """`texts` are stored ones: pins and agents that they name and that are gone go by their last name."""
     pins = list(pinned_signatures.pinned([agent]))
     named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
     removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
+    handed = transfers.of([agent])
+    ways = {agent.pk: [transfer.child_id for transfer in handed]}
     return of_rows(
         [(pin, pinned_signatures.effective_of(pin)) for pin in pins],
         removed=removed,
-        handed=transfers.of([agent]),
+        handed=handed,
+        gone=gone_agents({agent.pk: texts}, ways).get(agent.pk, ()),
         kept_out=pinned_signatures.kept_out(pins),
     )
 
@@ -51,6 +56,7 @@ def of_rows(
     *,
     removed: Iterable[Pin],
     handed: Iterable[Transfer],
+    gone: Iterable[KnownAgent],
     kept_out: Mapping[int, tuple[FindingState, str]],
 ) -> Vocabulary:
     """The same of rows that were read already; `kept_out` as in `pinned_signatures`."""
@@ -61,11 +67,39 @@ def of_rows(
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
         tools.append(known_tool(pin, shown, state))
     tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
-    return Vocabulary(tools=tuple(tools), agents=tuple(map(known_agent, handed)))
+    return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *gone))
 
 
 def known_agent(transfer: Transfer) -> KnownAgent:
     return KnownAgent(id=transfer.child_id, name=transfer.name, title=transfer.child.name)
+
+
+def gone_agents(
+    texts: Mapping[int, Collection[str]], handed: Mapping[int, Collection[int]]
+) -> dict[int, tuple[KnownAgent, ...]]:
+    """By agent: those that its stored texts name and that are none of `handed`, which it can hand over to."""
+    named = {
+        pk: {int(found) for text in of for found in _AGENTS_NAMED.findall(text)} - set(handed[pk])
+        for pk, of in texts.items()
+    }
+    wanted: set[int] = set().union(*named.values())
+    if not wanted:
+        return {}
+    teams = dict(Agent.objects.filter(pk__in=named).values_list("pk", "team_id"))
+    found = {each.pk: each for each in Agent.objects.filter(pk__in=wanted).select_related("transfer")}
+    # An identity may be typed, and what other teams have is not for every reader.
+    return {
+        pk: tuple(_gone(found[one]) for one in ids if one in found and found[one].team_id == teams[pk])
+        for pk, ids in named.items()
+    }
+
+
+def _gone(agent: Agent) -> KnownAgent:
+    transfer = getattr(agent, "transfer", None)
+    state: AgentState = "removed" if agent.removed_at else "archived" if agent.archived_at else "moved"
+    # The transfer of one that was moved has its name beside other tools now.
+    name = transfer.name if transfer and state == "archived" else transfers.default_name(agent)
+    return KnownAgent(id=agent.pk, name=name, title=agent.name, state=state)
 
 
 def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> KnownTool:

@@ -97,6 +97,7 @@ def _remarks_on_procedures(
         ((pin, tool.signature) for pin, tool in node.tools),
         removed=node.rows.removed,
         handed=node.rows.transfers,
+        gone=node.rows.gone,
         kept_out=kept_out,
     )
     texts = {procedure.pk: procedure.text for procedure in node.rows.procedures}

@@ -263,7 +263,7 @@ def _tools(agent: Agent, checked: Checked) -> dict[str, Any]:
                 "state": known.state,
             }
         )
-    return {"tools": tools, "children": checked.vocabulary.agents}
+    return {"tools": tools, "children": [known for known in checked.vocabulary.agents if not known.state]}
 
 
 def _state_of(row: Procedure, number: int) -> str:

@@ -6,8 +6,9 @@ from django.apps import apps
 from catalog import invariants
 from designer import agents, transfers
 from designer.models import Transfer
-from designer.procedures import checking, editing
-from people.models import AuditEntry, Role
+from designer.procedures import checking, editing, references
+from designer.releases import draft_review, publishing
+from people.models import AuditEntry, Role, Team
 from tests.factories import make_agent, make_pin, make_signature, make_tool
 from tests.pages import signed_in, text_of
 
@@ -161,6 +162,48 @@ def test_a_procedure_names_the_transfer_as_it_is_called_now(api, alice, desk, re
 
     checked = checking.check_agent(desk, alice)
     assert checked.pieces[procedure.pk][1].shown == "to_refills()"
+
+
+@pytest.mark.parametrize(
+    ("leave", "name", "says"),
+    [
+        ("archive", "to_refills", "“Refills” is archived"),
+        ("remove", "transfer_to_refills", "“Refills” was removed"),
+        ("move", "transfer_to_refills", "“Refills” is no sub-agent of this agent any more"),
+    ],
+)
+def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, leave, name, says):
+    api.put(URL, {"name": "to_refills", "description": "x"})
+    procedure = editing.create_procedure(desk, actor=alice, title="Calls", body="Then to_refills().")
+    stored = procedure.text
+    other = make_agent(slug="other", name="Other", parent=desk)
+    deeds = {
+        "archive": lambda: agents.archive_agent(refills, actor=alice),
+        "remove": lambda: agents.remove_agent(refills, actor=alice),
+        "move": lambda: agents.update_agent(refills, actor=alice, parent=other),
+    }
+    deeds[leave]()
+
+    page = signed_in(Role.DESIGNER).get("/agents/desk/procedures/calls/")
+    assert f"Then {name}()." in page.content.decode()
+    assert says in text_of(page)
+    # What is shown is saved as what it was, and a release says it as well.
+    editing.save_procedure(procedure, actor=alice, body=f"Then {name}(). Good.")
+    procedure.refresh_from_db()
+    assert procedure.text == stored + " Good."
+    assert publishing.draft(desk).procedures[0].text == f"Then {name}(). Good."
+    (failed,) = [each for each in draft_review.of(desk, alice).failed if each.code == "not_sub_agent"]
+    assert says in failed.message
+
+
+def test_an_identity_that_is_typed_tells_nothing_of_other_teams(alice, desk):
+    hidden = make_agent(slug="hidden", name="Hidden", team=Team.objects.create(name="Far", slug="far"))
+    body = f"Then {{agent:{hidden.pk}}}."
+    procedure = editing.create_procedure(desk, actor=alice, title="Calls", body=body)
+
+    checked = checking.check_agent(desk, alice)
+    assert references.shown(checked.pieces[procedure.pk]) == body
+    assert "Hidden" not in str(checked.remarks)
 
 
 def test_a_designer_words_it_on_its_page(refills):
