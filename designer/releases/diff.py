@@ -15,20 +15,41 @@ from designer.exports.document import (
 )
 from designer.procedures.lines import Line, compare
 from designer.signatures.effective import as_document
+from designer.signatures.words import EFFECTS, place_of
 
 Mark = Literal["added", "removed", "changed"]
+_SIDES = {"inputs": "Input", "hidden": "Hidden input", "outputs": "Output"}
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`path` leads into the signature that a model is shown: `description`, `inputs.city.description`.
+    """`steps` lead into the signature that a model is shown: `description`; `inputs`, `city`, `description`.
 
     `before` is None where the member is new and `after` where it is gone.
     """
 
-    path: str
+    steps: tuple[str, ...]
     before: Any
     after: Any
+
+    @property
+    def path(self) -> str:
+        return ".".join(self.steps)
+
+    @property
+    def place(self) -> str:
+        """The same for a designer who knows no path."""
+        match self.steps:
+            case ("inputs", name, "allowed_values", value, "description"):
+                return place_of(("parameters", name, "values", value, "description"))
+            case ("inputs" | "outputs" as side, name, "description"):
+                return place_of(("parameters" if side == "inputs" else side, name, "description"))
+            case ("annotations", effect):
+                return EFFECTS.get(effect, "Reaches into the open world")
+            case ("inputs" | "hidden" | "outputs" as side, name, *rest):
+                which = f"{_SIDES[side]} “{name}”"
+                return f"{which}, {' '.join(rest).replace('_', ' ')}" if rest else which
+        return self.path.replace("_", " ").capitalize() if len(self.steps) == 1 else self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +140,7 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentC
         slug=after.slug,
         name=after.name,
         agent=[
-            Member(name, getattr(before, name), getattr(after, name))
+            Member((name,), getattr(before, name), getattr(after, name))
             for name in ("name", "slug", "description", "parent")
             if getattr(before, name) != getattr(after, name)
         ],
@@ -166,7 +187,7 @@ def _between_tools(before: tuple[ReleasedTool, ...], after: tuple[ReleasedTool, 
     changed = []
     for pk, tool in new.items():
         if pk in old and old[pk] != tool:
-            members = list(_members("", as_document(old[pk].signature), as_document(tool.signature)))
+            members = list(_members((), as_document(old[pk].signature), as_document(tool.signature)))
             sentences = list(_sentences(old[pk], tool, members))
             changed.append(ToolChange("changed", pk, tool.signature.name, sentences, members))
     return [*gone, *came, *changed]
@@ -185,7 +206,7 @@ def _between_transfers(
             found.append(TransferChange("added", slug, now.name))
         elif was != now:
             both = (("name", was.name, now.name), ("description", was.description, now.description))
-            members = [Member(*each) for each in both if each[1] != each[2]]
+            members = [Member((name,), one, other) for name, one, other in both if one != other]
             found.append(TransferChange("changed", slug, now.name, members))
     return found
 
@@ -206,21 +227,21 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
         yield "Its vendor is reached in another way."
     shown = [member for member in members if member.path != "name"]
     if len(shown) == 1:
-        yield f"What a model reads differs in {shown[0].path}."
+        yield f"What a model reads differs: {shown[0].place}."
     elif shown:
         yield f"What a model reads differs in {len(shown)} places."
 
 
-def _members(path: str, old: Any, new: Any) -> Iterator[Member]:
+def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[Member]:
     """Down to the members that differ. Parameters go by the vendor's name, whatever their order."""
     old, new = _by_name(old), _by_name(new)
     if old == new:
         return
     if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
-        yield Member(path, old, new)
+        yield Member(steps, old, new)
         return
     for name in dict.fromkeys([*old, *new]):
-        below = f"{path}.{name}" if path else str(name)
+        below = (*steps, str(name))
         if name not in old or name not in new:
             yield Member(below, old.get(name), new.get(name))
         else:

@@ -46,6 +46,22 @@ def test_what_differs_between_two_releases_is_told_member_by_member(api, alice, 
     ]
 
 
+@pytest.mark.parametrize(
+    ("steps", "place"),
+    [
+        (("description",), "Description"),
+        (("inputs", "city", "description"), "Description of the input “city”"),
+        (("outputs", "sky", "description"), "Description of the output “sky”"),
+        (("inputs", "unit", "allowed_values", "US", "description"), "What “US” of “unit” means"),
+        (("inputs", "city", "max_length"), "Input “city”, max length"),
+        (("hidden", "city"), "Hidden input “city”"),
+        (("annotations", "read_only"), "Only reads"),
+    ],
+)
+def test_a_member_is_named_by_its_place(steps, place):
+    assert diff.Member(steps, None, None).place == place
+
+
 def test_the_agents_own_words_are_compared_and_any_release_may_be_named(api, alice, db):
     desk = make_agent(slug="desk", name="Desk")
     make_pin(desk)
@@ -100,7 +116,7 @@ def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
         ({}, {"tuning": {"agent": effective.Words(description="Ours")}}, "Our words changed."),
         ({}, {"endpoint": "f"}, "Its vendor is reached in another way."),
         ({}, {"protocol": "mcp"}, "Its vendor is reached in another way."),
-        ({}, {"description": "Other"}, "What a model reads differs in description."),
+        ({}, {"description": "Other"}, "What a model reads differs: Description."),
     ],
 )
 def test_each_difference_has_a_sentence_of_its_own(before, after, says):

@@ -233,7 +233,7 @@ def test_a_release_says_what_differs_from_the_one_before(designer, alice, desk):
     assert said == {
         ("removed", "goes"): [],
         ("added", "comes"): [],
-        ("changed", "stays"): ["Version 1 became version 2.", "What a model reads differs in description."],
+        ("changed", "stays"): ["Version 1 became version 2.", "What a model reads differs: Description."],
     }
 
 
