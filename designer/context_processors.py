@@ -10,6 +10,7 @@ from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Finding
 from catalog.models.findings import FindingState
+from designer import exports
 from people.permissions import person
 
 THEMES = ("light", "dark")
@@ -59,6 +60,7 @@ def navigation(request: HttpRequest) -> dict[str, object]:
     theme = request.COOKIES.get("theme", "")
     return {
         "theme": theme if theme in THEMES else "",
+        "counted_as": exports.USUAL.label,
         "navigation": SimpleLazyObject(lambda: _groups(request)),
     }
 

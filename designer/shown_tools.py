@@ -1,27 +1,30 @@
 """What a model sees of one pinned tool in one format, as publishing now would write it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from itertools import accumulate
+from typing import Any, Literal
 
 import msgspec
 
 from catalog.token_estimate import estimate_tokens
 from core.errors import DomainError
-from designer import exports, pinned_signatures
-from designer.exports import dialects, parts
+from core.invisible_characters import HIDDEN
+from designer import exports, pinned_signatures, token_budget
+from designer.exports import dialects, origins, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, Limits, Remark, carried
+from designer.exports.origins import Origin, Said, Span
 from designer.exports.parts import Part
 from designer.models import Agent, Pin
 from designer.releases import composition, publishing
 from designer.savings import Saving, savings
 from designer.signatures.effective import Effective
-from designer.signatures.words import Words, members, merged, of_vendor
+from designer.signatures.words import Path, Words, members, merged, of_vendor
 
 TEXTS: dict[str, Format] = {
     format_.name: format_ for format_ in exports.FORMATS if format_.is_text and format_.places is not None
 }
-USUAL = next(iter(TEXTS.values()))
+USUAL = exports.USUAL
 # Of one tool on a page.
 SHOWN_CHARACTERS = 100_000
 
@@ -38,13 +41,20 @@ class Limit:
 
 @dataclass(frozen=True)
 class Budget:
-    """What all tools of an agent cost in a format. `advised` is how many tools its users take at once."""
+    """What the tools of an agent cost in a format, by name. `advised` is how many its users take at once."""
 
     format: Format
-    tokens: int
-    tools: int
+    costs: Mapping[str, int]
     left_out: list[str]
     advised: int | None
+
+    @property
+    def tokens(self) -> int:
+        return sum(self.costs.values())
+
+    @property
+    def tools(self) -> int:
+        return len(self.costs)
 
     @property
     def is_over(self) -> bool:
@@ -67,6 +77,7 @@ class ShownTool:
 
     format: Format
     text: bytes
+    spans: list[Span]
     parts: list[Part]
     limits: list[Limit]
     remarks: list[Remark]
@@ -78,12 +89,20 @@ class ShownTool:
         return estimate_tokens(self.text)
 
     @property
-    def text_shown(self) -> str:
-        return self.text.decode()[:SHOWN_CHARACTERS]
+    def spans_shown(self) -> list[Span]:
+        ends = accumulate(len(span.text) for span in self.spans)
+        shown = zip(self.spans, ends, strict=True)
+        return [span for span, end in shown if end <= SHOWN_CHARACTERS]
+
+    @property
+    def exact(self) -> str:
+        """The text where a page draws some of its characters otherwise."""
+        text = self.text.decode()
+        return text if HIDDEN.search(text) else ""
 
     @property
     def is_cut(self) -> bool:
-        return len(self.text_shown) < len(self.text.decode())
+        return len(self.spans_shown) < len(self.spans)
 
     @property
     def broken(self) -> list[Remark]:
@@ -112,23 +131,42 @@ def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
     names = [each.signature.name for each in judged.fitting.tools]
     text: bytes = b""
     found: list[Part] = []
+    whence: list[Span] = []
     saved: list[Saving] = []
     if pin.name in names and format_.places is not None:
         own = parts.tools_in(whole, format_.places)[names.index(pin.name)]
-        text, found = msgspec.json.encode(own), parts.parts(own, format_.places, format_.wire(tool))
+        wire = format_.wire(tool)
+        text, found = msgspec.json.encode(own), parts.parts(own, format_.places, wire)
         signature = pin.version.decoded()
+        for_all = pinned_signatures.words_about(pin.tool)
         ours = pinned_signatures.words_about(pin) if tried is None else tried
-        said = of_vendor(signature) | members(merged(pinned_signatures.words_about(pin.tool), ours))
+        said = of_vendor(signature) | members(merged(for_all, ours))
         saved = savings(signature, said, format_.limits, size=len(text))
+        whence = origins.spans(own, format_.places, wire, _said(pin, tool, said, for_all, ours))
     return ShownTool(
         format=format_,
         text=text,
+        spans=whence,
         parts=found,
         limits=list(_limits(tool, format_.limits)),
         remarks=[remark for remark in judged.remarks if remark.tool == pin.name],
         savings=saved,
         budget=_budget(format_, judged, whole),
     )
+
+
+def _said(pin: Pin, tool: Effective, texts: Mapping[Path, Any], for_all: Words, ours: Words) -> Said:
+    of_agent, of_catalog = members(ours), members(for_all)
+    named = {("parameters", shown.parameter.name, "name") for shown in tool.inputs if shown.is_named}
+
+    def whose(path: Path) -> Origin:
+        # A name of ours that does not fit is not shown.
+        if path[-1] == "name" and path not in named:
+            return "vendor"
+        return "agent" if path in of_agent else "catalog" if path in of_catalog else "vendor"
+
+    name: Origin = "vendor" if tool.name == tool.wire_name else "generated"
+    return Said(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=whose)
 
 
 def budget(agent: Agent, format_: Format) -> Budget:
@@ -139,8 +177,7 @@ def budget(agent: Agent, format_: Format) -> Budget:
 def _budget(format_: Format, judged: Carried, whole: object) -> Budget:
     return Budget(
         format=format_,
-        tokens=estimate_tokens(msgspec.json.encode(whole)),
-        tools=len(judged.fitting.tools),
+        costs=token_budget.costs_as_written(judged.fitting, format_, whole),
         left_out=judged.left_out,
         advised=format_.limits.advised_tools,
     )

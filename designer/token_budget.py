@@ -1,22 +1,88 @@
-"""What a tool costs a model in tokens, by the signature it is shown. Pure."""
+"""What a tool costs a model in tokens: counted on the bytes that a format writes of it. Pure."""
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from catalog.protocols.signature import Signature
-from catalog.token_estimate import estimate_tokens, tokens_of
-from designer.exports import schema
-from designer.exports.document import ReleasedSubAgent
-from designer.signatures.effective import Effective
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.signature import Parameter, Signature
+from catalog.token_estimate import estimate_tokens, tokens_of_size
+from designer import exports
+from designer.exports import parts, root_rules, schema, transfers
+from designer.exports.base import Format
+from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
+from designer.signatures import model_names
+from designer.signatures.effective import Effective, Input, effective
+
+# What is written around the parts of a tool and of an input of a plain type, and what follows each of these.
+_FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
+_DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
+# What changes a schema where it stands beside the properties.
+_NOT_PLAIN = root_rules.REFUSED | {*json_schema.DERIVED}
+_PLAIN = {type_: len(f':{{"type":"{written}"}},') for type_, written in schema.TYPES.items()}
 
 
 def tokens(tool: Effective) -> int:
-    # As the catalog counts, so that one tool has one figure in a list, in an agent and in a release.
-    return tokens_of(shown(tool))
+    """In the usual format (`exports.USUAL`): the figure of lists and heads, and of the catalog."""
+    return tokens_of_size(_size(exports.write_usual(tool)))
+
+
+def costs_as_written(fitting: ReleaseDocument, format_: Format, written: object) -> dict[str, int]:
+    """By name, of tools that fit a format, transfers among them, and of what it wrote of them. What all tools
+    cost is the sum of these: what a format writes around the list is no part of what a model reads.
+    """
+    if format_.places is None:
+        return {}
+    own = parts.tools_in(written, format_.places)
+    names = [tool.signature.name for tool in fitting.tools]
+    return {name: tokens_of_size(_size(each)) for name, each in zip(names, own, strict=True)}
+
+
+def total(fitting: ReleaseDocument, format_: Format) -> int:
+    return sum(costs_as_written(fitting, format_, format_.write(fitting)).values())
+
+
+def of_signature(signature: Signature) -> int:
+    """Of a tool before any words of ours: what `tokens` answers for its effective signature. It runs for each
+    tool that is read from a vendor, so what plain inputs cost is added up without writing them.
+    """
+    inputs, rest = signature.inputs, signature.schema_rest
+    names = [parameter.name for parameter in inputs]
+    name = model_names.derive(signature.name)
+    required = [parameter.name for parameter in inputs if parameter.required]
+    is_plain = not (rest and rest.keys() & _NOT_PLAIN) and not any(each.is_whole for each in inputs)
+    if not is_plain or list(model_names.aliases(names).values()) != names:
+        return tokens(effective(signature, name=name))
+    size = len(_FRAME) + _size(name) + sum([_of_input(parameter) for parameter in inputs])
+    # Between two inputs stands a comma, and none behind the last one.
+    size -= bool(inputs)
+    if signature.description:
+        size += len(_DESCRIPTION) + _size(signature.description)
+    if required:
+        size += len(_REQUIRED) + sum([len(each) + 3 for each in required]) - 1
+    beside = {"additionalProperties": False} if rest is None else rest
+    # Its braces are there, and a comma stands before it.
+    return tokens_of_size(size + (_size(beside) - 1 if beside else 0))
+
+
+def _of_input(parameter: Parameter) -> int:
+    """With its name, which is legal, and the comma behind it."""
+    size = len(parameter.name) + 2
+    is_plain = parameter.schema is None and not parameter.unsupported_type and not parameter.title
+    has_limits = (parameter.min, parameter.max, parameter.max_length) != (None, None, None)
+    has_more = has_limits or parameter.allowed_values or parameter.default is not UNSET
+    if is_plain and not has_more and parameter.type in _PLAIN:
+        text = parameter.description
+        return size + _PLAIN[parameter.type] + (len(_DESCRIPTION) + _size(text) if text else 0)
+    return size + 2 + _size(schema.of_input(Input(alias=parameter.name, parameter=parameter)))
+
+
+def _size(value: object) -> int:
+    return len(msgspec.json.encode(value))
 
 
 def tokens_of_agent(node: ReleasedSubAgent) -> int:
-    """What one agent of a release shows at once, whatever the format."""
+    """What one agent of a release shows at once: its tools in the usual format, and its procedures."""
     return (
         sum(tokens(tool.signature) for tool in node.tools)
         + sum(tokens_of_transfer(each.name, each.description) for each in node.transfers)
@@ -25,7 +91,8 @@ def tokens_of_agent(node: ReleasedSubAgent) -> int:
 
 
 def tokens_of_transfer(name: str, description: str) -> int:
-    return estimate_tokens(name + description)
+    transfer = ReleasedTransfer(agent="", name=name, description=description)
+    return tokens(transfers.signature_of(transfer))
 
 
 def shown(tool: Effective) -> Signature:

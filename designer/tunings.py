@@ -4,7 +4,7 @@ A tuning keeps only what differs from the text below it, so that a vendor's bett
 through wherever no designer chose others. Each change is audited on its pin or tool.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -18,11 +18,13 @@ from catalog.models import Tool, ToolVersion
 from catalog.protocols.base import canonical
 from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
+from catalog.tools.effective_texts import Rewrite
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import token_budget
 from designer.agents import locked
 from designer.models import Pin, Tuning
+from designer.signatures import model_names
 from designer.signatures.effective import effective, misfits
 from designer.signatures.words import (
     NOTHING,
@@ -214,14 +216,23 @@ def stale_of(tuning: Tuning | None, signature: Signature) -> list[Stale]:
     return stale(words_of(tuning), replaced_of(tuning), signature)
 
 
-def rewrites(tools: Collection[int]) -> dict[int, Callable[[Signature], Signature]]:
+def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
     """What words for all agents make of a signature, of tools that have any (`tools.effective_texts`)."""
-
-    def reworded(words: Words, signature: Signature) -> Signature:
-        return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
-
     found = Tuning.objects.filter(tool__in=tools)
-    return {tuning.tool_id: partial(reworded, words_of(tuning)) for tuning in found if tuning.tool_id}
+    return {
+        tuning.tool_id: Rewrite(partial(_reworded, words), partial(_tokens, words))
+        for tuning in found
+        if tuning.tool_id and (words := words_of(tuning))
+    }
+
+
+def _reworded(words: Words, signature: Signature) -> Signature:
+    return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
+
+
+def _tokens(words: Words, signature: Signature) -> int:
+    name = model_names.derive(signature.name)
+    return token_budget.tokens(effective(signature, name=name, catalog_tuning=words))
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
 from catalog.rules.policy import Stop
+from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import predecessor, stopping
 
@@ -119,7 +120,7 @@ def _make_current(tool: Tool, version: ToolVersion) -> None:
     signature = version.decoded()
     tool.current = version
     tool.name, tool.title, tool.description = signature.name, signature.title, signature.description
-    tool.tags, tool.tokens = list(signature.tags), version.tokens
+    tool.tags, tool.tokens = list(signature.tags), tokens_of(signature)
     tool.changed_at = Now()
 
 

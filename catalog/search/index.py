@@ -127,7 +127,7 @@ def _worded(rows: list[Row]) -> list[Row]:
     if not ours:
         return rows
     return [
-        (*row[:-1], to_json(ours[row[0]](from_json(row[-1]))).decode()) if row[0] in ours else row
+        (*row[:-1], to_json(ours[row[0]].reword(from_json(row[-1]))).decode()) if row[0] in ours else row
         for row in rows
     ]
 

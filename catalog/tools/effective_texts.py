@@ -21,8 +21,16 @@ from core import task_dispatch
 INDEX = "catalog.tasks.index_pending"
 AT_ONCE = 200
 
-Rewrite = Callable[[Signature], Signature]
-# For those of the tools that there are words of ours about: what these make of a signature.
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What words of ours make of a signature, and how many tokens a model then reads."""
+
+    reword: Callable[[Signature], Signature]
+    count: Callable[[Signature], int]
+
+
+# For those of the tools that there are words of ours about.
 Words = Callable[[Collection[int]], Mapping[int, Rewrite]]
 _words: list[Words] = []
 
@@ -41,7 +49,7 @@ def shown(tools: Iterable[Tool]) -> dict[int, Signature]:
     rows = [tool for tool in tools if tool.current]
     ours = rewrites([tool.pk for tool in rows if tool.is_tuned])
     signatures = {tool.pk: tool.current.decoded() for tool in rows if tool.current}
-    return {pk: ours[pk](vendors) if pk in ours else vendors for pk, vendors in signatures.items()}
+    return {pk: ours[pk].reword(vendors) if pk in ours else vendors for pk, vendors in signatures.items()}
 
 
 def changed(tool: Tool) -> None:
@@ -62,9 +70,9 @@ def refresh(tools: Collection[int]) -> None:
             continue
         tool.is_tuned = tool.pk in ours
         vendors = tool.current.decoded()
-        said = ours[tool.pk](vendors) if tool.is_tuned else vendors
+        said = ours[tool.pk].reword(vendors) if tool.is_tuned else vendors
         tool.description, tool.title = said.description, said.title
-        tool.tokens = tokens_of(said) if tool.is_tuned else tool.current.tokens
+        tool.tokens = ours[tool.pk].count(vendors) if tool.is_tuned else tokens_of(vendors)
     Tool.objects.bulk_update(rows, ["title", "description", "tokens", "is_tuned"])
 
 

@@ -32,6 +32,11 @@ FORMATS: tuple[Format, ...] = (
     skill.FORMAT,
 )
 
+# By what this one writes of a tool, tools are counted wherever no format was chosen: it writes what every
+# model reads, and there is no tool that it cannot carry.
+USUAL = anthropic.FORMAT
+write_usual = anthropic.write_tool
+
 
 def get(name: str) -> Format:
     """Raises KeyError for a name that is not registered."""

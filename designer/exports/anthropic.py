@@ -20,10 +20,10 @@ LIMITS = Limits(
 
 
 def write(release: ReleaseDocument) -> object:
-    return [_tool(tool.signature) for tool in release.tools]
+    return [write_tool(tool.signature) for tool in release.tools]
 
 
-def _tool(tool: Effective) -> dict[str, Any]:
+def write_tool(tool: Effective) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": tool.name,
         "input_schema": dialects.inputs(tool, LIMITS.dialect).schema,

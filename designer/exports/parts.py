@@ -35,17 +35,17 @@ class Part(msgspec.Struct, frozen=True):
 
 def tools_in(document: object, places: Places) -> list[Any]:
     """The tools in the order of the release, as they are written."""
-    found: list[Any] = _at(document, places.tools)
+    found: list[Any] = at(document, places.tools)
     return found
 
 
 def parts(tool: object, places: Places, wire: Wire) -> list[Part]:
     """Their tokens add up to those of the whole tool."""
-    sizes: list[tuple[Kind, str, int]] = [("name", "", _size(_at(tool, places.name)))]
-    if (description := _at(tool, places.description)) is not None:
+    sizes: list[tuple[Kind, str, int]] = [("name", "", _size(at(tool, places.name)))]
+    if (description := at(tool, places.description)) is not None:
         sizes.append(("description", "", _size(description)))
-    sizes += [("input", name, size) for name, size in _inputs(_at(tool, places.inputs), wire)]
-    if places.outputs is not None and (outputs := _at(tool, places.outputs)) is not None:
+    sizes += [("input", name, size) for name, size in _inputs(at(tool, places.inputs), wire)]
+    if places.outputs is not None and (outputs := at(tool, places.outputs)) is not None:
         sizes.append(("outputs", "", _size(outputs)))
     sizes.append(("rest", "", _size(tool) - sum(size for _, _, size in sizes)))
     found, before = [], 0
@@ -70,7 +70,8 @@ def _size(value: object) -> int:
     return len(msgspec.json.encode(value))
 
 
-def _at(value: Any, path: Path) -> Any:
+def at(value: Any, path: Path) -> Any:
+    """What stands there, or None."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value

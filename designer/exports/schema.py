@@ -29,7 +29,7 @@ _WEB_ADDRESS = re.compile(
     r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?"
 )
 Lead = Callable[[tuple[str, ...]], tuple[str, ...]]
-_TYPES = {"string": "string", "enum": "string", "int": "integer", "number": "number", "boolean": "boolean"}
+TYPES = {"string": "string", "enum": "string", "int": "integer", "number": "number", "boolean": "boolean"}
 
 
 def of_inputs(tool: Effective) -> dict[str, Any]:
@@ -280,7 +280,7 @@ def of_parameter(parameter: Parameter) -> dict[str, Any]:
     if parameter.type == "json" or parameter.unsupported_type:
         # Not every client takes true and false for schemas.
         return _worded({"not": {}} if parameter.schema is False else {}, parameter)
-    schema: dict[str, Any] = {"type": _TYPES[parameter.type]}
+    schema: dict[str, Any] = {"type": TYPES[parameter.type]}
     if parameter.title:
         schema["title"] = parameter.title
     if description := described(parameter):

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from catalog.token_estimate import estimate_tokens
 from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
@@ -77,7 +76,7 @@ def of(agent: Agent, reader: User) -> DraftReview:
 @dataclass(frozen=True, slots=True)
 class Summary:
     """How far an agent is from what `live` leads to, else from its newest release. `tokens` is by how many
-    what it and its sub-agents show is longer."""
+    what it and its sub-agents show is longer, their tools in the usual format."""
 
     changes: int
     tokens: int
@@ -96,7 +95,7 @@ def summary(agent: Agent) -> Summary:
 
 
 def _size(document: ReleaseDocument) -> int:
-    """What all agents of the tree show together, whatever the format."""
+    """What all agents of the tree show together: their tools in the usual format, and their procedures."""
     return sum(map(token_budget.tokens_of_agent, document.nodes))
 
 
@@ -107,7 +106,7 @@ def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, Tokens]:
 
 def _sizes(fits: CarriedByFormat) -> dict[str, int]:
     return {
-        format_.name: estimate_tokens(format_.body(judged.fitting))
+        format_.name: token_budget.total(judged.fitting, format_)
         for format_, judged in fits
         if format_.is_text
     }

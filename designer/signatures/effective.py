@@ -105,12 +105,17 @@ def effective(
     signature: Signature, *, name: str, catalog_tuning: Words | None = None, agent_tuning: Words | None = None
 ) -> Effective:
     """Always gives a signature that can be called: words that do not fit it (`misfits`) are set aside."""
-    words = merged(catalog_tuning or NOTHING, agent_tuning or NOTHING)
+    below, above = catalog_tuning or NOTHING, agent_tuning or NOTHING
+    # Most tools are not tuned, and every list builds this for each of its tools.
+    words = above if below == NOTHING else below if above == NOTHING else merged(below, above)
     keys = model_names.aliases(parameter.name for parameter in signature.inputs)
     shown: list[Input] = []
     hidden: list[Hidden] = []
     for vendors in signature.inputs:
-        ours = words.parameters.get(vendors.name, ParameterWords())
+        if vendors.name not in words.parameters:
+            shown.append(Input(alias=keys[vendors.name], parameter=vendors))
+            continue
+        ours = words.parameters[vendors.name]
         is_named = ours.name is not None and not _why_not_name(signature, words, vendors.name)
         parameter, hidden_values = _reworded(vendors, ours)
         preset = UNSET if _why_not_preset(vendors, ours, signature) else ours.preset

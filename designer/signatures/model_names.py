@@ -50,6 +50,9 @@ def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
 def aliases(names: Iterable[str]) -> dict[str, str]:
     """Property keys by parameter name, one to one. Depends on the set of names and not on their order."""
     given = list(names)
+    # Nearly always; this runs for every tool that is read.
+    if all(map(_PROPERTY.fullmatch, given)) and len(set(map(str.lower, given))) == len(given):
+        return {name: name for name in given}
     # Sorted, so that a vendor that lists the same parameters the other way round changes nothing.
     wanted = {
         name: name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")

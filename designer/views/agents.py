@@ -68,9 +68,10 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     )
     reviews = pending_work.reviews(pins)
     allowed = agent_vendors.of(row)
-    lines = [_line(pin, reviews.get(pin.pk), allowed) for pin in pins]
-    children = list(row.children.live().select_related("transfer").order_by("name"))
     chosen = shown_tools.TEXTS.get(request.GET.get("format", ""))
+    in_format = shown_tools.budget(row, chosen) if chosen and pins else None
+    lines = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
+    children = list(row.children.live().select_related("transfer").order_by("name"))
     context = {
         "agent": row,
         "allowed": allowed,
@@ -78,7 +79,8 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
         "lines": lines,
         "budget": _budget(lines),
         "formats": shown_tools.TEXTS.values(),
-        "in_format": shown_tools.budget(row, chosen) if chosen and pins else None,
+        "counted": chosen or shown_tools.USUAL,
+        "in_format": in_format,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
         "behind_count": sum(line["is_behind"] for line in lines),
         "children": [child for child in children if row.archived_at or not child.archived_at],
@@ -87,7 +89,10 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent.html", context)
 
 
-def _line(pin: Pin, review: pending_work.Review | None, allowed: Allowed) -> dict[str, Any]:
+def _line(
+    pin: Pin, review: pending_work.Review | None, allowed: Allowed, in_format: shown_tools.Budget | None
+) -> dict[str, Any]:
+    """`tokens` is None where the format that is asked for cannot carry the tool."""
     shown = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
@@ -95,8 +100,8 @@ def _line(pin: Pin, review: pending_work.Review | None, allowed: Allowed) -> dic
         "pin": pin,
         "shown": shown,
         "limit": allowed.against(pin.tool.endpoint.vendor),
-        "tokens": token_budget.tokens(shown),
-        "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned else 0,
+        "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(shown),
+        "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned and not in_format else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,
         "misfits": pinned_signatures.misfits_of(pin),
@@ -107,7 +112,7 @@ def _line(pin: Pin, review: pending_work.Review | None, allowed: Allowed) -> dic
 
 
 def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    sizes = sorted(((line["tokens"], line["pin"].name) for line in lines), reverse=True)
+    sizes = sorted(((line["tokens"], line["pin"].name) for line in lines if line["tokens"]), reverse=True)
     total = sum(tokens for tokens, _ in sizes)
     # The biggest parts of the bar each, and the rest as one.
     shown, rest = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]

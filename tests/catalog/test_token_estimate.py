@@ -1,12 +1,18 @@
+"""What a tool costs before any words of ours: to the token what the usual format writes of it."""
+
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
+from hypothesis import given, settings
 
 from catalog import protocols
-from catalog.protocols.base import NothingKnown, canonical
-from catalog.protocols.json import schema as json_schema
+from catalog.protocols.base import NothingKnown
 from catalog.token_estimate import estimate_tokens, tokens_of
+from designer import exports
+from tests.designer import strategies
+from tests.designer.exports import real
 from tests.factories import make_parameter, make_signature
 from tests.scripted import Exchange, ScriptedSession
 
@@ -27,15 +33,25 @@ def recorded(protocol):
 
 
 def in_full(signature):
-    asked = json_schema.write(signature.inputs, signature.schema_rest)
-    shown = {"name": signature.name, "description": signature.description, "parameters": asked}
-    return estimate_tokens(canonical(shown))
+    (written,) = exports.USUAL.write(real.release_of([signature]))
+    return estimate_tokens(msgspec.json.encode(written))
 
 
 @pytest.mark.parametrize("protocol", protocols.PROTOCOLS, ids=lambda each: each.name)
-def test_count_is_close_to_that_of_the_written_schema(protocol):
+def test_recorded_tools_cost_what_is_written_of_them(protocol):
     for signature in recorded(protocol):
-        assert tokens_of(signature) == pytest.approx(in_full(signature), rel=0.15, abs=20)
+        assert tokens_of(signature) == in_full(signature)
+
+
+def test_tools_of_public_apis_cost_what_is_written_of_them():
+    for signature in real.signatures()[::5]:
+        assert tokens_of(signature) == in_full(signature)
+
+
+@settings(max_examples=200)
+@given(signature=strategies.any_signatures)
+def test_any_tool_costs_what_is_written_of_it(signature):
+    assert tokens_of(signature) == in_full(signature)
 
 
 def test_longer_words_cost_more():

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jsonschema_rs
+import msgspec
 
 from designer import exports
+from designer.exports.base import Format
 
 RULES = Path(__file__).parents[2] / "fixtures/exports"
 FORMATS = {format_.name: format_ for format_ in exports.FORMATS}
@@ -51,6 +53,14 @@ def listed(format_: str, document: Any) -> Iterator[Listed]:
             own = {name: each for name, each in inputs["properties"].items() if name not in beside}
             inputs = inputs | {"properties": own}
         yield Listed(pointed(tool, places["name"]), inputs, outputs)
+
+
+def raw_tools(body: bytes, format_: Format) -> list[bytes]:
+    """The tools of an export as they stand in its bytes, found without the code that shows them."""
+    assert format_.places is not None
+    for step in format_.places.tools:
+        body = bytes(msgspec.json.decode(body, type=dict[str, msgspec.Raw])[step])
+    return [bytes(each) for each in msgspec.json.decode(body, type=list[msgspec.Raw])]
 
 
 def pointed(document: Any, pointer: str) -> Any:
