@@ -101,7 +101,8 @@
     const button = event.target.closest("[data-copy]");
     if (button) {
       const source = button.dataset.copy ? document.querySelector(button.dataset.copy) : button.previousElementSibling;
-      await navigator.clipboard.writeText(source.textContent);
+      /* Invisible characters are drawn as chips; what is copied has the characters. */
+      await navigator.clipboard.writeText(source.dataset.exact ?? source.textContent);
       toast("Copied");
     }
     document.querySelectorAll("details.menu[open]").forEach((menu) => {

@@ -1,9 +1,9 @@
 """What the model sees of a tool beside its form: to the byte what the export holds."""
 
 import random
+import re
 from html import unescape
 
-import msgspec
 import pytest
 
 from catalog.protocols.signature import AllowedValue
@@ -14,7 +14,7 @@ from designer.models import Tuning
 from designer.releases import composition, publishing
 from people.models import Role
 from tests.designer.exports import real
-from tests.designer.exports.formats import OF_TOOLS
+from tests.designer.exports.formats import OF_TOOLS, raw_tools
 from tests.factories import (
     make_agent,
     make_endpoint,
@@ -56,13 +56,6 @@ def varied(number):
     )
 
 
-def raw_tools(body, format_):
-    """The tools of an export as they stand in its bytes, found without the code that shows them."""
-    for step in format_.places.tools:
-        body = msgspec.json.decode(body, type=dict[str, msgspec.Raw])[step]
-    return [bytes(each) for each in msgspec.json.decode(body, type=list[msgspec.Raw])]
-
-
 def test_a_thousand_tools_are_shown_as_their_exports_hold_them():
     known = real.signatures()
     found = known[:: max(1, len(known) // 300)] if known else []
@@ -86,7 +79,9 @@ def test_a_thousand_tools_are_shown_as_their_exports_hold_them():
             )
         )
         for pin in agent.pins.select_related("version", "tool", "agent"):
-            assert shown_tools.of(pin, format_).text == expected.get(pin.name, b"")
+            seen = shown_tools.of(pin, format_)
+            assert seen.text == expected.get(pin.name, b"")
+            assert "".join(span.text for span in seen.spans).encode() == seen.text
 
 
 @pytest.fixture
@@ -115,7 +110,7 @@ def test_rest_answers_what_the_release_then_holds(api, pin, format_):
 
     assert told["text"].encode() in raw_tools(body, format_)
     assert told["tokens"] == sum(part["tokens"] for part in told["parts"])
-    assert told["agent"]["tokens"] == shown_tools.estimate_tokens(body)
+    assert told["agent"]["tokens"] == sum(map(shown_tools.estimate_tokens, raw_tools(body, format_)))
     assert (told["source"], told["date"]) == (format_.limits.source, format_.limits.date)
 
 
@@ -170,9 +165,40 @@ TYPED = {
 def test_the_page_shows_the_saved_state_without_a_script(pin):
     page = signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/?format=anthropic")
 
-    assert page.context["seen"].text.decode() in unescape(page.content.decode())
+    assert page.context["seen"].text.decode() in text_as_copied(page)
     assert "Anthropic messages" in text_of(page)
     assert "Tokens by part" in text_of(page)
+
+
+def text_as_copied(page):
+    (text,) = re.findall(r'<pre [^>]*id="shown-text"[^>]*>(.*?)</pre>', page.content.decode(), re.DOTALL)
+    return unescape(re.sub(r"<[^>]*>", "", text))
+
+
+def test_the_pane_says_whose_words_each_part_is(pin):
+    alice = make_user(Role.DESIGNER)
+    tunings.tune(
+        pin.tool, actor=alice, description="For all agents", parameters={"city": {"description": "Town"}}
+    )
+    tunings.tune(pin, actor=alice, parameters={"city": {"name": "place", "description": "Ours"}})
+
+    spans = signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/?format=anthropic").context["seen"].spans
+    by_text = {span.text: span.origin for span in spans}
+
+    assert by_text["For all agents"] == "catalog"
+    assert by_text["Ours"] == "agent"
+    assert by_text['"place"'] == "agent"
+    assert by_text["How to measure. One of: metric, us."] == "vendor"
+    assert by_text['{"name":"'] == "generated"
+    assert "Town" not in by_text
+
+
+def test_invisible_characters_are_drawn_and_copied_as_they_are(pin):
+    tunings.tune(pin, actor=make_user(Role.DESIGNER), description="One\u200btwo")
+    page = signed_in(Role.VIEWER).get(f"/agents/desk/pins/{pin.pk}/?format=anthropic").content.decode()
+    assert "U+200B" in page
+    (exact,) = re.findall(r'data-exact="([^"]*)"', page)
+    assert "One\u200btwo" in unescape(exact)
 
 
 def test_the_pane_follows_what_is_typed_and_keeps_nothing(pin):
@@ -221,6 +247,7 @@ def test_a_saving_is_offered_to_who_can_take_it(pin):
 def test_the_agents_budget_marks_the_limit(pin):
     format_ = shown_tools.TEXTS["openai-chat"]
     assert (shown_tools.budget(pin.agent, format_).tools, format_.limits.advised_tools) == (1, 128)
-    budget = shown_tools.Budget(format_, tokens=1, tools=160, left_out=[], advised=128)
+    costs = dict.fromkeys(map(str, range(160)), 1)
+    budget = shown_tools.Budget(format_, costs, left_out=[], advised=128)
     assert (budget.is_over, budget.filled, budget.mark) == (True, 100, 80)
     assert tools_in(format_.write(composition.tools_of(pin.agent)), format_.places)
