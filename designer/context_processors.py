@@ -5,12 +5,14 @@ from functools import cache
 from typing import Any
 
 from django.db import connection
+from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Finding
 from catalog.models.findings import FindingState
-from designer import exports
+from designer import exports, pending_work
+from designer.models import Agent, Pin, Procedure, Release
 from people.permissions import person
 
 THEMES = ("light", "dark")
@@ -62,7 +64,30 @@ def navigation(request: HttpRequest) -> dict[str, object]:
         "theme": theme if theme in THEMES else "",
         "counted_as": exports.USUAL.label,
         "navigation": SimpleLazyObject(lambda: _groups(request)),
+        "tab_counts": SimpleLazyObject(lambda: _tab_counts(request)),
     }
+
+
+def _tab_counts(request: HttpRequest) -> dict[str, int]:
+    """How much there is behind each tab of the agent that the address names."""
+    slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
+    this = Agent.objects.live().filter(slug=slug)
+    counted: dict[str, QuerySet[Any]] = {
+        "tools": Pin.objects.live().filter(agent__in=this),
+        "procedures": Procedure.objects.live().filter(agent__in=this),
+        "upgrades": pending_work.behind(Pin.objects.live().filter(agent__in=this)),
+        "releases": Release.objects.filter(agent__in=this),
+    }
+    # One query: each of these is a number.
+    found = [
+        rows.order_by()
+        .annotate(part=Value(part))
+        .values("part")
+        .annotate(count=Count("pk"))
+        .values_list("part", "count")
+        for part, rows in counted.items()
+    ]
+    return dict(found[0].union(*found[1:], all=True))
 
 
 def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:

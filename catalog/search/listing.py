@@ -229,7 +229,8 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
         annotations = stated[tool]
         if tool in ours:
             # Words about an effect do not depend on what else a version holds.
-            annotations = ours[tool](Signature(name="", description="", annotations=annotations)).annotations
+            bare = Signature(name="", description="", annotations=annotations)
+            annotations = ours[tool].reword(bare).annotations
         row["effect"] = annotations.effect
     return [rows[tool] for tool in tools if tool in rows]
 

@@ -120,7 +120,8 @@ def _of_parameter(parameter: Parameter, keys: Mapping[str, Origin], side: str, s
             whose = said.whose((*here, "values", value.name, "description"))
             texts.append((value.description, whose))
     is_schema = isinstance(parameter.schema, dict)
-    names = {**keys, **{value.name: "vendor" for value in parameter.allowed_values}}
+    names: dict[str, Origin] = {**keys}
+    names |= {value.name: "vendor" for value in parameter.allowed_values}
     return _Region(
         around="vendor" if is_schema else "generated", values="vendor", names=names, texts=tuple(texts)
     )

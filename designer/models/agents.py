@@ -65,6 +65,8 @@ class Agent(models.Model):
     # The number of its newest release; set by `with_counts`.
     last_release: int | None
 
+    # Set by `with_counts`.
+    pin_count: int
     # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool
     # Slugs of vendors, None for all: those named for it, and those that it may use; set by `agent_vendors`.

@@ -14,8 +14,8 @@ from designer.signatures.effective import Effective
 
 @dataclass(frozen=True)
 class Rows:
-    """What one agent is made of beside its pins. `removed` are pins that its procedures name, `gone` agents that
-    they name and that cannot be handed over to."""
+    """What one agent is made of beside its pins. `removed` are pins that its procedures name, `gone` agents
+    that they name and that cannot be handed over to."""
 
     procedures: Sequence[Procedure]
     removed: Sequence[Pin]
@@ -60,7 +60,12 @@ def _released(procedure: Procedure, known: Vocabulary) -> ReleasedProcedure:
         slug=procedure.slug,
         title=procedure.title,
         text=references.rendered(pieces),
-        references=tuple(_named(place, known) for place in references.flat(pieces)),
+        references=tuple(
+            _named(place, known)
+            for place in references.flat(pieces)
+            # One that is gone is named in the text, and leads nowhere.
+            if place.kind != "agent" or place.target is None or not known.by_agent[place.target].state
+        ),
     )
 
 

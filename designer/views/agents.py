@@ -6,23 +6,18 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
-from catalog.models.tools import ToolStatus
-from catalog.token_estimate import tokens_of
 from core.errors import DomainError
 from designer import (
     agent_budgets,
     agent_copies,
     agent_vendors,
     agents,
-    pending_work,
-    pinned_signatures,
     shown_tools,
-    token_budget,
 )
-from designer.agent_vendors import Allowed
 from designer.forms import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
-from designer.models import Agent, Pin
+from designer.models import Agent
 from designer.releases import drafts
+from designer.views import agent_panes
 from people import teams
 from people.models import Role
 from people.permissions import person, requires
@@ -61,58 +56,24 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).with_counts()
     row = get_object_or_404(rows.select_related("parent", "team", "token_limit"), slug=slug)
     drafts.with_is_changed([row])
-    pins = list(
-        pending_work.with_newer(pinned_signatures.pinned([row])).select_related(
-            "tool__current", "tool__stopped"
-        )
-    )
-    reviews = pending_work.reviews(pins)
-    allowed = agent_vendors.of(row)
-    chosen = shown_tools.TEXTS.get(request.GET.get("format", ""))
-    in_format = shown_tools.budget(row, chosen) if chosen and pins else None
-    lines = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
-    children = list(row.children.live().select_related("transfer").order_by("name"))
+    asked = shown_tools.TEXTS.get(request.GET.get("format", ""))
+    in_format = shown_tools.budget(row, asked) if asked and row.pin_count else None
+    is_opened = asked is not None or request.GET.get("show") == "overview"
+    panes = agent_panes.listed(row, chosen="overview" if is_opened else "", in_format=in_format)
     context = {
-        "agent": row,
-        "allowed": allowed,
-        "outside": [line for line in lines if line["limit"]],
-        "lines": lines,
-        "budget": _budget(lines),
+        **panes,
+        "outside": [line for line in panes["lines"] if line["limit"]],
+        "budget": _budget(panes),
         "formats": shown_tools.TEXTS.values(),
-        "counted": chosen or shown_tools.USUAL,
         "in_format": in_format,
-        "held_count": sum(review.tone == "bad" for review in reviews.values()),
-        "behind_count": sum(line["is_behind"] for line in lines),
-        "children": [child for child in children if row.archived_at or not child.archived_at],
-        "archived_children": [child for child in children if child.archived_at and not row.archived_at],
     }
     return render(request, "designer/agent.html", context)
 
 
-def _line(
-    pin: Pin, review: pending_work.Review | None, allowed: Allowed, in_format: shown_tools.Budget | None
-) -> dict[str, Any]:
-    """`tokens` is None where the format that is asked for cannot carry the tool."""
-    shown = pinned_signatures.effective_of(pin)
-    is_gone = pin.tool.status == ToolStatus.WITHDRAWN
-    is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
-    return {
-        "pin": pin,
-        "shown": shown,
-        "limit": allowed.against(pin.tool.endpoint.vendor),
-        "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(shown),
-        "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned and not in_format else 0,
-        "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
-        "is_tuned": is_tuned,
-        "misfits": pinned_signatures.misfits_of(pin),
-        "stale": len(pinned_signatures.stale_of(pin)),
-        # That a tool is gone weighs more than that a change of it waits.
-        "review": review if review and (review.tone == "bad" or not is_gone) else None,
-    }
-
-
-def _budget(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    sizes = sorted(((line["tokens"], line["pin"].name) for line in lines if line["tokens"]), reverse=True)
+def _budget(panes: dict[str, Any]) -> dict[str, Any]:
+    costs = [(line["tokens"], line["pin"].name) for line in panes["lines"]]
+    costs += [(each["tokens"], each["transfer"].name) for each in panes["handed"]]
+    sizes = sorted((cost for cost in costs if cost[0]), reverse=True)
     total = sum(tokens for tokens, _ in sizes)
     # The biggest parts of the bar each, and the rest as one.
     shown, rest = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]

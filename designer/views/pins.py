@@ -17,6 +17,7 @@ from designer.models import Pin
 from designer.shown_tools import ShownTool
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious, merged
+from designer.views import agent_panes
 from designer.views.tunings import restored, settled
 from designer.words_form import WordsForm
 from people.audit import edit_conflicts
@@ -70,6 +71,7 @@ def _pin_page(
         "tuning": tunings.of(row),
         "choice": choice,
         "formats": shown_tools.TEXTS.values(),
+        **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
         **_seen(form, shown_tools.of(row, format_)),
         **_about(row),
     }
@@ -260,7 +262,8 @@ def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:
         Pin.objects.live()
         .visible_to(person(request))
         .select_related(
-            "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
+            *("agent__team", "agent__parent", "version", "tuning"),
+            *("tool__tuning", "tool__current", "tool__endpoint__vendor"),
         )
     )
     return get_object_or_404(rows, pk=pk, agent__slug=slug)

@@ -24,6 +24,7 @@ from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Remark
 from designer.signatures import model_names
+from designer.views import agent_panes
 from people.audit import edit_conflicts
 from people.models import Role, User
 from people.permissions import person, requires
@@ -91,7 +92,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     body = form["body"].value() or ""
     checked = checking.check_agent(row.agent, actor, typed={row.pk: body})
     context = {
-        "agent": row.agent,
+        **agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}"),
         "procedure": row,
         "form": form,
         "draft": draft if started is draft else None,
@@ -125,6 +126,7 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     if "HX-Request" in request.headers:
         if "checked" in context:
             context |= _tools(row.agent, context["checked"])
+            context |= agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}")
         return render(request, "designer/_procedure_pinned.html", context)
     if refused:
         messages.error(request, refused)
@@ -230,18 +232,20 @@ def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     except DomainError as error:
         return {"refused": error.message}
     checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
-    told = {"checked": checked, "draft": draft, "is_behind": base < row.number}
+    told = {"checked": checked, "draft": draft, "is_behind": base < row.number, "is_swapped": True}
     return told | _remarks(checked, row, actor)
 
 
 def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     remarks: Sequence[Remark] = checked.remarks[row.pk]
+    rendered = references.rendered(checked.pieces[row.pk])
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
     return {
         "remarks": remarks,
         "errors": sum(remark.severity == "error" for remark in remarks),
         "of_agent": checked.of_agent,
-        "tokens": estimate_tokens(references.rendered(checked.pieces[row.pk])),
+        "rendered": rendered,
+        "tokens": estimate_tokens(rendered),
         "at_work": list(others.select_related("user")),
     }
 
@@ -279,5 +283,9 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
 
 
 def _procedure(request: HttpRequest, slug: str, procedure: str) -> Procedure:
-    rows = Procedure.objects.live().visible_to(person(request)).select_related("agent__team", "updated_by")
+    rows = (
+        Procedure.objects.live()
+        .visible_to(person(request))
+        .select_related("agent__team", "agent__parent", "updated_by")
+    )
     return get_object_or_404(rows, agent__slug=slug, slug=procedure)

@@ -21,16 +21,30 @@
     box?.focus();
   };
 
-  /* Arrow keys walk the main link of each row. */
+  /* Arrow keys, j and k walk the main link of each row; j and k begin from anywhere at the row that is open. */
   const walk = (event) => {
-    const list = event.target.closest("[data-walk]");
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (!list || !step) return;
+    const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    if (!step || isTyping(event.target)) return;
+    const list = event.target.closest("[data-walk]") || (event.key.length === 1 && document.querySelector("[data-inbox][data-walk]"));
+    if (!list?.checkVisibility()) return;
     const links = [...list.querySelectorAll("[data-row]")];
-    const next = links[links.indexOf(event.target) + step];
-    if (!links.includes(event.target) || !next) return;
+    const isInside = links.includes(event.target);
+    if (!isInside && event.key.length > 1) return;
+    const from = isInside ? event.target : links.find((link) => link.ariaCurrent);
+    const next = links[links.indexOf(from) + (isInside || !from ? step : 0)] || (from ? null : links[0]);
+    if (!next) return;
     event.preventDefault();
     next.focus();
+  };
+
+  /* Out of an editor, back to its row in the list beside it; where only one of them is shown, to the list. */
+  const goBack = (from) => {
+    const detail = from.closest("#detail");
+    const list = document.querySelector("[data-inbox][data-walk]");
+    if (!detail || !list) return false;
+    if (!list.checkVisibility()) detail.querySelector("[data-back]")?.click();
+    else (list.querySelector("[aria-current]") || list.querySelector("[data-row]"))?.focus();
+    return true;
   };
 
   document.addEventListener("keydown", (event) => {
@@ -39,10 +53,12 @@
       event.preventDefault();
       focusSearch();
     } else if (event.key === "Escape") {
-      document.querySelectorAll("details.menu[open]").forEach((menu) => {
+      const menus = document.querySelectorAll("details.menu[open]");
+      menus.forEach((menu) => {
         menu.open = false;
         menu.querySelector("summary").focus();
       });
+      if (!menus.length && goBack(event.target)) event.preventDefault();
     } else if (!isTyping(event.target) && press(event.key)) {
       event.preventDefault();
     } else {
@@ -72,7 +88,9 @@
     if (event.target.id !== "detail") return;
     markShown();
     event.target.closest(".inbox").classList.add("is-opened");
+    document.querySelectorAll("#detail [data-counted]").forEach(count);
     if (!document.querySelector("[data-inbox]").checkVisibility()) event.target.scrollIntoView();
+    document.querySelector("#detail [data-focus]")?.focus({ preventScroll: true });
   });
 
   /* One box ticks its group, or the whole page. */
@@ -121,6 +139,25 @@
   document.addEventListener("submit", (event) => changed.delete(event.target));
   window.addEventListener("beforeunload", (event) => {
     if ([...changed].some((form) => form.isConnected)) event.preventDefault();
+  });
+
+  /* Another row is opened: what is typed and not saved is asked about, and what is kept as a draft is kept first. */
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.detail.target?.id !== "detail") return;
+    const detail = event.detail.target;
+    const unsent = detail.querySelector("[data-unsent]");
+    const left = [...changed].filter((form) => detail.contains(form));
+    if (unsent && !unsent.dataset.sending) {
+      event.preventDefault();
+      unsent.dataset.sending = "true";
+      unsent.addEventListener("htmx:afterRequest", () => event.target.click(), { once: true });
+      unsent.dispatchEvent(new Event("refresh"));
+    } else if ((unsent || left.length) && !window.confirm("What you have typed here is not saved. Leave it behind?")) {
+      event.preventDefault();
+      if (unsent) delete unsent.dataset.sending;
+    } else {
+      left.forEach((form) => changed.delete(form));
+    }
   });
 
   /* About four characters make a token: the same rule of thumb as the server's. */

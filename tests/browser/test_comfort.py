@@ -8,6 +8,7 @@ from catalog.models import Finding
 from catalog.protocols.signature import Annotations
 from designer import agents
 from designer.models import Tuning
+from designer.procedures import editing
 from people.models import Role
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user, make_version
@@ -292,3 +293,76 @@ def test_a_version_is_previewed_when_it_is_chosen(page):
     page.get_by_label("Pinned version").select_option("2")
 
     expect(page.locator("#move-preview")).to_contain_text("The description of the tool has changed.")
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints, size):
+    desk, heard = make_agent(slug="desk", name="Desk"), complaints(page)
+    first, _ = (make_pin(desk, make_tool(name=name), name=name) for name in ("book_flight", "send_fax"))
+    body = "Ask, then book_flight()."
+    editing.create_procedure(desk, actor=make_user(Role.DESIGNER), title="Trips", body=body)
+    page.set_viewport_size(size)
+    page.goto("/agents/desk/")
+    is_phone = size == PHONE
+    rows, title = (
+        page.get_by_role("navigation", name="Tools and procedures of Desk"),
+        page.locator(".pane-title"),
+    )
+    expect(page.get_by_role("link", name="Tools 2")).to_be_visible()
+    expect(page.get_by_role("link", name="Procedures 1")).to_be_visible()
+
+    # By keys: j goes to the rows, Enter opens, Escape comes back to the row.
+    page.keyboard.press("j")
+    page.keyboard.press("ArrowDown")
+    expect(rows.get_by_role("link", name="book_flight")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(title).to_have_text("book_flight")
+    expect(title).to_be_focused()
+    expect(page).to_have_url(re.compile(f"/agents/desk/pins/{first.pk}/$"))
+    expect(page).to_have_title(re.compile("book_flight in Desk"))
+    expect(rows).to_be_visible(visible=not is_phone)
+    seen = page.get_by_role("heading", name="What the model sees")
+    expect(seen).to_be_visible(visible=not is_phone)
+    if is_phone:
+        page.get_by_text("What the model sees", exact=True).first.click()
+        expect(seen).to_be_visible()
+        expect(page.locator("#id_description")).to_be_hidden()
+        page.get_by_text("Words", exact=True).first.click()
+    page.locator("#id_description").press("Escape")
+    if is_phone:
+        expect(page).to_have_url(re.compile("/agents/desk/$"))
+        page.go_back()
+        expect(title).to_have_text("book_flight")
+    else:
+        expect(rows.get_by_role("link", name="book_flight")).to_be_focused()
+
+    # What is typed is not left behind unasked.
+    page.locator("#id_description").fill("Typed and not saved")
+    expect(page.locator("#shown-text")).to_contain_text("Typed and not saved")
+    answers = iter([False, True])
+    page.on("dialog", lambda dialog: dialog.accept() if next(answers) else dialog.dismiss())
+    leave = page.locator("[data-back]") if is_phone else rows.get_by_role("link", name="send_fax")
+    leave.click()
+    expect(page.locator("#id_description")).to_have_value("Typed and not saved")
+    leave.click()
+    if is_phone:
+        expect(page).to_have_url(re.compile("/agents/desk/$"))
+    else:
+        expect(title).to_have_text("send_fax")
+        page.go_back()
+        expect(title).to_have_text("book_flight")
+
+    # The editor of a procedure works where it is swapped in, and keeps what is typed.
+    rows.get_by_role("link", name="Trips").click()
+    expect(title).to_have_text("Trips")
+    page.locator("#id_body").press("Control+End")
+    page.locator("#id_body").press_sequentially(" Then @send")
+    page.get_by_role("option", name="send_fax").click()
+    if is_phone:
+        page.locator("[data-back]").click()
+    rows.get_by_role("link", name="send_fax").click()
+    expect(title).to_have_text("send_fax")
+    page.goto("/agents/desk/procedures/trips/")
+    expect(page.locator("#id_body")).to_have_value("Ask, then book_flight(). Then send_fax()")
+    assert heard == []

@@ -142,7 +142,7 @@ def test_its_parent_does_not_hand_over_to_it_until_it_is_back(api, alice, desk):
     tree = signed_in(Role.DESIGNER).get("/agents/desk/tree/").context["tree"]
     assert [node.agent.slug for node in tree.nodes] == ["desk"]
     remarks = api.post(f"{URL}desk/procedures/lint/", {"body": "Then transfer_to_refills()."}).json()
-    assert "unknown_reference" in str(remarks)
+    assert "not_sub_agent" in str(remarks)
 
     restore(api, "refills")
 

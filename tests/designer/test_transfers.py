@@ -7,7 +7,7 @@ from catalog import invariants
 from designer import agents, transfers
 from designer.models import Transfer
 from designer.procedures import checking, editing, references
-from designer.releases import draft_review, publishing
+from designer.releases import composition, draft_review
 from people.models import AuditEntry, Role, Team
 from tests.factories import make_agent, make_pin, make_signature, make_tool
 from tests.pages import signed_in, text_of
@@ -191,7 +191,7 @@ def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, l
     editing.save_procedure(procedure, actor=alice, body=f"Then {name}(). Good.")
     procedure.refresh_from_db()
     assert procedure.text == stored + " Good."
-    assert publishing.draft(desk).procedures[0].text == f"Then {name}(). Good."
+    assert composition.draft(desk).procedures[0].text == f"Then {name}(). Good."
     (failed,) = [each for each in draft_review.of(desk, alice).failed if each.code == "not_sub_agent"]
     assert says in failed.message
 

@@ -111,7 +111,7 @@ def test_what_is_pinned_and_held_is_said_everywhere_and_not_published(admin, rew
     for finding in Finding.objects.filter(state=FindingState.OPEN):
         send(admin, "post", f"/api/v1/findings/{finding.pk}/resolve/", {"decision": "accept"})
 
-    assert "Up to date" in text_of(admin.get("/agents/desk/"))
+    assert "Waits for review" not in text_of(admin.get("/agents/desk/"))
     assert "under review" not in text_of(admin.get("/"))
     assert send(admin, "post", f"{DESK}/releases/").status_code == 201
 

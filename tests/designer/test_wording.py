@@ -240,6 +240,6 @@ def test_a_figure_that_differs_by_tuning_says_so(api, page, alice):
     tunings.tune(pin, actor=alice, description="Longer words " * 20)
 
     assert f"(~{vendors} in the vendor's words)" in text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
-    assert f"and ~{vendors} in the vendor's words" in page.get("/agents/desk/").content.decode().replace(
+    assert f"~{vendors} tokens in the vendor's words" in page.get("/agents/desk/").content.decode().replace(
         "&#x27;", "'"
     )

@@ -5,6 +5,7 @@ import pytest
 
 from designer import agents, pins, tunings
 from designer.models import Agent, KeyAgent, Release
+from designer.procedures import editing
 from designer.releases import publishing
 from people.models import ApiKey, Role
 from tests.designer.exports.formats import OF_TOOLS
@@ -73,7 +74,7 @@ def test_an_agent_shows_each_pin_with_its_version_and_cost(designer, alice, desk
 
     page = designer.get("/agents/desk/")
 
-    assert "1 1 behind" in text_of(page)
+    assert "1 behind" in text_of(page)
     assert page.context["budget"]["total"] > 10
 
 
@@ -100,13 +101,40 @@ def test_fifty_pins_make_a_small_and_cheap_page(designer, alice, desk, django_as
             f"tool_with_a_usual_name_{number}", description="What it does and when. " * 30
         )
         pin = pins.pin_tool(desk, actor=alice, tool=make_tool(signature))
-        if number % 5 == 0:
-            tunings.tune(pin, actor=alice, title="Ours")
+        tunings.tune(pin, actor=alice, title="Ours")
+    editing.create_procedure(desk, actor=alice, title="When", body="Ask, then tool_with_a_usual_name_1().")
 
     with django_assert_max_num_queries(12):
         response = designer.get("/agents/desk/")
 
     assert len(response.content) < 60_000
+
+
+def test_the_list_stands_beside_what_is_edited(designer, alice, desk):
+    pin = pins.pin_tool(desk, actor=alice, tool=make_tool(make_signature("look_up")))
+    procedure = editing.create_procedure(desk, actor=alice, title="When", body="Ask, then look_up().")
+    pages = {
+        "/agents/desk/": "",
+        "/agents/desk/?show=overview": "overview",
+        f"/agents/desk/pins/{pin.pk}/": f"pin-{pin.pk}",
+        "/agents/desk/procedures/when/": f"procedure-{procedure.pk}",
+    }
+    for address, chosen in pages.items():
+        page = designer.get(address).content.decode()
+        assert f'id="detail" data-shows="{chosen}"' in page
+        assert set(re.findall(r'data-item="([^"]*)"', page)) == {*pages.values()} - {""}
+        current = re.findall(r'data-item="([^"]*)" aria-current="true"', page)
+        assert current == ([chosen] if chosen else [])
+        assert "Tools 1 Procedures 1" in text_of(designer.get(address))
+    assert "As the model reads it" in text_of(designer.get("/agents/desk/procedures/when/"))
+
+
+def test_what_a_model_reads_of_a_procedure_follows_what_is_typed(designer, alice, desk):
+    editing.create_procedure(desk, actor=alice, title="When", body="Ask.")
+    typed = {"title": "When", "body": "Ask for {city}.", "based_on": "1"}
+    part = designer.post("/agents/desk/procedures/when/check/", typed).content.decode()
+    assert 'id="procedure-seen" hx-swap-oob="true"' in part
+    assert ">Ask for city.</pre>" in part
 
 
 def test_an_agent_is_edited(designer, desk):

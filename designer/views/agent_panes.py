@@ -1,0 +1,74 @@
+"""What stands beside whatever of an agent is edited: the list of its tools and procedures."""
+
+from typing import Any
+
+from catalog.models.tools import ToolStatus
+from catalog.token_estimate import tokens_of
+from designer import agent_vendors, pending_work, pinned_signatures, shown_tools, token_budget, transfers
+from designer.agent_vendors import Allowed
+from designer.models import Agent, Pin, Procedure, Transfer
+from designer.shown_tools import Budget
+
+
+def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:
+    """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none."""
+    pins = list(
+        pending_work.with_newer(pinned_signatures.pinned([agent])).select_related(
+            "tool__current", "tool__stopped"
+        )
+    )
+    reviews = pending_work.reviews(pins)
+    allowed = agent_vendors.of(agent)
+    lines = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
+    below = list(agent.children.live().select_related("transfer").order_by("name"))
+    active = [child for child in below if not child.archived_at]
+    handed = [
+        {"transfer": each, "tokens": _of_transfer(each, in_format)} for each in (c.transfer for c in active)
+    ]
+    return {
+        "agent": agent,
+        "handed": handed,
+        "sub_agents": below if agent.archived_at else active,
+        "archived_sub_agents": [] if agent.archived_at else [child for child in below if child.archived_at],
+        "allowed": allowed,
+        "lines": lines,
+        "is_in_panes": True,
+        "total": sum(each["tokens"] or 0 for each in (*lines, *handed)),
+        "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
+        "chosen": chosen,
+        "counted": in_format.format if in_format else shown_tools.USUAL,
+        "held_count": sum(review.tone == "bad" for review in reviews.values()),
+        "behind_count": sum(line["is_behind"] for line in lines),
+    }
+
+
+def _of_transfer(transfer: Transfer, in_format: Budget | None) -> int | None:
+    # A model is shown it as a tool.
+    if in_format:
+        return in_format.costs.get(transfer.name)
+    return token_budget.tokens_of_transfer(transfer.name, transfers.description_of(transfer))
+
+
+def _line(
+    pin: Pin, review: pending_work.Review | None, allowed: Allowed, in_format: Budget | None
+) -> dict[str, Any]:
+    """`tokens` is None where the format that is asked for cannot carry the tool."""
+    shown = pinned_signatures.effective_of(pin)
+    is_gone = pin.tool.status == ToolStatus.WITHDRAWN
+    is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
+    line = {
+        "pin": pin,
+        "item": f"pin-{pin.pk}",
+        "effect": shown.annotations.effect,
+        "limit": allowed.against(pin.tool.endpoint.vendor),
+        "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(shown),
+        "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned and not in_format else 0,
+        "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
+        "is_tuned": is_tuned,
+        "misfits": pinned_signatures.misfits_of(pin),
+        "stale": len(pinned_signatures.stale_of(pin)),
+        # That a tool is gone weighs more than that a change of it waits.
+        "review": review if review and (review.tone == "bad" or not is_gone) else None,
+    }
+    noted = ("limit", "is_behind", "is_tuned", "misfits", "stale", "review")
+    return line | {"has_notes": is_gone or any(line[name] for name in noted)}
