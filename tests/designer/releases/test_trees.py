@@ -20,7 +20,7 @@ from designer.models import Agent, Pin, Release, Tuning
 from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people.models import AuditEntry, Role, Scope
-from tests.designer.exports.formats import PROVED
+from tests.designer.exports.formats import PROVED, VALIDATORS
 from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
 
@@ -469,6 +469,7 @@ def test_every_format_of_tools_shows_transfers(api, release, format_):
         return
     reply = api.get(f"{URL}live/tools/?format={format_}")
 
+    assert list(VALIDATORS[format_].iter_errors(reply.json())) == []
     text = reply.content.decode()
     assert [text.count(f'"{name}"') > 0 for name in ("transfer_to_billing", "transfer_to_refills")] == [
         True

@@ -125,6 +125,7 @@ def ask(db):
         "teams/{slug}": f"teams/{team.slug}",
         "users/{id}": f"users/{admin.pk}",
         "{child}": "helper",
+        "{sub}": "helper",
         "{procedure}/versions/{number}": "calls/versions/1",
         "{procedure}": "calls",
         "{username}": admin.username,
