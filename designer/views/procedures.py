@@ -116,10 +116,12 @@ def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Pins a tool that the text names, and keeps the text as it is typed."""
     row = _procedure(request, slug, procedure)
-    tool = get_object_or_404(Tool, pk=asked_number(request.POST.get("tool", "")))
-    refused = ""
+    # No 404 for a tool that is gone by now, which would lose what was typed.
+    tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()
+    refused = "" if tool else "The catalog does not have this tool any more. Name another one."
     try:
-        pins.pin_tool(row.agent, actor=person(request), tool=tool)
+        if tool:
+            pins.pin_tool(row.agent, actor=person(request), tool=tool)
     except DomainError as error:
         refused = error.message
     context = {"agent": row.agent, "procedure": row, "not_pinned": refused, **_typed(request, row)}

@@ -190,7 +190,8 @@ def test_a_pin_that_is_refused_is_told_beside_the_text(page, refill):
     refused = page.post(f"{PAGE}pin/", typed, headers={"HX-Request": "true"})
     assert 'role="alert"' in refused.content.decode()
     assert not refill.agent.pins.filter(tool=tool).exists()
-    assert page.post(f"{PAGE}pin/", typed | {"tool": 10**9}).status_code == 404
+    gone = page.post(f"{PAGE}pin/", typed | {"tool": 10**9}, headers={"HX-Request": "true"})
+    assert "The catalog does not have this tool any more" in gone.content.decode()
 
 
 def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
