@@ -226,6 +226,8 @@
 
     const pressed = (event) => {
       const insert = event.target.closest("[data-insert]");
+      const editor = document.querySelector(".pane-switch [value=editor]");
+      if ((insert || event.target.closest("[data-line]")) && editor) editor.checked = true;
       if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
       const line = event.target.closest("[data-line]");
       if (line) goTo(Number(line.dataset.line), Number(line.dataset.column || 0));

@@ -65,7 +65,6 @@ def tune(page):
     page.get_by_label("Description", exact=True).fill("Ask for the city first.")
     page.get_by_role("button", name="Save").click()
     expect(page.get_by_text("Publish the agent when you want")).to_be_visible()
-    page.get_by_role("link", name="Travel desk").click()
 
 
 def publish(page):

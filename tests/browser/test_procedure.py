@@ -110,6 +110,7 @@ def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, comp
     page.goto("/agents/desk/procedures/refill/")
     text = page.get_by_label("Text", exact=True)
     text.press("Control+End")
+    page.locator(".pane-switch").get_by_text("Tools").click()
     page.get_by_text("look_up()", exact=True).first.click()
     page.get_by_role("button", name="Insert look_up()").click()
     expect(text).to_have_value("## Steps\nlook_up()")
