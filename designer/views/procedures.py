@@ -17,7 +17,7 @@ from catalog.search.listing import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
-from designer import pinned_signatures, pins, token_budget
+from designer import agent_vendors, pinned_signatures, pins, token_budget
 from designer.forms import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Procedure, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
@@ -140,7 +140,8 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
 def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Tools of the catalog that the agent has not pinned, best first, for what is typed behind an @."""
     agent = _procedure(request, slug, procedure).agent
-    query = Query(q=request.GET.get("q", ""), status=ToolStatus.ACTIVE, limit=2 * MAX_OFFERED)
+    within = agent_vendors.of(agent).keys
+    query = Query(q=request.GET.get("q", ""), status=ToolStatus.ACTIVE, within=within, limit=2 * MAX_OFFERED)
     rows = listing.search(query).rows if query.q.strip() else []
     pinned = set(agent.pins.live().values_list("tool", flat=True))
     offers = [

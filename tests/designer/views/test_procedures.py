@@ -3,6 +3,7 @@
 import pytest
 
 from catalog.search import index as search_index
+from designer import agents
 from designer.models import Procedure, ProcedureDraft
 from designer.procedures import editing
 from people.models import Role
@@ -201,3 +202,6 @@ def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
     assert (offer["tool"], offer["name"]) == (tool.pk, "look_up_order")
     assert "Looks up an order." in offer["says"]
     assert page.get(f"{PAGE}tools/").json() == {"tools": []}
+
+    agents.update_agent(refill.agent, actor=make_user(Role.ADMIN), vendors=[])
+    assert page.get(f"{PAGE}tools/", {"q": "look_up"}).json() == {"tools": []}
