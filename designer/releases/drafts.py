@@ -93,10 +93,11 @@ WITH RECURSIVE tree AS (
     SELECT tree.root, child.id, child.archived_at FROM designer_agent child
     JOIN tree ON child.parent_id = tree.agent
     WHERE child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM tree.archived_at
-), node AS (
-    SELECT a.id, pins IS NOT NULL OR procedures IS NOT NULL AS holds_something, ROW(
+), node AS MATERIALIZED (
+    -- Each becomes a digest before anything is sorted, or whole texts would be sorted on disk.
+    SELECT a.id, pins IS NOT NULL OR procedures IS NOT NULL AS holds_something, md5(ROW(
         a.slug, a.name, a.description, a.parent_id, pins, procedures, removed, handed
-    )::text AS made_of
+    )::text) AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
         SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
             everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,
