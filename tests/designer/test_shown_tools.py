@@ -28,7 +28,7 @@ from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 TOOLS = 1_000
-EACH = 10
+EACH = 6
 
 
 def varied(number):

@@ -8,7 +8,7 @@ from tests.designer.walks import OF_DESIGNERS, OF_THE_VENDOR, PROTOCOLS, Walks
 from tests.hostile_vendor import HostileVendor, reply
 
 pytestmark = pytest.mark.django_db
-TOOLS, ROUNDS = 100, 3
+TOOLS, ROUNDS = 60, 3
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
