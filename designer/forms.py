@@ -122,6 +122,13 @@ class AgentEditForm(AgentForm):
     def plain_fields(self) -> list[BoundField]:
         return [field for field in self if field.name not in ("limits_vendors", "vendors")]
 
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        was_limited = self.initial.get("limits_vendors")
+        if given.get("vendors") and not given.get("limits_vendors") and not was_limited:
+            self.add_error("vendors", "Tick “Only the vendors ticked here” as well, or no vendor.")
+        return given
+
     def facts(self) -> dict[str, Any]:
         given = super().facts()
         is_limited = given.pop("limits_vendors")

@@ -84,6 +84,9 @@ class DeprecationMiddleware:
         succeeds, since = dict(match.kwargs), []
         if left:
             since.append(left.since)
+            # A release names its own agent as one of those that it holds.
+            if succeeds.get("sub") == succeeds["slug"]:
+                succeeds["sub"] = left.agent.slug
             succeeds["slug"] = left.agent.slug
         if retired:
             since.append(retired.since)

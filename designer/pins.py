@@ -76,10 +76,12 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
     refused is written in one transaction.
     """
     agent = locked(agent)
-    answers: list[Pin | DomainError] = []
-    for each in wanted:
+    asked = list(enumerate(wanted))
+    answers: dict[int, Pin | DomainError] = {}
+    # By the numbers of the tools, in which order review locks them too.
+    for place, each in sorted(asked, key=lambda pair: pair[1].tool.pk):
         try:
-            pin = pin_tool(
+            answers[place] = pin_tool(
                 agent,
                 actor=actor,
                 tool=each.tool,
@@ -88,10 +90,8 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
                 alias=each.alias,
             )
         except DomainError as error:
-            answers.append(error)
-        else:
-            answers.append(pin)
-    return answers
+            answers[place] = error
+    return [answers[place] for place, _ in asked]
 
 
 @transaction.atomic

@@ -106,6 +106,7 @@ def is_refused(answer: HttpResponse) -> bool:
 
 
 @pytest.mark.django_db
+@pytest.mark.usefixtures("own_limits")
 @pytest.mark.parametrize("route", routes(), ids=lambda route: route.path)
 def test_only_the_roles_of_the_table_get_through(route, handler):
     cells = table().get(route.name)

@@ -100,7 +100,8 @@ def tell_vendor_requested(subject: str) -> Told | None:
     row = VendorRequest.objects.select_related("asked_by").filter(pk=subject).first()
     if row is None or not row.is_waiting:
         return None
-    return _about_request(row, f"{printable(str(row.asked_by), 150)} asks for “{{}}”", row.reason)
+    who = printable(str(row.asked_by), 150)
+    return _about_request(row, lambda name: f"{who} asks for “{name}”", row.reason)
 
 
 def tell_vendor_answered(subject: str) -> Told | None:
@@ -108,16 +109,17 @@ def tell_vendor_answered(subject: str) -> Told | None:
     if row is None or row.is_waiting:
         return None
     if row.state == RequestState.DECLINED:
-        return _about_request(row, "“{}” was declined", row.answer)
-    told = _about_request(row, "“{}” is connected", "You asked for it. Its tools are in the catalog soon.")
+        return _about_request(row, lambda name: f"“{name}” was declined", row.answer)
+    says = "You asked for it. Its tools are in the catalog soon."
+    told = _about_request(row, lambda name: f"“{name}” is connected", says)
     return told if row.endpoint_id is None else replace(told, path=f"/endpoints/{row.endpoint_id}/")
 
 
-def _about_request(row: VendorRequest, title: str, says: str) -> Told:
+def _about_request(row: VendorRequest, title: Callable[[str], str], says: str) -> Told:
     name = printable(row.vendor_name, 120)
     facts = {"request": {"id": row.pk, "vendor": name, "protocol": row.protocol, "state": row.state}}
     path = f"/vendor-requests/#request-{row.pk}"
-    return Told(title.format(name), printable(says, MAX_SENTENCE_LENGTH), path, facts)
+    return Told(title(name), printable(says, MAX_SENTENCE_LENGTH), path, facts)
 
 
 def tell_test(subject: str) -> Told:

@@ -6,7 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from designer import agent_budgets, pinned_signatures, shown_tools, token_budget
+from designer import agent_budgets, pinned_signatures, shown_tools, token_budget, transfers
 from designer.api.agents import chosen_agent
 from designer.api.shown_tools import FormatBudgetOutput
 from designer.models import Agent
@@ -27,7 +27,9 @@ class BudgetOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="How many tokens its tools and procedures may take; null: no limit is set."
     )
     stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
-    tokens = serializers.IntegerField(help_text="What all tools of the agent cost in each request, about.")
+    tokens = serializers.IntegerField(
+        help_text="What all its tools and transfers cost in each request, about."
+    )
     tools = ToolCost(many=True, help_text="The most costly first.")
     in_format = FormatBudgetOutput(allow_null=True, help_text="Null where no format is asked for.")
 
@@ -78,7 +80,11 @@ class AgentBudget(GenericAPIView[Agent]):
         tools = [
             {"pin": pin.pk, "tool": pin.tool_id, "name": pin.name, "tokens": tokens} for tokens, pin in costs
         ]
+        handed = transfers.of([agent])
         total = sum(tokens for tokens, _ in costs)
+        total += sum(
+            token_budget.tokens_of_transfer(each.name, transfers.description_of(each)) for each in handed
+        )
         shown = {"tokens": total, "tools": tools, "in_format": in_format}
         shown |= {"limit": limit.tokens if limit else None, "stops": bool(limit and limit.stops)}
         return Response(BudgetOutput(shown).data)

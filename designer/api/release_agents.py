@@ -115,7 +115,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
-        procedures = publishing.part_of(release, sub).procedures
+        procedures = publishing.part_of(release, "" if sub == slug else sub).procedures
         receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
 
@@ -131,7 +131,7 @@ class ReleaseAgentProcedure(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
         release = self.found(request, slug, number)
-        found = _named(publishing.part_of(release, sub).procedures, procedure)
+        found = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
         receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)
 

@@ -232,6 +232,8 @@ def _budget(facts: Facts) -> Iterator[Check]:
     if facts.budget is None:
         return
     tokens = sum(token_budget.tokens(tool.signature) for tool in facts.draft.tools)
+    handed = facts.draft.transfers
+    tokens += sum(token_budget.tokens_of_transfer(each.name, each.description) for each in handed)
     tokens += sum(estimate_tokens(procedure.text) for procedure in facts.draft.procedures)
     allowed = facts.budget.tokens
     if tokens <= allowed:

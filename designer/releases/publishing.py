@@ -87,8 +87,9 @@ def publish(
     _write_exports(release, fits[agent.slug])
     # In the same transaction, so that no release is ever there without a signature.
     signing.sign(release)
-    # From now on a runtime may know the agent by this address.
-    agent_addresses.hold(agent)
+    # From now on a runtime may know the agent, and those below it, by these addresses.
+    for node in tree:
+        agent_addresses.hold(node.agent)
     facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
     if document.agents:
         facts["sub_agents"] = [each.slug for each in document.agents]

@@ -5,7 +5,7 @@ then on API keys get the release no more. docs/decisions/0055-retired-releases.m
 """
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -22,6 +22,7 @@ from people.models import User
 
 MAX_REASON_LENGTH = 2_000
 KEYS_SHOWN = 3
+FORM_PRECISION = timedelta(minutes=1)
 
 
 @transaction.atomic
@@ -35,10 +36,13 @@ def retire(
     reason = checked(reason, field="reason", limit=MAX_REASON_LENGTH)
     if not reason:
         raise invalid(reason="Say why: designers read it beside the release, and builds in their check.")
-    if sunset_at and sunset_at <= timezone.now():
-        raise invalid(sunset_at="Give a moment that is still to come, or none: then it goes on answering.")
     # The lock that moves of a channel take as well: none is led here meanwhile.
     agent = locked(release.agent)
+    row = Retirement.objects.filter(release=release).first()
+    if row and row.sunset_at and sunset_at and abs(row.sunset_at - sunset_at) < FORM_PRECISION:
+        sunset_at = row.sunset_at  # kept, though it may be past: only the reason changes
+    elif sunset_at and sunset_at <= timezone.now():
+        raise invalid(sunset_at="Give a moment that is still to come, or none: then it goes on answering.")
     if leading := [row.name for row in agent.channels.filter(release=release)]:
         names = " and ".join(f"“{channel}”" for channel in leading)
         which, them = ("leads", "it") if len(leading) == 1 else ("lead", "them")
@@ -48,7 +52,6 @@ def retire(
     if name != str(release) and (in_use := list(receipts.lately(release))):
         says = f"{says_in_use(in_use)} Give its name, “{release}”, to retire it all the same."
         raise DomainError("release_in_use", says, fields={"name": says}, status=409)
-    row = Retirement.objects.filter(release=release).first()
     before = facts(row)
     if row is None:
         row = Retirement(release=release, retired_by=actor)

@@ -246,6 +246,14 @@
       if (box.dataset.unsent) navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
     };
     window.addEventListener("pagehide", leave, { signal });
+    /* Saved, discarded or removed: what becomes of the text is decided there. Requests of parts are prevented. */
+    document.addEventListener(
+      "submit",
+      (event) => {
+        if (!event.defaultPrevented && event.target.closest("#detail")) delete box.dataset.unsent;
+      },
+      { signal },
+    );
 
     const goTo = (number, column) => {
       const lines = box.value.split("\n");

@@ -356,8 +356,9 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
     # The editor of a procedure works where it is swapped in, and keeps what is typed.
     rows.get_by_role("link", name="Trips").click()
     expect(title).to_have_text("Trips")
-    page.locator("#id_body").press("Control+End")
-    page.locator("#id_body").press_sequentially(" Then @send")
+    page.locator("#id_body[data-started]").press("Control+End")
+    page.wait_for_function("document.activeElement.selectionStart === document.activeElement.value.length")
+    page.keyboard.type(" Then @send")
     page.get_by_role("option", name="send_fax").click()
     if is_phone:
         page.locator("[data-back]").click()

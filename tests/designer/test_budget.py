@@ -1,4 +1,4 @@
-from designer import agent_budgets, pinned_signatures, token_budget
+from designer import agent_budgets, agents, pinned_signatures, token_budget
 from designer.signatures.effective import effective
 from designer.signatures.words import ParameterWords, Words
 from people.models import AuditEntry
@@ -116,3 +116,16 @@ def test_more_than_the_limit_warns_or_stops_where_the_agent_is_published(api, cl
     assert api.post("/api/v1/agents/desk/releases/", {}).json()["code"] == "checks_failed"
     accepted = {"accept": ["budget_exceeded"], "reason": "Only for the trial"}
     assert api.post("/api/v1/agents/desk/releases/", accepted, format="json").status_code == 201
+
+
+def test_transfers_count_as_tools_do(api, alice, db):
+    agent, path = make_agent(slug="desk"), "/api/v1/agents/desk/budget/"
+    make_pin(agent, make_tool(make_signature("long", description="word " * 500)))
+    alone = api.get(path).json()["tokens"]
+    agent_budgets.set_limit(agent, actor=alice, limit=alone)
+    agents.create_agent(actor=alice, name="Refills", parent=agent)
+    assert api.get(path).json()["tokens"] > alone
+    checks = api.get("/api/v1/agents/desk/draft/").json()["checks"]
+    (check,) = [each for each in checks if each["code"].startswith("budget")]
+    assert check["code"] == "budget_exceeded"
+    assert f"~{api.get(path).json()['tokens']:,} tokens" in check["message"]

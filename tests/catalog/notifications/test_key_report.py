@@ -14,7 +14,7 @@ from tests.clients import client_of
 from tests.factories import make_user
 from tests.pages import text_of
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("own_limits")]
 URL = "/api/v1/key-report/"
 
 

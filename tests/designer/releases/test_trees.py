@@ -498,3 +498,16 @@ def test_a_skill_says_when_to_hand_over(api, release):
     text = packed.read("greet/SKILL.md").decode()
 
     assert "- `transfer_to_refills`: Hand over to Refills: Repeats orders." in text
+
+
+def test_the_address_of_a_released_sub_agent_is_given_to_no_other(alice, release):
+    agents.update_agent(agent("cards"), actor=alice, slug="plastic")
+    with pytest.raises(DomainError) as refused:
+        agents.create_agent(actor=alice, name="Another", slug="cards")
+    assert refused.value.code == "slug_taken"
+
+
+def test_a_release_answers_for_its_own_agent_after_that_was_renamed(api, alice, release):
+    agents.update_agent(agent("desk"), actor=alice, slug="help")
+    url = "/api/v1/agents/help/releases/1/agents/help/procedures/"
+    assert api.get(url).status_code == 200
