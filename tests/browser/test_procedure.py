@@ -139,6 +139,18 @@ def test_what_was_typed_is_there_after_the_window_was_closed(page, pins):
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_what_is_saved_at_once_is_no_draft_any_more(page, pins):
+    page.goto("/agents/desk/procedures/refill/")
+    page.locator("#id_body[data-started]").press("Control+End")
+    page.keyboard.type("Call look_up().")
+    page.keyboard.press("Control+s")
+    expect(page.get_by_text("Saved. Publish the agent")).to_be_visible()
+    page.reload()
+    expect(page.get_by_text("This is your unsaved text")).to_have_count(0)
+    assert Procedure.objects.get().drafts.count() == 0
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_without_scripts_it_is_a_text_box_that_is_saved_and_checked(open_browser, role, pins):
     page = open_browser(role, java_script_enabled=False).new_page()
     page.goto("/agents/desk/procedures/refill/")

@@ -12,6 +12,7 @@ from designer.models import Agent
 from people import teams
 from people.models import AuditEntry
 from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make_vendor, make_version
+from tests.pages import text_of
 
 URL = "/api/v1/agents/"
 
@@ -221,6 +222,9 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
     page = client.get(url)
     state = page.context["form"].expected
     given = {"name": "Desk", "slug": "desk", "description": ""}
+    refused = client.post(url, {**given, "vendors": ["acme"], "expected": state})
+    assert "Tick “Only the vendors ticked here” as well" in text_of(refused)
+    assert agent_vendors.of(desk).vendors is None
     saved = client.post(url, {**given, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
     assert saved.status_code == 302
     assert agent_vendors.of(desk).names == "“Acme”"

@@ -217,6 +217,14 @@ def test_administrators_are_told_and_then_the_one_who_asked(api, admin_api, bob,
     assert {mail.user for mail in Mail.objects.filter(notices=answered)} == {ada, bob}
 
 
+def test_a_brace_in_a_name_is_a_brace(api, bob):
+    bob.name = "Ada {Ops}"
+    bob.save()
+    ask(api)
+    dispatch.settle_due()
+    assert Notice.objects.get(event="vendor.requested").title == "Ada {Ops} asks for “Weather”"
+
+
 def test_the_page_previews_asks_and_shows_the_outcome(page, client, vendor, admin_api):
     new, listed = reverse("vendor-request-new"), reverse("vendor-request-list")
     given = {"protocol": "a2t", "url": vendor.url}

@@ -266,3 +266,12 @@ def test_the_page_leads_from_a_release_on_a_channel_to_that_channel(alice, desk)
     viewer = Client()
     viewer.force_login(make_user(Role.VIEWER))
     assert "Retire" not in text_of(viewer.get("/agents/desk/releases/1/"))
+
+
+def test_only_the_reason_changes_after_the_date(api, desk):
+    retire(api, sunset_at=tomorrow())
+    Retirement.objects.update(sunset_at=NOON)
+    assert retire(api, reason="Wrong taxes", sunset_at="2026-05-01T12:00:00Z").status_code == 200
+    row = Retirement.objects.get()
+    assert (row.reason, row.sunset_at) == ("Wrong taxes", NOON)
+    assert retire(api, sunset_at="2026-05-01T13:00:00Z").status_code == 400
