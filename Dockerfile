@@ -14,6 +14,7 @@ COPY people people
 COPY core core
 COPY catalog catalog
 COPY designer designer
+COPY executor executor
 COPY demo demo
 COPY pegboard pegboard
 COPY templates templates

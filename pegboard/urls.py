@@ -18,6 +18,7 @@ urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
     path("readyz", views.readyz, name="readyz"),
     path("metrics", Metrics.as_view(), name="metrics"),
+    path("api/v1/", include("executor.api.urls")),
     path("api/v1/", include("designer.api.urls")),
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("catalog.notifications.api")),

@@ -38,7 +38,6 @@ from designer import (
     agent_files,
     agent_keys,
     agents,
-    calls,
     pins,
     transfers,
     tunings,
@@ -47,6 +46,7 @@ from designer import (
 from designer.models import Agent
 from designer.procedures import editing as procedures
 from designer.releases import channels, publishing, retiring
+from executor import calls
 from people import api_keys, teams, users
 from people.audit import verify
 from people.models import AuditEntry, Role, User

@@ -11,10 +11,11 @@ from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
 from catalog.models import Call
-from designer import agents, calls, pins, tunings
+from designer import agents, pins, tunings
 from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
 from designer.procedures import editing
 from designer.releases import publishing
+from executor import calls
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
 from tests.factories import make_tool, make_user

@@ -13,9 +13,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
-from rest_framework.response import Response
 
-from designer.api.calls import FORMAT_PARAMETER, NAME, ReleaseInvoke, RuntimeCallInput, RuntimeCallOutput
 from designer.api.releases import (
     DOCUMENT_HEADERS,
     EXPORT_PARAMETERS,
@@ -134,20 +132,6 @@ class ReleaseAgentProcedure(ReleaseBytesView):
         found = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
         receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)
-
-
-@extend_schema(tags=["runtimes"])
-class ReleaseAgentInvoke(ReleaseInvoke):
-    """Run a tool of one agent of a release, or hand over to a sub-agent of it."""
-
-    @extend_schema(
-        operation_id="agents_releases_agents_tools_invoke",
-        parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER],
-        request=RuntimeCallInput,
-        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
-    )
-    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        return self.invoked(request, slug, number, name, sub)
 
 
 def _surface(slug: str, sub: str) -> str:

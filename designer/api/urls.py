@@ -4,7 +4,6 @@ from designer.api import (
     agent_files,
     agents,
     budgets,
-    calls,
     channels,
     draft,
     keys,
@@ -114,11 +113,6 @@ urlpatterns = [
     ),
     path(f"{PART}tools/", release_agents.ReleaseAgentTools.as_view(), name="api-release-agent-tools"),
     path(
-        f"{PART}tools/<str:name>/invoke/",
-        release_agents.ReleaseAgentInvoke.as_view(),
-        name="api-release-agent-invoke",
-    ),
-    path(
         f"{PART}procedures/",
         release_agents.ReleaseAgentProcedures.as_view(),
         name="api-release-agent-procedures",
@@ -130,13 +124,6 @@ urlpatterns = [
     ),
     path("keys/", keys.KeyList.as_view(), name="api-key-list"),
     path("keys/<int:pk>/", keys.KeyDetail.as_view(), name="api-key"),
-    path(
-        f"{AGENT}releases/<str:number>/tools/<str:name>/invoke/",
-        calls.ReleaseInvoke.as_view(),
-        name="api-release-invoke",
-    ),
-    path(f"{AGENT}calls/<int:call>/", calls.AgentCall.as_view(), name="api-agent-call"),
-    path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),
     path("vendors/<slug:slug>/use/", removals.VendorUse.as_view(), name="api-vendor-use"),
     path("endpoints/<int:pk>/use/", removals.EndpointUse.as_view(), name="api-endpoint-use"),
     path("teams/", teams.TeamList.as_view(), name="api-team-list"),

@@ -6,7 +6,8 @@ from rest_framework.test import APIClient
 
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event
-from designer import agent_keys, agents, calls
+from designer import agent_keys, agents
+from executor import calls
 from people import api_keys, audit, teams
 from people.models import ApiKey, AuditEntry, Role, Scope
 from tests.factories import make_user

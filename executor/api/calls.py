@@ -22,13 +22,15 @@ from catalog.calls import queue
 from catalog.calls.queue import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
-from designer import calls, exports
+from designer import exports
 from designer.api.agents import chosen_agent
+from designer.api.release_agents import SUB
 from designer.api.releases import NUMBER, chosen_release, tell_if_retired
 from designer.exports import transfers, wire
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
 from designer.releases import publishing, receipts
+from executor import calls
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
@@ -240,6 +242,20 @@ class ReleaseInvoke(GenericAPIView[Release]):
             raise
         tell_if_retired(request, release, hands_out=True)
         return release, tool
+
+
+@extend_schema(tags=["runtimes"])
+class ReleaseAgentInvoke(ReleaseInvoke):
+    """Run a tool of one agent of a release, or hand over to a sub-agent of it."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_tools_invoke",
+        parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER],
+        request=RuntimeCallInput,
+        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+    )
+    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+        return self.invoked(request, slug, number, name, sub)
 
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:

@@ -20,10 +20,11 @@ from catalog.protocols.signature import AllowedValue, Annotations, Requirements
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
 from core.errors import DomainError
-from designer import agent_keys, agents, calls, pins, tunings
+from designer import agent_keys, agents, pins, tunings
 from designer.exports import document as release_document
 from designer.models import Release
 from designer.releases import publishing
+from executor import calls
 from people import api_keys, teams, users
 from people.models import CALLS_AT_ONCE, ApiKey, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
@@ -475,7 +476,7 @@ def test_revoked_key_runs_nothing(owner, vendor, desk):
 
 def test_call_that_takes_longer_is_asked_for_by_the_key_that_made_it(owner, vendor, desk, monkeypatch):
     monkeypatch.setattr(call_api, "waited_for", lambda call: call)
-    monkeypatch.setattr("designer.api.calls.waited_for", lambda call: call)
+    monkeypatch.setattr("executor.api.calls.waited_for", lambda call: call)
     client = runtime(owner, desk[0])
     begun = client.post(url(), GIVEN)
     assert (begun.status_code, begun.json()["status"], begun.json()["outcome"]) == (202, "queued", None)

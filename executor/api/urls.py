@@ -1,0 +1,19 @@
+from django.urls import path
+
+from designer.api.urls import AGENT, PART
+from executor.api import calls
+
+urlpatterns = [
+    path(
+        f"{AGENT}releases/<str:number>/tools/<str:name>/invoke/",
+        calls.ReleaseInvoke.as_view(),
+        name="api-release-invoke",
+    ),
+    path(
+        f"{PART}tools/<str:name>/invoke/",
+        calls.ReleaseAgentInvoke.as_view(),
+        name="api-release-agent-invoke",
+    ),
+    path(f"{AGENT}calls/<int:call>/", calls.AgentCall.as_view(), name="api-agent-call"),
+    path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),
+]
