@@ -1,5 +1,8 @@
 """An agent's runtime runs tools: by the names of a release, at exactly the versions that it holds.
 
+`run` and `resume` stand behind every protocol that a release is served in, each of which only words an
+`Answer`.
+
 A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's here: names
 are put back (designer/exports/wire.py), presets are added, and what the release does not show is refused.
 Then the call goes the way of every call (catalog/calls), which checks it against the pinned version's
@@ -8,17 +11,18 @@ own schema.
 
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from catalog.calls import queue
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
+from catalog.models.calls import Result
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
@@ -27,7 +31,7 @@ from core.outbound.errors import printable
 from designer import exports
 from designer.exports import document as release_document
 from designer.exports import transfers, wire
-from designer.exports.document import ReleasedTool
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
 from people import audit
@@ -39,14 +43,144 @@ REFUSAL_RECORDED_EVERY = timedelta(hours=1)
 MAX_REFUSALS_RECORDED = 50
 
 
-def find_tool(release: Release, name: str, sub_agent: str = "") -> ReleasedTool | None:
-    """The tool or the transfer that a model knows by this name. `sub_agent` is the slug of the one that shows
-    it, "" for the agent itself."""
-    return next((tool for tool in shown_by(release, sub_agent) if tool.signature.name == name), None)
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of asking for a tool, whatever it was; names in `result` are those of the format.
+
+    `outcome` is a kind of outcome of a call, or `transfer`; None while the call is under way. `call` is None
+    where nothing was sent. `result` has nothing of the vendor's headers or addresses. `transfer_to` is the
+    slug of the sub-agent that takes over.
+    """
+
+    tool: ReleasedTool
+    call: Call | None = None
+    outcome: str | None = None
+    result: Result = field(default_factory=Result)
+    transfer_to: str = ""
+
+
+class UnknownToolError(DomainError):
+    """The release shows no tool of this name at this place."""
+
+    def __init__(self, name: str) -> None:
+        message = f"There is no tool “{printable(name, 100)}” here. List the tools of the release."
+        super().__init__("not_found", message, status=404)
+
+
+def run(
+    release: Release,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    actor: User,
+    key: ApiKey | None,
+    sub_agent: str = "",
+    format_: str = "",
+    deadline_seconds: int = queue.DEADLINE,
+    is_confirmed: bool = False,
+    call_id: uuid.UUID | None = None,
+) -> Answer:
+    """Run the tool that a model knows by `name`, or hand over, and wait for what comes of it.
+
+    `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
+    names of the export format, or of any where none is said; those that do not fit are an answer like
+    others. A call that was made with this `call_id` before is not made again.
+
+    Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
+    """
+    shows = shown(release, sub_agent)
+    tool = next((tool for tool in shows.tools if tool.signature.name == name), None) if shows else None
+    if tool is None:
+        raise UnknownToolError(name)
+    try:
+        if tool.signature.kind == transfers.KIND:
+            to = _hand_over(
+                release,
+                tool,
+                actor=actor,
+                key=key,
+                arguments=arguments,
+                sub_agent=sub_agent,
+                format_=format_,
+            )
+            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=to)
+        call = _call(
+            release,
+            tool,
+            sub_agent=sub_agent,
+            actor=actor,
+            key=key,
+            arguments=arguments,
+            deadline_seconds=deadline_seconds,
+            is_confirmed=is_confirmed,
+            call_id=call_id,
+            format_=format_,
+        )
+    except ArgumentsError as error:
+        return _refused(tool, error)
+    return answer_of(queue.waited_for(call), tool, format_)
+
+
+def resume(
+    call: Call,
+    release: Release,
+    tool: ReleasedTool,
+    *,
+    actor: User,
+    key: ApiKey | None,
+    answers: Mapping[str, Any],
+    format_: str = "",
+) -> Answer:
+    """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
+    another call.
+
+    `tool` is that of `tool_of`. Raises ConfirmationError, TooManyCallsError, DomainError.
+    """
+    _released_version(tool)
+    runtime = _runtime(release, key, call.sub_agent)
+    try:
+        following = queue.continue_call(call, actor=actor, answers=answers, runtime=runtime)
+    except ArgumentsError as error:
+        return _refused(tool, error)
+    return answer_of(queue.waited_for(following), tool, format_)
+
+
+def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
+    """What came of `call` so far, by the names of the format."""
+    result, names = call.decoded(), exports.wires(tool.signature, format_)[0]
+    told = structs.replace(
+        result,
+        outputs=wire.outputs_for_the_caller(tool.signature, names, result.outputs),
+        parsed=wire.outputs_for_the_caller(tool.signature, names, result.parsed, is_parsed=True),
+        error=for_the_caller(tool.signature, result.error, format_),
+        attempts=[],
+    )
+    return Answer(tool=tool, call=call, outcome=call.outcome or None, result=told)
+
+
+def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
+    return Answer(
+        tool=tool, outcome=error.outcome.outcome, result=Result(error=dict(error.outcome.error or {}))
+    )
+
+
+def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
+    """What a model is shown of the agent or of one of its sub-agents, with transfers as tools.
+
+    None where the release has no such sub-agent.
+    """
+    shows = release_document.decode(release.document).at(sub_agent)
+    return transfers.shown(shows) if shows else None
+
+
+def tool_of(call: Call, release: Release) -> ReleasedTool | None:
+    """The tool of the release that `call` ran."""
+    shows = shown(release, call.sub_agent)
+    return next((tool for tool in shows.tools if tool.id == call.tool_id), None) if shows else None
 
 
 @transaction.atomic
-def hand_over(
+def _hand_over(
     release: Release,
     transfer: ReleasedTool,
     *,
@@ -68,7 +202,7 @@ def hand_over(
     return transfer.tool_id
 
 
-def call(
+def _call(
     release: Release,
     tool: ReleasedTool,
     *,
@@ -81,11 +215,7 @@ def call(
     call_id: uuid.UUID | None = None,
     format_: str = "",
 ) -> Call:
-    """A queued call, or the one that was made with this `call_id` before. `sub_agent` is as in `find_tool`.
-
-    `arguments` go by the names of the export format, or of any where none is said. Raises ArgumentsError (by
-    the same names), ConfirmationError, DomainError.
-    """
+    # Or the one that was made with this `call_id` before.
     version = _released_version(tool)
     signature = version.decoded()
     theirs = for_the_vendor(tool.signature, signature, arguments, format_)
@@ -104,22 +234,6 @@ def call(
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
         raise ArgumentsError(replace(error.outcome, error=told)) from error
-
-
-def continue_call(
-    earlier: Call,
-    release: Release,
-    tool: ReleasedTool,
-    *,
-    actor: User,
-    key: ApiKey | None,
-    answers: Mapping[str, Any],
-) -> Call:
-    """Another call with the answers to what `earlier` asked, through the same release."""
-    _released_version(tool)
-    return queue.continue_call(
-        earlier, actor=actor, answers=answers, runtime=_runtime(release, key, earlier.sub_agent)
-    )
 
 
 def for_the_vendor(
@@ -159,10 +273,6 @@ def for_the_caller(
     }
 
 
-def released_tool(release: Release, call: Call) -> ReleasedTool | None:
-    return next((tool for tool in shown_by(release, call.sub_agent) if tool.id == call.tool_id), None)
-
-
 def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
     # A key that runs tools asked for one that it does not reach, whether or not there is such a tool.
     asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
@@ -175,12 +285,6 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
         with transaction.atomic():
             why = "This key does not reach such a tool. Nothing was sent."
             audit.record(actor, "refuse call", key, after=asked, why=why)
-
-
-def shown_by(release: Release, sub_agent: str = "") -> tuple[ReleasedTool, ...]:
-    """The tools of the agent or of one of its sub-agents, and its transfers as tools."""
-    shows = release_document.decode(release.document).at(sub_agent)
-    return transfers.shown(shows).tools if shows else ()
 
 
 def _released_version(tool: ReleasedTool) -> ToolVersion:

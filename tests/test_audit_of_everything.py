@@ -333,13 +333,13 @@ def procedures_are_written(bob: User, agent: Agent) -> None:
 def a_runtime_works(bob: User, agent: Agent) -> None:
     key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
     release = agent.releases.latest("number")
-    held = calls.find_tool(release, "ask")
-    call = calls.call(release, held, actor=bob, key=key, arguments={"city": "Oslo"}, is_confirmed=True)
-    Call.objects.filter(pk=call.pk).update(status="finished", outcome="needs_input", result=ASKS)
-    calls.continue_call(Call.objects.get(pk=call.pk), release, held, actor=bob, key=key, answers={"q": "it"})
+    asks = {"actor": bob, "key": key}
+    made = calls.run(release, "ask", {"city": "Oslo"}, is_confirmed=True, **asks)
+    Call.objects.filter(pk=made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
+    calls.resume(Call.objects.get(pk=made.call.pk), release, made.tool, answers={"q": "it"}, **asks)
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
-    (transfer,) = (tool for tool in calls.shown_by(release) if tool.signature.kind == "transfer")
-    calls.hand_over(release, transfer, actor=bob, key=key, arguments={})
+    (transfer,) = (tool for tool in calls.shown(release).tools if tool.signature.kind == "transfer")
+    calls.run(release, transfer.signature.name, {}, **asks)
 
 
 def somebody_is_told(ada: User, url: str) -> None:
@@ -394,7 +394,8 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     credential_operations.remove_credential(row, actor=ada)
 
 
-def test_every_change_is_written_down_in_its_own_transaction(silent, called):
+def test_every_change_is_written_down_in_its_own_transaction(silent, called, monkeypatch):
+    monkeypatch.setattr(queue, "waited_for", lambda call: call)
     ada = make_user(Role.ADMIN, username="ada")
     silent()  # she came with the installation
     with serving(Vendor(tools(4))) as vendor, AuthorizationServer() as authorization:

@@ -10,6 +10,7 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
+from catalog.calls import queue
 from catalog.models import Call
 from designer import agents, pins, tunings
 from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
@@ -100,7 +101,8 @@ class World:
 
 
 @pytest.fixture
-def world(db) -> World:
+def world(db, monkeypatch) -> World:
+    monkeypatch.setattr(queue, "waited_for", lambda call: call)
     admin = make_user(Role.ADMIN)
     zebra, others = (teams.create_team(actor=admin, name=name) for name in ("Zebra", "Others"))
     insider = make_user(Role.DESIGNER, username="inside")
@@ -115,9 +117,8 @@ def world(db) -> World:
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
     procedure = editing.create_procedure(agent, actor=insider, title=f"{MARK} flow", body=f"Ask the {MARK}.")
     release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
-    tool = calls.find_tool(release, f"{MARK}_tool")
-    call = calls.call(release, tool, actor=insider, key=None, arguments={"city": "Oslo"})
-    return World(zebra, agent, pin, procedure, release, call, insider, outsiders)
+    made = calls.run(release, f"{MARK}_tool", {"city": "Oslo"}, actor=insider, key=None)
+    return World(zebra, agent, pin, procedure, release, made.call, insider, outsiders)
 
 
 def browser_of(user: User) -> Client:

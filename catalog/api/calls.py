@@ -1,7 +1,6 @@
 """Running a tool over REST: the call waits for its outcome, and says where to look when that takes longer."""
 
 import json
-import threading
 from typing import Any
 
 import msgspec
@@ -25,10 +24,6 @@ from people.models import Role
 from people.permissions import key_of, person
 
 MAX_LISTED_LENGTH = 200
-# To the worker and back, so that the caller who waits hears from the call itself that its time is over.
-SECONDS_ON_THE_WAY = 3.0
-# Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
-_waiting = threading.BoundedSemaphore(4)
 
 
 class CallInput(Input):
@@ -205,19 +200,9 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
     }
 
 
-def waited_for(call: Call) -> Call:
-    """The finished call when it comes in time, else as it is."""
-    if _waiting.acquire(blocking=False):
-        try:
-            call = queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
-        finally:
-            _waiting.release()
-    return call
-
-
 def answered(call: Call, request: Request) -> Response:
     """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
-    call = waited_for(call)
+    call = queue.waited_for(call)
     return Response(call_document(call, request), status=202 if call.is_active else 200)
 
 

@@ -4,6 +4,7 @@ The row comes first and the message after it carries only its id. What no worker
 worker leaves behind is ended by `sweep`. What a worker does with a call: catalog/calls/invocation.py.
 """
 
+import threading
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -40,6 +41,10 @@ MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
 # Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)
+# To the worker and back, so that the caller who waits hears from the call itself that its time is over.
+SECONDS_ON_THE_WAY = 3.0
+# Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
+_waiting = threading.BoundedSemaphore(4)
 
 
 class ArgumentsError(DomainError):
@@ -325,3 +330,13 @@ def wait_for(call: Call, seconds: float) -> Call:
         call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
     return settled(call)
+
+
+def waited_for(call: Call) -> Call:
+    """The finished call when it comes in time, else as it is."""
+    if _waiting.acquire(blocking=False):
+        try:
+            call = wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
+        finally:
+            _waiting.release()
+    return call

@@ -16,21 +16,20 @@ from catalog.api.calls import (
     ResumeInput,
     RetryOutput,
     retry_document,
-    waited_for,
 )
 from catalog.calls import queue
-from catalog.calls.queue import ArgumentsError
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.release_agents import SUB
 from designer.api.releases import NUMBER, chosen_release, tell_if_retired
-from designer.exports import transfers, wire
+from designer.exports import transfers
 from designer.exports.document import ReleasedTool
-from designer.models import Agent, Release
+from designer.models import Release
 from designer.releases import publishing, receipts
 from executor import calls
+from executor.calls import Answer, UnknownToolError
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
@@ -95,77 +94,52 @@ def asked_format(request: Request) -> str:
     return publishing.find_format(name).name if name is not None else ""
 
 
-def call_document(call: Call, tool: ReleasedTool, agent: Agent, request: Request) -> dict[str, Any]:
-    result, format_ = call.decoded(), asked_format(request)
-    names = exports.wires(tool.signature, format_)[0]
-    resume = reverse("api-agent-call-resume", kwargs={"slug": agent.slug, "call": call.pk}, request=request)
-    if format_:
-        resume = replace_query_param(resume, "format", format_)
+def answer_document(answer: Answer, release: Release, request: Request) -> dict[str, Any]:
+    call, tool, result = answer.call, answer.tool, answer.result
+    resume = None
+    if call and result.resume is not None:
+        at = {"slug": release.agent.slug, "call": call.pk}
+        resume = _in_format(reverse("api-agent-call-resume", kwargs=at, request=request), request)
+    is_transfer = answer.outcome == transfers.KIND
     return {
-        "call": call.pk,
-        "status": call.status,
-        "release": call.release,
-        "tool": tool.signature.name,
-        "version": tool.version.label,
-        "ordinal": tool.version.ordinal,
-        "outcome": call.outcome or None,
-        "agent": None,
-        "next": None,
-        "outputs": wire.outputs_for_the_caller(tool.signature, names, result.outputs),
-        "parsed": wire.outputs_for_the_caller(tool.signature, names, result.parsed, is_parsed=True),
-        "outputs_cut": bool(result.cut),
-        "error": calls.for_the_caller(tool.signature, result.error, format_),
-        "retry": retry_document(result),
-        "notes": result.notes,
-        "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
-        "resume": resume if result.resume is not None else None,
-        "duration_ms": call.duration_ms,
-    }
-
-
-def refused_document(error: ArgumentsError, tool: ReleasedTool, release: int) -> dict[str, Any]:
-    refusal = {"outcome": error.outcome.outcome, "error": dict(error.outcome.error or {})}
-    return _without_call(tool, release) | refusal
-
-
-def transfer_document(release: Release, tool: ReleasedTool, to: str, request: Request) -> dict[str, Any]:
-    # By its number, so that the conversation stays within the release in which it was handed over.
-    at = {"slug": release.agent.slug, "number": release.number, "sub": to}
-    tools, procedures = (
-        reverse(f"api-release-agent-{what}", kwargs=at, request=request) for what in ("tools", "procedures")
-    )
-    if format_ := asked_format(request):
-        tools = replace_query_param(tools, "format", format_)
-    next_ = {"tools": tools, "procedures": procedures}
-    return _without_call(tool, release.number) | {"outcome": transfers.KIND, "agent": to, "next": next_}
-
-
-def _without_call(tool: ReleasedTool, release: int) -> dict[str, Any]:
-    # Nothing was sent, so there is no call; the answer looks as it would after one.
-    return {
-        "call": None,
-        "status": CallStatus.FINISHED,
-        "release": release,
+        "call": call.pk if call else None,
+        "status": call.status if call else CallStatus.FINISHED,
+        "release": release.number,
         "tool": tool.signature.name,
         "version": tool.version.label,
         "ordinal": None if tool.signature.kind == transfers.KIND else tool.version.ordinal,
-        "agent": None,
-        "next": None,
-        "outputs": {},
-        "parsed": {},
-        "outputs_cut": False,
-        "error": None,
-        "retry": None,
-        "notes": [],
-        "asks": [],
-        "resume": None,
-        "duration_ms": 0,
+        "outcome": answer.outcome,
+        "agent": answer.transfer_to if is_transfer else None,
+        "next": _next(release, answer.transfer_to, request) if is_transfer else None,
+        "outputs": result.outputs,
+        "parsed": result.parsed,
+        "outputs_cut": bool(result.cut),
+        "error": result.error,
+        "retry": retry_document(result),
+        "notes": result.notes,
+        "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
+        "resume": resume,
+        "duration_ms": call.duration_ms if call else 0,
     }
 
 
-def _answered(call: Call, tool: ReleasedTool, agent: Agent, request: Request) -> Response:
-    call = waited_for(call)
-    return Response(call_document(call, tool, agent, request), status=202 if call.is_active else 200)
+def _next(release: Release, sub_agent: str, request: Request) -> dict[str, str]:
+    # By its number, so that the conversation stays within the release in which it was handed over.
+    at = {"slug": release.agent.slug, "number": release.number, "sub": sub_agent}
+    tools, procedures = (
+        reverse(f"api-release-agent-{what}", kwargs=at, request=request) for what in ("tools", "procedures")
+    )
+    return {"tools": _in_format(tools, request), "procedures": procedures}
+
+
+def _in_format(url: str, request: Request) -> str:
+    format_ = asked_format(request)
+    return replace_query_param(url, "format", format_) if format_ else url
+
+
+def _answered(answer: Answer, release: Release, request: Request) -> Response:
+    is_under_way = answer.call is not None and answer.call.is_active
+    return Response(answer_document(answer, release, request), status=202 if is_under_way else 200)
 
 
 @extend_schema(tags=["runtimes"])
@@ -198,50 +172,31 @@ class ReleaseInvoke(GenericAPIView[Release]):
         given = RuntimeCallInput(data=request.data)
         given.is_valid(raise_exception=True)
         asked, sub = given.validated_data, "" if sub == slug else sub
-        release, tool = self._found(request, slug, number, name, sub)
-        common: dict[str, Any] = {
-            "actor": person(request),
-            "key": key_of(request),
-            "arguments": asked.get("arguments", {}),
-            "sub_agent": sub,
-            "format_": asked_format(request),
-        }
+        actor, key = person(request), key_of(request)
         try:
-            if tool.signature.kind == transfers.KIND:
-                to = calls.hand_over(release, tool, **common)
-                receipts.note(key_of(request), release, surface="invoke", name=number)
-                return Response(transfer_document(release, tool, to, request))
-            call = calls.call(
+            agent = chosen_agent(request, slug)
+            release = chosen_release(agent.releases.select_related("agent", "retirement"), number)
+            tell_if_retired(request, release, hands_out=True)
+            answer = calls.run(
                 release,
-                tool,
-                **common,
+                name,
+                asked.get("arguments", {}),
+                actor=actor,
+                key=key,
+                sub_agent=sub,
+                format_=asked_format(request),
                 deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
                 call_id=asked.get("id"),
             )
-        except ArgumentsError as error:
-            return Response(refused_document(error, tool, release.number))
-        receipts.note(key_of(request), release, surface="invoke", name=number)
-        return _answered(call, tool, release.agent, request)
-
-    def _found(
-        self, request: Request, slug: str, number: str, name: str, sub: str
-    ) -> tuple[Release, ReleasedTool]:
-        try:
-            agent = chosen_agent(request, slug)
-            release = chosen_release(agent.releases.select_related("agent", "retirement"), number)
-            tool = calls.find_tool(release, name, sub)
-            if tool is None:
-                raise Http404
-        except Http404:
+        except (Http404, UnknownToolError) as error:
             # A key that asks for another agent's tools is noted, and hears what it would of one that is not
             # there.
-            key = key_of(request)
             if key and Scope.INVOKE in key.scopes:
-                calls.note_refusal(key, actor=person(request), agent=slug, tool=name)
-            raise
-        tell_if_retired(request, release, hands_out=True)
-        return release, tool
+                calls.note_refusal(key, actor=actor, agent=slug, tool=name)
+            raise Http404 from error
+        receipts.note(key, release, surface="invoke", name=number)
+        return _answered(answer, release, request)
 
 
 @extend_schema(tags=["runtimes"])
@@ -266,7 +221,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
         rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
     release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
-    tool = calls.released_tool(release, call)
+    tool = calls.tool_of(call, release)
     if tool is None:
         raise Http404
     return call, release, tool
@@ -284,7 +239,8 @@ class AgentCall(GenericAPIView[Call]):
     @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER])
     def get(self, request: Request, slug: str, call: int) -> Response:
         found, release, tool = found_call(request, slug, call)
-        return Response(call_document(queue.settled(found), tool, release.agent, request))
+        answer = calls.answer_of(queue.settled(found), tool, asked_format(request))
+        return Response(answer_document(answer, release, request))
 
 
 @extend_schema(tags=["runtimes"])
@@ -309,13 +265,15 @@ class AgentCallResume(GenericAPIView[Call]):
     def post(self, request: Request, slug: str, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
-        asked_format(request)  # refused before anything is sent
+        format_ = asked_format(request)
         found, release, tool = found_call(request, slug, call)
-        answers = given.validated_data.get("answers", {})
-        try:
-            following = calls.continue_call(
-                found, release, tool, actor=person(request), key=key_of(request), answers=answers
-            )
-        except ArgumentsError as error:
-            return Response(refused_document(error, tool, release.number))
-        return _answered(following, tool, release.agent, request)
+        answer = calls.resume(
+            found,
+            release,
+            tool,
+            actor=person(request),
+            key=key_of(request),
+            answers=given.validated_data.get("answers", {}),
+            format_=format_,
+        )
+        return _answered(answer, release, request)

@@ -12,7 +12,6 @@ from django.utils import timezone
 from msgspec.structs import replace
 from rest_framework.test import APIClient
 
-from catalog.api import calls as call_api
 from catalog.calls import invocation, queue
 from catalog.calls.queue import TooManyCallsError
 from catalog.models import Call, CallId, Finding
@@ -334,11 +333,13 @@ def test_an_id_that_one_user_has_used_answers_no_other(owner, vendor, desk):
 
 def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor, desk):
     release = Release.objects.get()
-    (tool,) = release_document.decode(release.document).tools
+    sealed = release_document.decode(release.document)
+    (tool,) = sealed.tools
     for version in ({"digest": "0" * 64}, {"ordinal": 7}):
-        other = replace(tool, version=replace(tool.version, **version))
+        other = replace(sealed, tools=(replace(tool, version=replace(tool.version, **version)),))
+        release.document = release_document.encode(other).decode()
         with pytest.raises(DomainError, match="not the one that was released") as refused:
-            calls.call(release, other, actor=owner, key=None, arguments={"Zip_code": "0150"})
+            calls.run(release, "sky", {"Zip_code": "0150"}, actor=owner, key=None)
         assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
     assert Call.objects.count() == 0
 
@@ -475,8 +476,7 @@ def test_revoked_key_runs_nothing(owner, vendor, desk):
 
 
 def test_call_that_takes_longer_is_asked_for_by_the_key_that_made_it(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(call_api, "waited_for", lambda call: call)
-    monkeypatch.setattr("executor.api.calls.waited_for", lambda call: call)
+    monkeypatch.setattr(queue, "waited_for", lambda call: call)
     client = runtime(owner, desk[0])
     begun = client.post(url(), GIVEN)
     assert (begun.status_code, begun.json()["status"], begun.json()["outcome"]) == (202, "queued", None)

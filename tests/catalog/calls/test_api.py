@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 
-from catalog.api import calls
 from catalog.calls import invocation, queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
@@ -121,7 +120,7 @@ def test_what_may_destroy_needs_a_yes(designer_api):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_call_that_takes_longer_says_where_to_ask(designer_api, monkeypatch):
-    monkeypatch.setattr(calls, "SECONDS_ON_THE_WAY", 0.0)
+    monkeypatch.setattr(queue, "SECONDS_ON_THE_WAY", 0.0)
     tool = make_it()
 
     answer = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", LATE)
@@ -134,7 +133,7 @@ def test_a_call_that_takes_longer_says_where_to_ask(designer_api, monkeypatch):
 @pytest.mark.django_db(transaction=True)
 def test_whoever_waits_without_a_worker_hears_that_nothing_was_sent(designer_api, monkeypatch):
     monkeypatch.setattr(queue, "QUEUE_TIMEOUT", timedelta(0))
-    monkeypatch.setattr(calls, "SECONDS_ON_THE_WAY", 0.0)
+    monkeypatch.setattr(queue, "SECONDS_ON_THE_WAY", 0.0)
 
     answer = designer_api.post(f"/api/v1/tools/{make_it().pk}/invoke/", LATE)
 
@@ -143,8 +142,8 @@ def test_whoever_waits_without_a_worker_hears_that_nothing_was_sent(designer_api
 
 @pytest.mark.django_db(transaction=True)
 def test_callers_beyond_a_few_are_told_at_once_where_to_ask(designer_api, monkeypatch):
-    monkeypatch.setattr(calls, "_waiting", threading.BoundedSemaphore(1))
-    calls._waiting.acquire()
+    monkeypatch.setattr(queue, "_waiting", threading.BoundedSemaphore(1))
+    queue._waiting.acquire()
 
     answer = designer_api.post(
         f"/api/v1/tools/{make_it().pk}/invoke/", {"arguments": {"city": "Oslo"}, "deadline_seconds": 120}
