@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import UNSET, structs
 
-from catalog.calls import queue
+from catalog.calls import invocation, queue
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.models.calls import Result
@@ -118,7 +118,7 @@ def run(
         )
     except ArgumentsError as error:
         return _refused(tool, error)
-    return answer_of(queue.waited_for(call), tool, format_)
+    return answer_of(call, tool, format_)
 
 
 def resume(
@@ -139,10 +139,10 @@ def resume(
     _released_version(tool)
     runtime = _runtime(release, key, call.sub_agent)
     try:
-        following = queue.continue_call(call, actor=actor, answers=answers, runtime=runtime)
+        following = invocation.continue_now(call, actor=actor, answers=answers, runtime=runtime)
     except ArgumentsError as error:
         return _refused(tool, error)
-    return answer_of(queue.waited_for(following), tool, format_)
+    return answer_of(following, tool, format_)
 
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
@@ -222,7 +222,7 @@ def _call(
     if tool.signature.annotations.destructive and not signature.annotations.destructive and not is_confirmed:
         raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
     try:
-        return queue.request_call(
+        return invocation.call_now(
             version,
             actor=actor,
             arguments=theirs,

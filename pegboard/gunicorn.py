@@ -41,6 +41,8 @@ logger_class = LoggerOfOurs
 worker_class = "gthread"
 workers = int(os.environ.get("WEB_WORKERS", "2"))
 threads = int(os.environ.get("WEB_THREADS", "8"))
+# Calls of tools wait for vendors, who may be slow: these threads stay free for everything else.
+os.environ.setdefault("PEGBOARD_CALLS_IN_A_PROCESS", str(max(1, threads - max(4, threads // 16))))
 preload_app = True
 timeout = 60
 graceful_timeout = 20

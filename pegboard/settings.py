@@ -252,6 +252,8 @@ SECURE_REFERRER_POLICY = "same-origin"
 # needs, and less than one that calls in a loop makes.
 CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
+# How many threads of one process may make calls of tools at once; pegboard/gunicorn.py says it for its own.
+CALLS_IN_A_PROCESS = int(os.environ.get("PEGBOARD_CALLS_IN_A_PROCESS", "64"))
 RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [

@@ -394,8 +394,7 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     credential_operations.remove_credential(row, actor=ada)
 
 
-def test_every_change_is_written_down_in_its_own_transaction(silent, called, monkeypatch):
-    monkeypatch.setattr(queue, "waited_for", lambda call: call)
+def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     ada = make_user(Role.ADMIN, username="ada")
     silent()  # she came with the installation
     with serving(Vendor(tools(4))) as vendor, AuthorizationServer() as authorization:

@@ -10,7 +10,6 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
-from catalog.calls import queue
 from catalog.models import Call
 from designer import agents, pins, tunings
 from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
@@ -101,8 +100,7 @@ class World:
 
 
 @pytest.fixture
-def world(db, monkeypatch) -> World:
-    monkeypatch.setattr(queue, "waited_for", lambda call: call)
+def world(db) -> World:
     admin = make_user(Role.ADMIN)
     zebra, others = (teams.create_team(actor=admin, name=name) for name in ("Zebra", "Others"))
     insider = make_user(Role.DESIGNER, username="inside")

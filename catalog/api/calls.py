@@ -1,4 +1,4 @@
-"""Running a tool over REST: the call waits for its outcome, and says where to look when that takes longer."""
+"""Running a tool over REST: the request makes the call and answers with its outcome."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog.api.versions import VersionChoice, found, version_facts
-from catalog.calls import examples, queue
+from catalog.calls import examples, invocation, queue
 from catalog.calls.queue import ArgumentsError
 from catalog.models import Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
@@ -200,12 +200,6 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
     }
 
 
-def answered(call: Call, request: Request) -> Response:
-    """The outcome when it comes in time: 200. Else, 202 and the number to ask for."""
-    call = queue.waited_for(call)
-    return Response(call_document(call, request), status=202 if call.is_active else 200)
-
-
 def find_tool(pk: int) -> Tool:
     return get_object_or_404(Tool.objects.select_related("endpoint__vendor", "current"), pk=pk)
 
@@ -214,15 +208,15 @@ def find_tool(pk: int) -> Tool:
 class ToolInvoke(GenericAPIView[Tool]):
     """Run a tool with the endpoint's credential and wait for the outcome.
 
-    Arguments that do not fit are refused before anything is sent. A call that takes longer than its
-    deadline, or finds no worker, answers 202: ask for it by its number.
+    Arguments that do not fit are refused before anything is sent. 503 `busy` says that too many calls are
+    under way here, and that nothing was sent.
     """
 
     write_role = Role.DESIGNER
     serializer_class = CallOutput
     pagination_class = None
 
-    @extend_schema(request=InvokeInput, responses={200: CallOutput, 202: CallOutput})
+    @extend_schema(request=InvokeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int) -> Response:
         given = InvokeInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -231,7 +225,7 @@ class ToolInvoke(GenericAPIView[Tool]):
         version = found(tool, version=asked.get("version", ""), ordinal=asked.get("ordinal"))
         version.tool = tool
         try:
-            call = queue.request_call(
+            call = invocation.call_now(
                 version,
                 actor=person(request),
                 arguments=asked.get("arguments", {}),
@@ -241,7 +235,7 @@ class ToolInvoke(GenericAPIView[Tool]):
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
-        return answered(call, request)
+        return Response(call_document(call, request))
 
 
 @extend_schema(tags=["calls"])
@@ -290,7 +284,7 @@ class CallResume(GenericAPIView[Call]):
     pagination_class = None
     queryset = Call.objects.none()
 
-    @extend_schema(request=ResumeInput, responses={200: CallOutput, 202: CallOutput})
+    @extend_schema(request=ResumeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int, call: int) -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
@@ -298,12 +292,12 @@ class CallResume(GenericAPIView[Call]):
         earlier = get_object_or_404(calls, tool=pk, pk=call)
         answers = given.validated_data.get("answers", {})
         try:
-            following = queue.continue_call(
+            following = invocation.continue_now(
                 earlier, actor=person(request), api_key=key_of(request), answers=answers
             )
         except ArgumentsError as error:
             return Response(refused_document(error, earlier.version, request))
-        return answered(following, request)
+        return Response(call_document(following, request))
 
 
 class ExampleInput(Input):

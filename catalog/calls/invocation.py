@@ -1,23 +1,27 @@
-"""A worker runs one call, and sends it at most once.
+"""One process makes one call, and sends it at most once.
 
-Exactly one worker claims it, by compare-and-set, and only then is anything sent. How the row is made and
-given up: catalog/calls/queue.py. How the vendor's answer is bounded: catalog/calls/results.py.
+A call that somebody waits for is made by the process that they ask: its row is committed as claimed, and only
+then is anything sent. One that was queued is made by a worker, exactly one of which claims it, by
+compare-and-set. How the row is made and given up: catalog/calls/queue.py. How the vendor's answer is
+bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
 """
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from functools import partial
+from typing import Any
 
+from django.conf import settings
 from django.db.models.functions import Now
 
-from catalog.calls import refused_calls, results
+from catalog.calls import queue, refused_calls, results
 from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
-from catalog.credentials.oauth import clients
-from catalog.models import Call
+from catalog.models import Call, ToolVersion
 from catalog.models.calls import Attempt, CallStatus
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
@@ -31,22 +35,67 @@ from core.outbound.session import Session
 
 logger = logging.getLogger(__name__)
 
-# What comes after the deadline: the answer is read, judged and stored. Then the worker counts as dead.
-GRACE = timedelta(seconds=15)
-TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
 RETRY_PAUSES = (0.5, 2.0)  # seconds
 # A user waits. A vendor that asks for more time is told of at once, and the user decides.
 MAX_PAUSE_SECONDS = 10.0
 MAX_REPLY_BYTES = 5 * MIB
 MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
+# Until the other process has written down what came of a call that is waited for here.
+SECONDS_ON_THE_WAY = 3.0
+ROOM_SECONDS = 1.0
+_threads = threading.BoundedSemaphore(settings.CALLS_IN_A_PROCESS)
+
+
+class NoRoomError(DomainError):
+    retry_after = 1
+
+    def __init__(self) -> None:
+        message = "This process makes as many calls as it may. Nothing was sent. Try again in a second."
+        super().__init__("busy", message, status=503)
+
+
+def call_now(version: ToolVersion, **wish: Any) -> Call:
+    """The call as it ended, made by this process, or the one that was made with the same `key` before.
+
+    `wish` is as for `queue.request_call`, and so is what it raises.
+    """
+    with _room():
+        return _answered(queue.request_call(version, is_claimed=True, **wish))
+
+
+def continue_now(call: Call, **wish: Any) -> Call:
+    """The same for `queue.continue_call`."""
+    with _room():
+        return _answered(queue.continue_call(call, is_claimed=True, **wish))
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    # A slow vendor must not take all threads of a process that has other things to do.
+    if not _threads.acquire(timeout=ROOM_SECONDS):
+        raise NoRoomError
+    try:
+        yield
+    finally:
+        _threads.release()
+
+
+def _answered(call: Call) -> Call:
+    if call.is_ours:
+        return _make(call, RETRY_PAUSES)
+    # Another request made it, and may still be at it.
+    return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
 
 
 def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
     """Run one queued call. Does nothing when it was claimed before, whatever became of it since."""
-    call = _claim(call_id)
-    if call is None:
-        return
+    if call := _claim(call_id):
+        _make(call, pauses)
+
+
+def _make(call: Call, pauses: Sequence[float]) -> Call:
+    # This process alone has claimed it. What is returned is what was written.
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
@@ -65,7 +114,13 @@ def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
     ending = results.ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
     if not running.update(duration_ms=duration, **ending):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
+        call.refresh_from_db()
+        return call
+    for name, value in (ending | {"duration_ms": duration}).items():
+        setattr(call, name, value)
+    del call.finished_at  # the database's clock says
     refused_calls.tell(call, outcome)
+    return call
 
 
 def is_safe(signature: Signature) -> bool:
@@ -81,10 +136,7 @@ def _claim(call_id: int) -> Call | None:
     ).first()
     if call is None:
         return None
-    ends = Now() + timedelta(seconds=call.deadline_seconds) + GRACE
-    credential = call.version.tool.endpoint.credential
-    if credential and clients.uses_oauth(credential):
-        ends += TOKEN_GRACE
+    ends = queue.must_end(call)
     claimed = calls.update(status=CallStatus.RUNNING, started_at=Now(), gives_up_at=ends)
     return call if claimed else None
 

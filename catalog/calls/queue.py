@@ -1,10 +1,10 @@
-"""Calls of tools before and after a worker has them: requested, sent to a worker, waited for, given up.
+"""Calls of tools before and after they are made: requested, claimed or queued, waited for, given up.
 
-The row comes first and the message after it carries only its id. What no worker takes up and what a dead
-worker leaves behind is ended by `sweep`. What a worker does with a call: catalog/calls/invocation.py.
+The row comes first. One that is queued is sent to a worker, in a message that carries only its id; one that
+is claimed belongs to the process that made the row. What no worker takes up and what a dead process leaves
+behind is ended by `sweep`. How a call is made: catalog/calls/invocation.py.
 """
 
-import threading
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
@@ -16,9 +16,11 @@ from typing import Any
 from celery import current_app
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
+from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from catalog.calls import results
+from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, CallStatus
 from catalog.models.findings import FindingState
@@ -41,10 +43,9 @@ MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
 # Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)
-# To the worker and back, so that the caller who waits hears from the call itself that its time is over.
-SECONDS_ON_THE_WAY = 3.0
-# Each that waits holds a thread of the web server. Beyond these a caller is told at once where to look.
-_waiting = threading.BoundedSemaphore(4)
+# What comes after the deadline: the answer is read, judged and stored. Then the process counts as dead.
+GRACE = timedelta(seconds=15)
+TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 
 
 class ArgumentsError(DomainError):
@@ -96,10 +97,12 @@ def request_call(
     key: uuid.UUID | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
+    is_claimed: bool = False,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
-    Raises ArgumentsError, ConfirmationError, DomainError.
+    With `is_claimed` a new call is not queued: it belongs to this process, which has to make it. Raises
+    ArgumentsError, ConfirmationError, DomainError.
     """
     signature, protocol = version.decoded(), version.tool.endpoint.speak()
     _refuse_unfit(version, arguments)
@@ -116,7 +119,7 @@ def request_call(
         arguments=dict(arguments),
         deadline_seconds=deadline_seconds,
     )
-    return _queue(call, actor, runtime, key)
+    return _made(call, actor, runtime, key, is_claimed=is_claimed)
 
 
 def continue_call(
@@ -127,11 +130,12 @@ def continue_call(
     key: uuid.UUID | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
+    is_claimed: bool = False,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
 
     Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
-    began goes on in the same agent's runtime alone.
+    began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`.
     """
     result = call.decoded()
     if call.agent != (runtime.agent if runtime else None):
@@ -151,7 +155,7 @@ def continue_call(
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
     )
-    return _queue(following, actor, runtime, key)
+    return _made(following, actor, runtime, key, is_claimed=is_claimed)
 
 
 def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
@@ -197,7 +201,9 @@ def refuse_removed(endpoint: Endpoint) -> None:
         raise DomainError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
 
 
-def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None) -> Call:
+def _made(
+    call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None, *, is_claimed: bool
+) -> Call:
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
@@ -208,20 +214,11 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
         if earlier := _made_before(call):
             return earlier
     call.gives_up_at = Now() + QUEUE_TIMEOUT
+    if is_claimed:
+        call.status, call.is_ours, call.started_at = CallStatus.RUNNING, True, Now()
+        call.gives_up_at = must_end(call)
     try:
-        with transaction.atomic():
-            _refuse_too_many(call, actor)
-            if key:
-                CallId.objects.create(key=key, digest=_digest(call))
-            call.save()
-            version = {"version": call.version.name, "ordinal": call.version.ordinal}
-            facts: dict[str, Any] = {"call": call.pk, **version}
-            if forgotten := _forget_old(call.tool):
-                facts["calls_forgotten"] = forgotten
-            verb = "run" if call.continues is None else "continue"
-            why = runtime.why if runtime else ""
-            audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
-            transaction.on_commit(lambda: send(call.pk))
+        _write_down(call, actor, why=runtime.why if runtime else "", has_id=key is not None)
     except IntegrityError as exc:
         if "one_active_continuation" in str(exc):
             message = "This call is being continued already."
@@ -229,7 +226,33 @@ def _queue(call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | No
         if earlier := _made_before(call):
             return earlier
         raise
-    return Call.objects.get(pk=call.pk)
+    if not is_claimed:
+        return Call.objects.get(pk=call.pk)
+    # The database's clock says what these are; if one is asked for, it is read.
+    del call.gives_up_at, call.started_at
+    return call
+
+
+@transaction.atomic
+def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
+    _refuse_too_many(call, actor)
+    if has_id:
+        CallId.objects.create(key=call.key, digest=_digest(call))
+    call.save(force_insert=True)
+    facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
+    if forgotten := _forget_old(call.tool):
+        facts["calls_forgotten"] = forgotten
+    verb = "run" if call.continues is None else "continue"
+    audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
+    if call.status == CallStatus.QUEUED:
+        transaction.on_commit(lambda: send(call.pk))
+
+
+def must_end(call: Call) -> CombinedExpression:
+    """When a call that begins now must have ended."""
+    ends = Now() + timedelta(seconds=call.deadline_seconds) + GRACE
+    credential = call.version.tool.endpoint.credential
+    return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
 
 
 def _refuse_too_many(call: Call, actor: User) -> None:
@@ -330,13 +353,3 @@ def wait_for(call: Call, seconds: float) -> Call:
         call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
     return settled(call)
-
-
-def waited_for(call: Call) -> Call:
-    """The finished call when it comes in time, else as it is."""
-    if _waiting.acquire(blocking=False):
-        try:
-            call = wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
-        finally:
-            _waiting.release()
-    return call

@@ -19,7 +19,7 @@ NO_WORKER = (
     "No worker took this call, so nothing was sent. Look whether a worker is running, then run it again."
 )
 WORKER_LOST = (
-    "The worker that made this call ended before the answer came. It is not known whether the tool ran."
+    "The process that made this call ended before the answer came. It is not known whether the tool ran."
 )
 OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
 

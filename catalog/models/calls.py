@@ -100,6 +100,9 @@ class CallQuerySet(models.QuerySet["Call"]):
 class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
+    A call that somebody waits for is `running` from the first moment: the process that made the row makes the
+    call, which `is_ours` says in that process.
+
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
 
@@ -135,6 +138,8 @@ class Call(models.Model):
     error_code = models.CharField(max_length=60, blank=True)
     duration_ms = models.PositiveIntegerField(null=True)
     result = models.TextField(blank=True)
+
+    is_ours = False
 
     objects = CallQuerySet.as_manager()
 

@@ -150,7 +150,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
     `outputs` come back by the same. Presets and hidden inputs are added here. The call is checked against the
     version that the release holds, and made to that version. A release runs by its number or digest as
     long as it is kept, so that a session ends with the tools that it began with; what review has stopped does
-    not run in any. A call that takes longer than its deadline answers 202.
+    not run in any. 202 says that another request with the same `id` still makes the call.
     """
 
     write_role = Role.DESIGNER

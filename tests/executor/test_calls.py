@@ -41,14 +41,14 @@ OUTPUTS = (make_parameter("Sky now"),)
 
 
 @pytest.fixture(autouse=True)
-def in_place(monkeypatch):
-    """The worker's part is done where a test waits for it."""
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
-    def wait_for(call, seconds):
-        invocation.perform(call.pk, (0, 0))
-        return Call.objects.select_related("version").get(pk=call.pk)
 
-    monkeypatch.setattr(queue, "wait_for", wait_for)
+@pytest.fixture
+def still_running(monkeypatch):
+    """Calls are claimed, and their process is still at them when the answer goes out."""
+    monkeypatch.setattr(invocation, "_make", lambda call, pauses: call)
 
 
 @pytest.fixture
@@ -404,8 +404,7 @@ def limited(owner, agent, most) -> tuple[ApiKey, APIClient]:
     return key, client
 
 
-def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
+def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, desk, still_running):
     key, client = limited(owner, desk[0], 2)
     for _ in range(2):
         assert client.post(url(), GIVEN).status_code == 202
@@ -420,7 +419,7 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
     assert (changed.status_code, changed.json()["calls_at_once"]) == (200, 3)
     assert client.post(url(), GIVEN).status_code == 202
     assert client.post(url(), GIVEN).status_code == 429
-    invocation.perform(Call.objects.filter(api_key=key).first().pk)
+    Call.objects.filter(pk=Call.objects.filter(api_key=key).first().pk).update(status="finished")
     assert client.post(url(), GIVEN).status_code == 202
     entry = AuditEntry.objects.get(action="change key")
     assert (entry.before, entry.after) == ({"calls_at_once": 2}, {"calls_at_once": 3})
@@ -475,18 +474,45 @@ def test_revoked_key_runs_nothing(owner, vendor, desk):
     assert vendor.requests == []
 
 
-def test_call_that_takes_longer_is_asked_for_by_the_key_that_made_it(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(queue, "waited_for", lambda call: call)
+def test_a_call_that_another_request_still_makes_is_asked_for_by_its_key(owner, vendor, desk, monkeypatch):
+    body = GIVEN | {"id": str(uuid.uuid4())}
     client = runtime(owner, desk[0])
-    begun = client.post(url(), GIVEN)
-    assert (begun.status_code, begun.json()["status"], begun.json()["outcome"]) == (202, "queued", None)
-    address = f"/api/v1/agents/desk/calls/{begun.json()['call']}/"
-    invocation.perform(begun.json()["call"])
-    assert client.get(address).json()["outputs"] == {"Sky_now": "fair"}
+    with monkeypatch.context() as other:
+        other.setattr(invocation, "_make", lambda call, pauses: call)
+        client.post(url(), body)
+    monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
+    again = client.post(url(), body)
+    assert (again.status_code, again.json()["status"], again.json()["outcome"]) == (202, "running", None)
+    address = f"/api/v1/agents/desk/calls/{again.json()['call']}/"
+    Call.objects.update(gives_up_at=timezone.now() - timedelta(seconds=1))
+    assert client.get(address).json()["error"]["code"] == "WORKER_LOST"
+    assert vendor.requests == []
     assert runtime(owner, desk[0]).get(address).status_code == 404
     person = APIClient()
     person.force_login(owner)
     assert person.get(address).status_code == 200
+
+
+def test_a_call_is_made_by_the_process_that_was_asked(owner, vendor, desk, monkeypatch):
+    def not_now(*args):
+        raise AssertionError("no message goes out, and nothing is polled")
+
+    monkeypatch.setattr(queue, "send", not_now)
+    monkeypatch.setattr(queue, "wait_for", not_now)
+    assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
+    call = Call.objects.get()
+    assert (call.status, call.sent_at) == ("finished", None)
+    assert call.queued_at <= call.started_at <= call.finished_at < call.gives_up_at
+
+
+def test_a_process_that_makes_as_many_calls_as_it_may_says_so(owner, vendor, desk, monkeypatch):
+    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
+    with invocation._threads:
+        busy = runtime(owner, desk[0]).post(url(), GIVEN)
+    assert (busy.status_code, busy.json()["code"], busy.headers["Retry-After"]) == (503, "busy", "1")
+    assert (vendor.requests, Call.objects.count()) == ([], 0)
+    assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outcome"] == "ok"
 
 
 def test_call_that_asks_goes_on_through_the_same_door(owner):

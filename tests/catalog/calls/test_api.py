@@ -1,17 +1,10 @@
 """Running tools over REST."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import timedelta
-
 import pytest
-from django.db import connection
 
 from catalog.calls import invocation, queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
-from catalog.models.calls import CallStatus
 from catalog.models.runs import Trigger
 from catalog.protocols.signature import Annotations, Requirements
 from people.models import Role
@@ -31,29 +24,14 @@ def make_it(url: str = "http://127.0.0.1:9", **fields):
     )
 
 
-@contextmanager
-def working() -> Iterator[None]:
-    """A worker that takes calls from their rows, as the message would have told it to."""
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.01):
-            for pk in Call.objects.filter(status=CallStatus.QUEUED).values_list("pk", flat=True):
-                invocation.perform(pk, (0, 0))
-        connection.close()
-
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        yield
-    finally:
-        over.set()
-        worker.join()
+@pytest.fixture(autouse=True)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
 
 @pytest.mark.django_db(transaction=True)
 def test_a_call_answers_with_its_outcome(designer_api):
-    with HostileVendor(ANSWER) as vendor, working():
+    with HostileVendor(ANSWER) as vendor:
         tool = make_it(vendor.url)
         answer = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}})
 
@@ -107,7 +85,7 @@ def test_a_version_that_is_not_there_is_not_found(designer_api):
 
 @pytest.mark.django_db(transaction=True)
 def test_what_may_destroy_needs_a_yes(designer_api):
-    with HostileVendor(ANSWER) as vendor, working():
+    with HostileVendor(ANSWER) as vendor:
         tool = make_it(vendor.url, annotations=Annotations(destructive=True))
         url, body = f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}
         asked = designer_api.post(url, body)
@@ -119,44 +97,10 @@ def test_what_may_destroy_needs_a_yes(designer_api):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_call_that_takes_longer_says_where_to_ask(designer_api, monkeypatch):
-    monkeypatch.setattr(queue, "SECONDS_ON_THE_WAY", 0.0)
-    tool = make_it()
-
-    answer = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", LATE)
-
-    body = answer.json()
-    assert (answer.status_code, body["status"], body["outcome"]) == (202, "queued", None)
-    assert designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{body['call']}/").json()["status"] == "queued"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_whoever_waits_without_a_worker_hears_that_nothing_was_sent(designer_api, monkeypatch):
-    monkeypatch.setattr(queue, "QUEUE_TIMEOUT", timedelta(0))
-    monkeypatch.setattr(queue, "SECONDS_ON_THE_WAY", 0.0)
-
-    answer = designer_api.post(f"/api/v1/tools/{make_it().pk}/invoke/", LATE)
-
-    assert (answer.status_code, answer.json()["error"]["code"]) == (200, "NO_WORKER")
-
-
-@pytest.mark.django_db(transaction=True)
-def test_callers_beyond_a_few_are_told_at_once_where_to_ask(designer_api, monkeypatch):
-    monkeypatch.setattr(queue, "_waiting", threading.BoundedSemaphore(1))
-    queue._waiting.acquire()
-
-    answer = designer_api.post(
-        f"/api/v1/tools/{make_it().pk}/invoke/", {"arguments": {"city": "Oslo"}, "deadline_seconds": 120}
-    )
-
-    assert (answer.status_code, answer.json()["status"]) == (202, "queued")
-
-
-@pytest.mark.django_db(transaction=True)
 def test_an_answer_goes_on_with_a_call_that_asked(designer_api):
     asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
     done = json_reply({"success": True, "value": {"sent": True}})
-    with HostileVendor(in_turn(asks, done)) as vendor, working():
+    with HostileVendor(in_turn(asks, done)) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="oxp")
         tool = make_tool(make_signature(requirements=Requirements(user=True)), endpoint=endpoint)
         asked = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}).json()
@@ -170,7 +114,7 @@ def test_an_answer_goes_on_with_a_call_that_asked(designer_api):
 
 @pytest.mark.django_db(transaction=True)
 def test_a_vendor_that_is_silent_ends_at_the_deadline(designer_api):
-    with HostileVendor(BEHAVIOURS["accepts and is silent"]) as vendor, working():
+    with HostileVendor(BEHAVIOURS["accepts and is silent"]) as vendor:
         tool = make_it(vendor.url)
         answer = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", LATE)
 
@@ -181,7 +125,7 @@ def test_a_vendor_that_is_silent_ends_at_the_deadline(designer_api):
 
 @pytest.mark.django_db(transaction=True)
 def test_calls_are_listed_by_tool(designer_api):
-    with HostileVendor(ANSWER) as vendor, working():
+    with HostileVendor(ANSWER) as vendor:
         tool = make_it(vendor.url)
         for city in ("Oslo", "Rome", "Bern"):
             designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": city}})
@@ -254,7 +198,7 @@ def test_a_record_that_an_api_does_not_have_is_the_tools_answer_with_its_body(de
             return json_reply(whole)(line, request)
         return json_reply({"detail": "There is no order 7."}, status=404)(line, request)
 
-    with HostileVendor(api) as vendor, working():
+    with HostileVendor(api) as vendor:
         endpoint = make_endpoint(url=f"{vendor.url}/openapi.json", protocol="openapi")
         enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         tool = endpoint.tools.get()

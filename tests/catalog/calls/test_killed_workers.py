@@ -32,6 +32,13 @@ PERFORM = (
     "import django, sys; django.setup(); "
     "from catalog.calls import invocation; invocation.perform(int(sys.argv[1]))"
 )
+CALL_NOW = (
+    "import django, sys; django.setup(); "
+    "from catalog.calls import invocation; from catalog.models import ToolVersion; "
+    "from people.models import User; "
+    "invocation.call_now(ToolVersion.objects.get(pk=sys.argv[1]), actor=User.objects.get(pk=sys.argv[2]), "
+    "arguments={'city': 'Oslo'})"
+)
 ANSWER = json_reply({"output_parameters": []})
 CANARY = "kAnarY+vogel/17=geheim"
 
@@ -62,6 +69,32 @@ def test_a_worker_that_dies_leaves_a_doubt_and_sends_nothing_twice(process_envir
 
     call.refresh_from_db()
     assert worker.returncode == -signal.SIGKILL
+    assert len(vendor.requests) == requests
+    assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("point", "requests"), [("call-claimed", 0), ("call-answered", 1)])
+def test_a_process_that_dies_at_the_call_it_was_asked_for_leaves_one_doubt(
+    process_environment, point, requests
+):
+    with HostileVendor(ANSWER) as vendor:
+        tool, user = (
+            make_tool(make_signature(), endpoint=make_endpoint(url=vendor.url)),
+            make_user(Role.DESIGNER),
+        )
+        crash = {"CRASHPOINT": point, "DEBUG_CRASH": "1"}
+        asked = [sys.executable, "-c", CALL_NOW, str(tool.current_id), str(user.pk)]
+        process = subprocess.run(asked, env=process_environment | crash, check=False)
+        call = Call.objects.get()
+        assert (call.status, call.sent_at, messages_about(call)) == ("running", None, [])
+        perform_call(call.pk)
+        let_it_pass(call)
+        queue.sweep()
+        perform_call(call.pk)
+
+    call.refresh_from_db()
+    assert process.returncode == -signal.SIGKILL
     assert len(vendor.requests) == requests
     assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
 

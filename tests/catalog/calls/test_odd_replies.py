@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation
 from catalog.models import Call, Tool
 from catalog.models.circuit import ToolCircuit
 from designer import agent_keys
@@ -88,14 +88,8 @@ class Desk:
 
 
 @pytest.fixture
-def in_place(monkeypatch):
-    """The worker's part is done where somebody waits for it."""
-
-    def wait_for(call: Call, seconds: float) -> Call:
-        invocation.perform(call.pk, (0, 0))
-        return Call.objects.select_related("version").get(pk=call.pk)
-
-    monkeypatch.setattr(queue, "wait_for", wait_for)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
 
 @contextmanager
@@ -227,7 +221,7 @@ NEVER_KEPT = {
 
 
 @pytest.mark.parametrize(("name", "odd"), [("a2t", WIRE | ODD), *((n, ODD) for n in DIALECTS if n != "a2t")])
-def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(in_place, name, odd):
+def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(without_pauses, name, odd):
     wrong = []
     with desk_of(name) as desk:
         for what, (script, *usual) in odd.items():
@@ -280,7 +274,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_nothing_that_the_caller_sends_beside_the_arguments_reaches_the_vendor(in_place, name):
+def test_nothing_that_the_caller_sends_beside_the_arguments_reaches_the_vendor(without_pauses, name):
     with desk_of(name) as desk:
         answer = desk.run(said(name, 1), **FOREIGN)
         (request,) = desk.calls

@@ -33,14 +33,8 @@ GIVEN = {"arguments": {"city": "Oslo"}}
 
 
 @pytest.fixture(autouse=True)
-def in_place(monkeypatch):
-    """The worker's part is done where somebody waits for it."""
-
-    def wait_for(call, seconds):
-        invocation.perform(call.pk, (0, 0))
-        return Call.objects.select_related("version__tool").get(pk=call.pk)
-
-    monkeypatch.setattr(queue, "wait_for", wait_for)
+def without_pauses(monkeypatch):
+    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
 
 def make_it(vendor, protocol="a2t", **fields):
@@ -107,13 +101,12 @@ def test_what_worked_and_what_was_never_sent_say_nothing_of_a_retry(designer_api
     assert (unfit["outcome"], unfit["retry"]) == ("invalid_arguments", None)
 
 
-def test_call_that_no_worker_took_may_be_made_again(designer_api, monkeypatch):
-    monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
+def test_call_that_no_worker_took_may_be_made_again(designer_api):
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor)
-        number = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", GIVEN).json()["call"]
+        queued = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), **GIVEN)
         Call.objects.update(gives_up_at="2001-01-01T00:00:00Z")
-        ended = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{number}/").json()
+        ended = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{queued.pk}/").json()
     assert (ended["error"]["code"], ended["retry"]["can_retry"]) == ("NO_WORKER", True)
 
 

@@ -171,11 +171,7 @@ def test_answer_to_a_call_says_that_the_endpoint_is_there_again():
 
 @pytest.mark.django_db
 def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch):
-    def wait_for(made, seconds):
-        invocation.perform(made.pk, ())
-        return Call.objects.select_related("version__tool").get(pk=made.pk)
-
-    monkeypatch.setattr(queue, "wait_for", wait_for)
+    monkeypatch.setattr(invocation, "RETRY_PAUSES", ())
     fair = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
     busy = reply(status=503, headers={"Retry-After": "3600"})
     with HostileVendor(in_turn(busy, fair)) as vendor:

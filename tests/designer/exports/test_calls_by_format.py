@@ -8,8 +8,6 @@ from hypothesis import given, settings
 from rest_framework.test import APIClient
 
 from catalog import protocols
-from catalog.calls import invocation, queue
-from catalog.models import Call
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
 from designer.exports import document as release_document
@@ -71,15 +69,9 @@ def owner(db):
 
 
 @pytest.fixture
-def api(owner, monkeypatch, settings):
-    """The worker's part is done where a test waits for it."""
+def api(owner, settings):
     settings.WRITES_PER_MINUTE = settings.CALLS_PER_MINUTE = 1_000_000
 
-    def wait_for(call, seconds):
-        invocation.perform(call.pk, (0, 0))
-        return Call.objects.select_related("version").get(pk=call.pk)
-
-    monkeypatch.setattr(queue, "wait_for", wait_for)
     client = APIClient()
     client.force_login(owner)
     return client
