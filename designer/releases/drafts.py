@@ -86,7 +86,7 @@ class _Known(NamedTuple):
 
 # A version never changes, so its number stands for it. Of the rest, every column that `composition` writes
 # into the document stands here, of the agent and of all that is below it.
-_MADE_OF = """
+_MADE_OF = r"""
 WITH RECURSIVE tree AS (
     SELECT id AS root, id AS agent, archived_at FROM designer_agent WHERE id = ANY(%(agents)s)
     UNION
@@ -96,7 +96,7 @@ WITH RECURSIVE tree AS (
 ), node AS MATERIALIZED (
     -- Each becomes a digest before anything is sorted, or whole texts would be sorted on disk.
     SELECT a.id, pins IS NOT NULL OR procedures IS NOT NULL AS holds_something, md5(ROW(
-        a.slug, a.name, a.description, a.parent_id, pins, procedures, removed, handed
+        a.slug, a.name, a.description, a.parent_id, pins, procedures, removed, handed, referred
     )::text) AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
         SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
@@ -124,7 +124,17 @@ WITH RECURSIVE tree AS (
         FROM designer_transfer t JOIN designer_agent child ON child.id = t.child_id
             AND child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM a.archived_at
         WHERE t.agent_id = a.id
-    ) transfers WHERE a.id IN (SELECT agent FROM tree)
+    ) transfers CROSS JOIN LATERAL (
+        -- Agents that the procedures name, gone ones too: the text names each by its state.
+        SELECT array_agg(ROW(g.id, g.slug, g.team_id = a.team_id, g.removed_at IS NOT NULL,
+            g.archived_at IS NOT NULL, t.name)::text ORDER BY g.id) AS referred
+        FROM designer_agent g LEFT JOIN designer_transfer t ON t.child_id = g.id
+        WHERE procedures IS NOT NULL AND g.id IN (
+            SELECT found[1]::bigint
+            FROM designer_procedure p, regexp_matches(p.text, '\{agent:([0-9]{1,18})\}', 'g') found
+            WHERE p.agent_id = a.id AND p.removed_at IS NULL AND strpos(p.text, '{agent:') > 0
+        )
+    ) mentioned WHERE a.id IN (SELECT agent FROM tree)
 )
 SELECT now.root, now.made_of, CASE
     WHEN now.release IS NULL THEN now.holds_something

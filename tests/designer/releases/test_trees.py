@@ -19,6 +19,7 @@ from designer.exports import document as release_document
 from designer.models import Agent, Pin, Release, Tuning
 from designer.procedures import editing
 from designer.releases import drafts, publishing
+from people import teams
 from people.models import AuditEntry, Role, Scope
 from tests.designer.exports.formats import PROVED, VALIDATORS
 from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
@@ -193,6 +194,53 @@ def test_a_change_below_is_a_change_of_the_draft(api, alice, desk, release, memb
     assert drafts.changed([desk])[desk.pk]
     assert api.get("/api/v1/agents/desk/draft/").json()["is_new"]
     assert api.post(URL).status_code == 201
+    assert not drafts.changed([desk])[desk.pk]
+
+
+def archived_under_a_name(by) -> None:
+    transfers.word_transfer(agent("refills").transfer, actor=by, name="to_refills")
+    agents.archive_agent(agent("refills"), actor=by)
+
+
+def moved_away(by) -> None:
+    agents.update_agent(agent("refills"), actor=by, parent=None)
+
+
+# How an agent that a procedure names went, and what happens to it afterwards, where no transfer leads to it.
+GONE = {
+    "its address changes": (
+        moved_away,
+        lambda by: agents.update_agent(agent("refills"), actor=by, slug="repeats"),
+        "transfer_to_repeats().",
+    ),
+    "another team gets it": (
+        moved_away,
+        lambda by: agents.update_agent(
+            agent("refills"), actor=by, team=teams.create_team(actor=make_user(Role.ADMIN), name="Others")
+        ),
+        "{agent:",
+    ),
+    "it is removed for good": (
+        archived_under_a_name,
+        lambda by: agents.remove_agent(agent("refills"), actor=by),
+        "transfer_to_refills().",
+    ),
+}
+
+
+@pytest.mark.parametrize("happens", GONE)
+def test_a_draft_changes_with_an_agent_that_its_text_names_and_that_is_gone(api, alice, desk, happens):
+    goes, then, written = GONE[happens]
+    accept = {"accept": ["not_sub_agent", "unknown_reference"], "reason": "It comes back."}
+    goes(alice)
+    assert api.post(URL, accept).status_code == 201
+    assert not drafts.changed([desk])[desk.pk]
+
+    then(alice)
+
+    assert api.get("/api/v1/agents/desk/").json()["is_changed"]
+    assert api.post(URL, accept).status_code == 201
+    assert written in api.get(f"{URL}2/bundle/").json()["procedures"][0]["text"]
     assert not drafts.changed([desk])[desk.pk]
 
 
