@@ -68,6 +68,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",
     (
+        "designer.0024_number_effective_signatures",
+        "Raw SQL operation",
+    ): "triggers on a table that the same migration makes, which old code does not know",
+    (
         "designer.0023_count_what_is_written",
         "Raw Python operation",
     ): "writes figures that only lists show, a thousand tools at a time",

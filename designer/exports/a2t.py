@@ -64,7 +64,7 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     is_transfer = signature.kind == transfers.KIND
     none = _NO_OUTPUTS_OF_TRANSFER if is_transfer else NO_OUTPUTS
     written: dict[str, Any] = {
-        "toolId": _identity(tool, is_shared=is_shared),
+        "toolId": identity(tool, is_shared=is_shared),
         "name": signature.name,
         "description": signature.description,
         "version": version,
@@ -85,8 +85,8 @@ def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     return written
 
 
-def _identity(tool: ReleasedTool, *, is_shared: bool) -> str:
-    # The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address.
+def identity(tool: ReleasedTool, *, is_shared: bool = False) -> str:
+    """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
     if _UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
     # Of the address, so that the id is the same in every release.

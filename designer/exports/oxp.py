@@ -28,12 +28,12 @@ _MAJOR = re.compile(r"[0-9]{1,18}")
 
 
 def write(release: ReleaseDocument) -> object:
-    claims = Counter(_wanted(tool).lower() for tool in release.tools)
-    return {"items": [_tool(tool, is_shared=claims[_wanted(tool).lower()] > 1) for tool in release.tools]}
+    claims = Counter(wanted_id(tool).lower() for tool in release.tools)
+    return {"items": [_tool(tool, is_shared=claims[wanted_id(tool).lower()] > 1) for tool in release.tools]}
 
 
 def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
-    signature, version, identity = tool.signature, _version(tool), _wanted(tool)
+    signature, version, identity = tool.signature, _version(tool), wanted_id(tool)
     if is_shared:
         identity += "_" + hashlib.sha256(f"{tool.endpoint}\0{tool.tool_id}".encode()).hexdigest()[:8]
     written: dict[str, Any] = {
@@ -55,7 +55,8 @@ def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     return written
 
 
-def _wanted(tool: ReleasedTool) -> str:
+def wanted_id(tool: ReleasedTool) -> str:
+    """Toolkit and tool, without a version."""
     # Another protocol's ids may hold anything, so the model's name stands for them.
     if tool.protocol == "oxp" and _ID.fullmatch(tool.tool_id):
         return tool.tool_id

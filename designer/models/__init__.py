@@ -10,7 +10,15 @@ from designer.models.procedures import (
     ProcedureReference,
     ProcedureVersion,
 )
-from designer.models.releases import PUBLISHING_KEY, Draft, Export, PublishingKey, Release, Retirement
+from designer.models.releases import (
+    PUBLISHING_KEY,
+    Draft,
+    EffectiveVersion,
+    Export,
+    PublishingKey,
+    Release,
+    Retirement,
+)
 from designer.models.signing import Receipt, ReleaseSignature, SigningKey
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
     "Channel",
     "ChannelMove",
     "Draft",
+    "EffectiveVersion",
     "Export",
     "KeyAgent",
     "Pin",

@@ -102,6 +102,41 @@ class Export(models.Model):
         return bytes(body)
 
 
+class EffectiveVersion(models.Model):
+    """An effective signature of a tool in an agent, as served protocols number it (trigger as above).
+
+    `agent` published it first in `release`; `node` is the primary key of the agent of its tree that shows the
+    tool. `tool` is the catalog's, or 0 for a transfer to `child`. Where ids are UUIDs and versions count up,
+    it is version `number` of `uuid`; where an id is two names, version `semver` of `dotted_name`. `digest` is
+    of what `releases.numbering.digest_of` takes for one signature.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+")
+    release = models.ForeignKey(Release, on_delete=models.PROTECT, related_name="+")
+    node = models.BigIntegerField()
+    tool = models.BigIntegerField()
+    child = models.BigIntegerField()
+    uuid = models.UUIDField()
+    number = models.PositiveIntegerField()
+    dotted_name = models.CharField(max_length=400)
+    semver = models.CharField(max_length=40)
+    digest = models.CharField(max_length=64)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["agent", "node", "uuid", "number"], name="one_effective_version_per_number"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "node", "dotted_name", "semver"], name="one_effective_version_per_semver"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.dotted_name} {self.semver}"
+
+
 class PublishingKey(models.Model):
     """What publishing proves its rows with: one row, made when it is first needed. See `releases.proofs`."""
 

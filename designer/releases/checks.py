@@ -6,8 +6,8 @@ their codes, those to be aware of (`warning`), or one that all is well (`ok`). A
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from catalog.token_estimate import estimate_tokens
@@ -68,12 +68,14 @@ class Budget:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """One agent of a tree. `sub_agent` is its name, empty for the one that is published; `carried` is its
-    draft in each format, by the format's label.
+    draft in each format, by the format's label. `strands` are tools, with what callers of their last version
+    lose: to clients that know versions they become other tools.
     """
 
     draft: ReleaseDocument
     tools: tuple[ToolFacts, ...]
     carried: tuple[tuple[str, Carried], ...]
+    strands: Mapping[str, Sequence[str]] = field(default_factory=dict)
     budget: Budget | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
@@ -201,6 +203,17 @@ def _breaks(facts: Facts) -> Iterator[Check]:
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
 
 
+def _ids(facts: Facts) -> Iterator[Check]:
+    where = {tool.name: tool.where for tool in facts.tools}
+    for name, breaks in facts.strands.items():
+        message = (
+            f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because what "
+            f"they call may not go on: {_first(breaks)} The id or version that they know goes on as it was, "
+            "for as long as a release that holds it is kept."
+        )
+        yield Check(code="another_tool_id", severity="warning", message=message, where=where.get(name, ""))
+
+
 def _formats(facts: Facts) -> Iterator[Check]:
     where = {tool.name: tool.where for tool in facts.tools}
     is_clean = True
@@ -267,6 +280,7 @@ RULES: list[Callable[[Facts], Iterable[Check]]] = [
     _words,
     _names,
     _breaks,
+    _ids,
     _formats,
     _budget,
 ]

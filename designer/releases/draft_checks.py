@@ -15,7 +15,7 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
 from designer.procedures import checking, vocabulary
-from designer.releases import channels
+from designer.releases import channels, effective_versions
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
 from designer.releases.composition import Node
 from people.models import User
@@ -48,6 +48,7 @@ def checks_of(
     """What there is to say about publishing this draft, which is made of this tree. `fits` is what formats
     carry of it, `base` the release that it is compared with."""
     broken = _broken(tree, release_document.decode(base.document)) if base else {}
+    strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
     pins = [pin for node in tree for pin in node.pins]
     kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
     rows = [node.agent for node in tree]
@@ -82,6 +83,7 @@ def checks_of(
                 draft=draft.at(agent.slug) or draft,
                 tools=tuple(tools),
                 carried=tuple((format_.label, judged) for format_, judged in fits[agent.slug]),
+                strands=strands.get(agent.pk, {}),
                 budget=Budget(row.tokens, row.stops, where) if row else None,
                 more=tuple(_remarks_on_procedures(node, kept, reader)) if node.rows.procedures else (),
                 sub_agent=agent.name if node != tree[0] else "",

@@ -16,7 +16,7 @@ from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument
 from designer.models import AGENTS_OF_KEY, Agent, Export, Release, Retirement
-from designer.releases import channels, composition, draft_checks, proofs, signing
+from designer.releases import channels, composition, draft_checks, effective_versions, proofs, signing
 from designer.releases.checks import Check, not_accepted
 from designer.releases.composition import Node
 from designer.texts import checked
@@ -87,6 +87,7 @@ def publish(
     _write_exports(release, fits[agent.slug])
     # In the same transaction, so that no release is ever there without a signature.
     signing.sign(release)
+    effective_versions.number(agent.pk)
     # From now on a runtime may know the agent, and those below it, by these addresses.
     for node in tree:
         agent_addresses.hold(node.agent)

@@ -76,6 +76,13 @@ def test_each_fault_is_told_with_where_it_is_mended():
         assert (check.code, check.severity, check.where) == (code, severity, where)
 
 
+def test_tools_that_become_others_to_clients_are_told_with_why():
+    broken = {"sky": ["“a” is gone.", "“b” is gone.", "“c” is gone."]}
+    (check,) = [each for each in checks(facts(strands=broken)) if each.severity != "ok"]
+    assert (check.code, check.severity, check.where) == ("another_tool_id", "warning", "/w/")
+    assert "“a” is gone. “b” is gone. And 1 more. The id" in check.message
+
+
 def test_two_tools_of_one_name_stop_publishing_whatever_their_case():
     found = checks(facts(draft=document("Sky", "sky", "mail")))
     assert codes(found, "error") == ["name_clash", "name_clash"]

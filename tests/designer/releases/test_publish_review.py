@@ -124,10 +124,11 @@ def test_a_move_that_breaks_what_is_live_is_a_warning(api, alice, desk, sky):
     publishing.publish(desk, actor=alice, channel="live")
     newer = make_version(sky.tool, make_signature("sky", inputs=(make_parameter(), make_parameter("planet"))))
     pins.move_pin(sky, actor=alice, ordinal=newer.ordinal)
-    (check,) = [each for each in api.get(f"{AGENT}draft/").json()["checks"] if each["severity"] == "warning"]
-    assert check["code"] == "breaking_move"
-    assert "planet" in check["message"]
-    assert check["where"] == f"/agents/desk/pins/{sky.pk}/"
+    warned = [each for each in api.get(f"{AGENT}draft/").json()["checks"] if each["severity"] == "warning"]
+    assert [check["code"] for check in warned] == ["breaking_move", "another_tool_id"]
+    for check in warned:
+        assert "planet" in check["message"]
+        assert check["where"] == f"/agents/desk/pins/{sky.pk}/"
     assert api.post(f"{AGENT}releases/").status_code == 201
 
 

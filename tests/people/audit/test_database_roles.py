@@ -26,6 +26,7 @@ FROZEN = (
     "designer_export",
     "designer_channelmove",
     "designer_releasesignature",
+    "designer_effectiveversion",
 )
 TRIES = [
     *(f"UPDATE {table} SET id = id + 1000" for table in FROZEN),
