@@ -23,6 +23,7 @@ urlpatterns = [
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("catalog.notifications.api")),
     path("api/v1/", include("people.api.urls")),
+    path("serve/", include("executor.serve.urls")),
     path("api/schema/", views.ApiSchema.as_view(), name="api-schema"),
     path("api/docs/", views.api_docs, name="api-docs"),
     path("api/docs/<slug:group>/", views.api_docs_group, name="api-docs-group"),

@@ -1,6 +1,7 @@
 from datetime import timedelta
 
 from django.db import connection
+from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -25,7 +26,8 @@ _FIND = f"""
 class ApiKeyAuthentication(authentication.BaseAuthentication):
     """`Authorization: Bearer pgb_…`, looked up by its digest with its owner in one query."""
 
-    def authenticate(self, request: Request) -> tuple[User, ApiKey] | None:
+    # A view without DRF asks this as well, with Django's own request.
+    def authenticate(self, request: HttpRequest | Request) -> tuple[User, ApiKey] | None:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None

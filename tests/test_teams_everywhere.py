@@ -33,6 +33,8 @@ NOTHING = {
     "child": "no-such-child",
     "sub": "no-such-agent",
     "procedure": "no-such-procedure",
+    "protocol": "mcp",
+    "rest": "",
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
@@ -89,6 +91,8 @@ class World:
             "channel": "live",
             "child": f"{MARK}-helper",
             "sub": self.agent.slug,
+            "protocol": "mcp",
+            "rest": "",
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
@@ -150,7 +154,8 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
     for name in team_routes():
         ids = world.ids(name)
         nothing = {each: NOTHING[each] for each in ids}
-        for client in (*browsers, *(programs if name.startswith("api-") else ())):
+        by_key = programs if name.startswith(("api-", "serve")) else []
+        for client in (*(() if name.startswith("serve") else browsers), *by_key):
             for method in METHODS:
                 status, words = told(client, method, name, ids)
                 is_same = (status, words) == told(client, method, name, nothing)
@@ -164,13 +169,13 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
 
 def test_its_own_people_reach_it(world):
     """So that the 404 above is about the team and not about a wrong address."""
-    browser = browser_of(world.insider)
+    browser, program = browser_of(world.insider), program_of(world.insider, Scope.ADMIN)
     for name in team_routes():
         if not name.startswith(("team", "api-team-m")):  # for administrators alone
-            answered = set()
+            client, answered = program if name.startswith("serve") else browser, set()
             for method in METHODS:
                 with transaction.atomic():
-                    answered.add(told(browser, method, name, world.ids(name))[0])
+                    answered.add(told(client, method, name, world.ids(name))[0])
                     transaction.set_rollback(True)
             assert answered - {403, 404, 405}, name
 

@@ -2,7 +2,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
@@ -132,7 +132,12 @@ def agents_with_counts(user: User) -> QuerySet[Agent]:
     return Agent.objects.live().visible_to(user).with_counts().select_related("parent", "team")
 
 
-def chosen_agent(request: Request, slug: str) -> Agent:
+def django_request(request: HttpRequest | Request) -> HttpRequest:
+    """The one that middleware sees, whose attributes tell it what to say with the reply."""
+    return request._request if isinstance(request, Request) else request
+
+
+def chosen_agent(request: HttpRequest | Request, slug: str) -> Agent:
     """For views below an agent's address; another team's is not there, nor one that the key does not name.
 
     An address that was published at leads to its agent after a new name (see `moved`).
@@ -144,12 +149,12 @@ def chosen_agent(request: Request, slug: str) -> Agent:
     return found
 
 
-def moved(request: Request, slug: str) -> Agent | None:
+def moved(request: HttpRequest | Request, slug: str) -> Agent | None:
     """The agent that was published at this address and has another one now; the reply will say so."""
     left = agent_addresses.moved_from(slug, person(request), key_of(request))
     if left is None:
         return None
-    request._request.moved_agent = left  # type: ignore[attr-defined]
+    django_request(request).moved_agent = left  # type: ignore[attr-defined]
     return left.agent
 
 

@@ -25,6 +25,7 @@ from designer.api.releases import (
     ReleaseBytesView,
     ReleasedProceduresOutput,
     ReleaseTools,
+    found_release,
 )
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedProcedure
@@ -68,7 +69,7 @@ class ReleaseAgents(ReleaseBytesView):
         responses={200: ReleasedAgentsOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
 
         def body() -> bytes:
             rows = [
@@ -112,7 +113,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
         responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
         procedures = publishing.part_of(release, "" if sub == slug else sub).procedures
         receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
@@ -128,7 +129,7 @@ class ReleaseAgentProcedure(ReleaseBytesView):
         responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
         found = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
         receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)

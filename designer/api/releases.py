@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from django.db.models import QuerySet
-from django.http import Http404, HttpResponse, HttpResponseNotModified
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseNotModified
 from django.http.response import HttpResponseBase
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema, extend_schema_field
@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from core.errors import DomainError
 from core.serializers import Input
 from designer import exports
-from designer.api.agents import chosen_agent, moved
+from designer.api.agents import chosen_agent, django_request, moved
 from designer.exports import document as release_document
 from designer.exports import transfers
 from designer.exports.base import JSON
@@ -251,14 +251,14 @@ class RetiredRelease:
     successor: int | None
 
 
-def tell_if_retired(request: Request, release: Release, *, hands_out: bool) -> None:
+def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_out: bool) -> None:
     """Has the answer say that the release is retired, if it is. Raises DomainError where the answer
     `hands_out` a release to an API key that gets it no more."""
     retirement: Retirement | None = getattr(release, "retirement", None)
     if retirement is None:
         return
     succeeds = retiring.successor(release)
-    request._request.retired_release = RetiredRelease(  # type: ignore[attr-defined]
+    django_request(request).retired_release = RetiredRelease(  # type: ignore[attr-defined]
         retirement.retired_at, retirement.sunset_at, succeeds.number if succeeds else None
     )
     # A user who is signed in goes on reading it: what was published can be looked up for ever.
@@ -266,6 +266,21 @@ def tell_if_retired(request: Request, release: Release, *, hands_out: bool) -> N
         instead = f"Read release {succeeds.number} in its place." if succeeds else "None is in its place yet."
         message = f"Release {release.number} is retired, and answers no longer. {instead}"
         raise DomainError("release_retired", message, status=410)
+
+
+def found_release(
+    request: HttpRequest | Request, slug: str, number: str, formats: Sequence[str] = ()
+) -> Release:
+    """The release that a program asks for, by one indexed query, without its document; in `written` those of
+    `formats` that are kept of it. Raises DomainError and Http404."""
+    release = publishing.find(slug, number, person(request), key_of(request), formats=formats)
+    if release is None and (agent := moved(request, slug)):
+        release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
+    if release is None:
+        chosen_agent(request, slug)
+        raise publishing.nothing_there(number)
+    tell_if_retired(request, release, hands_out=True)
+    return release
 
 
 def asked_release(request: Request, slug: str, number: str, *, hands_out: bool = False) -> Release:
@@ -441,16 +456,6 @@ class ReleaseBytesView(GenericAPIView[Release]):
     content_negotiation_class = AsStored
     queryset = Release.objects.none()
 
-    def found(self, request: Request, slug: str, number: str, formats: Sequence[str] = ()) -> Release:
-        release = publishing.find(slug, number, person(request), key_of(request), formats=formats)
-        if release is None and (agent := moved(request, slug)):
-            release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
-        if release is None:
-            chosen_agent(request, slug)
-            raise publishing.nothing_there(number)
-        tell_if_retired(request, release, hands_out=True)
-        return release
-
     def answer(
         self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = JSON
     ) -> HttpResponseBase:
@@ -505,7 +510,7 @@ class ReleaseTools(ReleaseBytesView):
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
         wanted = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
-        release = self.found(request, slug, number, wanted)
+        release = found_release(request, slug, number, wanted)
         # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
         kept, body = next((each for each in wanted if each in release.written), ""), None
         if not kept:
@@ -537,7 +542,7 @@ class ReleaseBundle(ReleaseBytesView):
         },
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
         receipts.note(key_of(request), release, surface="bundle", name=number)
         return self.answer(request, release.digest, lambda: release.document.encode())
 
@@ -570,7 +575,7 @@ class ReleaseProcedures(ReleaseBytesView):
         responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
 
         def body() -> bytes:
             procedures = release_document.decode(release.document).procedures
@@ -590,7 +595,7 @@ class ReleaseProcedure(ReleaseBytesView):
         responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
     )
     def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
-        release = self.found(request, slug, number)
+        release = found_release(request, slug, number)
         procedures = release_document.decode(release.document).procedures
         found = next((each for each in procedures if each.slug == procedure), None)
         if found is None:

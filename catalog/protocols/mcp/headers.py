@@ -47,6 +47,11 @@ def problem(schema: Mapping[str, Any]) -> str:
     return ""
 
 
+def names(schema: Mapping[str, Any]) -> list[str]:
+    """All headers that may go with a call."""
+    return [f"Mcp-Param-{marked[MARK]}" for _, marked in _marked(schema)]
+
+
 def mirrored(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, str]:
     """The headers that go with a call."""
     found = {}

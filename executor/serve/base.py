@@ -1,0 +1,223 @@
+"""What a served protocol is: it turns requests into the operations that every door has, and answers into its
+own words.
+
+A protocol sees no request of Django's. Who may ask, how often, and for which release is settled before it is
+asked (executor/serve/views.py), so that no protocol can forget it.
+"""
+
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import msgspec
+from django.http import Http404, QueryDict
+from django.shortcuts import get_object_or_404
+
+from catalog.calls import queue
+from catalog.models import Call
+from core import rate_limits, strict_json
+from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError
+from designer.exports.document import ReleaseDocument
+from designer.models import Release
+from designer.releases import publishing
+from executor import calls
+from executor.calls import Answer, UnknownToolError
+from people.models import ApiKey, Scope, User
+from people.throttling import is_within_limit
+
+JSON = "application/json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """`path` is what follows the protocol's root, without the slash between; "" is the root itself. Names of
+    headers are found in any case. The body is bounded. `own_origin` is that of our own pages."""
+
+    method: str
+    path: str
+    query: QueryDict
+    headers: Mapping[str, str]
+    body: bytes
+    own_origin: str
+
+    def json(self) -> Any:
+        """Raises DomainError for what is no JSON, and for values that cannot be kept."""
+        try:
+            document = strict_json.loads(self.body, allow_unstorable=True)
+        except ProtocolViolationError as error:
+            # The sentences are written about a vendor's reply; here it is the caller's body.
+            raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
+        if problem := strict_json.unstorable(document):
+            raise DomainError("invalid_json", f"The body holds {problem[1]}.")
+        return document
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """`body` is bytes, or the parts of a stream, which are sent as they come."""
+
+    status: int = 200
+    body: bytes | Iterable[bytes] = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    media_type: str = JSON
+
+
+def json_reply(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+    return Reply(status=status, body=msgspec.json.encode(document), headers=headers or {})
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a request has no other answer: `code` for programs, `message` for people, `status` as HTTP has it.
+    `fields` are sentences by the name of what is wrong."""
+
+    status: int
+    code: str
+    message: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+def refusal_of(error: DomainError) -> Refusal:
+    return Refusal(error.status, error.code, error.message, error.fields)
+
+
+class ThrottledError(DomainError):
+    def __init__(self, seconds: int) -> None:
+        message = f"Too many calls in this minute. Go on in {seconds} seconds."
+        super().__init__("throttled", message, status=429)
+        self.retry_after = seconds
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """A key that may list the tools of the agent; `may_not_run` says why it may not run them."""
+
+    user: User
+    key: ApiKey
+    may_not_run: DomainError | None = None
+
+    def spend(self, kind: Literal["read", "write"]) -> None:
+        """Counts one more call with the key, as the API does. Raises ThrottledError."""
+        now = time.time()
+        if not is_within_limit(kind, self.user.pk, self.key.pk, now):
+            raise ThrottledError(rate_limits.seconds_left(now))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operations:
+    """What a served protocol may do: for one caller, with one agent of one release.
+
+    `agent` is the slug in the address, and `named` how the address names the release: by a number, a digest
+    or a channel. `sub_agent` is the slug of the agent of the tree that is served, "" for the one that was
+    published. `site` is our own address, without a slash at its end.
+    """
+
+    caller: Caller
+    release: Release
+    agent: str
+    named: str
+    protocol: str
+    site: str
+    sub_agent: str = ""
+
+    def shown(self) -> ReleaseDocument:
+        """What a model is shown: tools, transfers among them, and procedures."""
+        shown = calls.shown(self.release, self.sub_agent)
+        if shown is None:
+            raise Http404
+        return shown
+
+    def exported(self, format_name: str) -> bytes:
+        """What a model is shown in an export format, without the tools that it cannot carry: the same bytes
+        for as long as the release is kept. Raises DomainError where it can carry none."""
+        return publishing.export(self.release, format_name, is_partial=True, sub_agent=self.sub_agent)[0]
+
+    def address(self, sub_agent: str = "") -> str:
+        """Where this protocol is served for an agent of the same release, by its number: a conversation
+        that goes on there stays within the release, whichever way channels move."""
+        agent = f"agents/{sub_agent}/" if sub_agent else ""
+        return f"{self.site}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
+
+    def run(
+        self,
+        name: str,
+        arguments: Mapping[str, Any],
+        *,
+        format_: str = "",
+        deadline_seconds: int = queue.DEADLINE,
+        is_confirmed: bool = False,
+        call_id: uuid.UUID | None = None,
+    ) -> Answer:
+        """As `executor.calls.run`. Raises DomainError where the key may list tools and not run them."""
+        self._spend_a_call()
+        try:
+            return calls.run(
+                self.release,
+                name,
+                arguments,
+                actor=self.caller.user,
+                key=self.caller.key,
+                sub_agent=self.sub_agent,
+                format_=format_,
+                deadline_seconds=deadline_seconds,
+                is_confirmed=is_confirmed,
+                call_id=call_id,
+            )
+        except UnknownToolError:
+            note_refusal(self.caller, agent=self.agent, tool=name)
+            raise
+
+    def resume(self, call: int, answers: Mapping[str, Any], *, format_: str = "") -> Answer:
+        """Goes on with a call that this key made through this agent of this release, as
+        `executor.calls.resume` does. Raises Http404 for any other call."""
+        self._spend_a_call()
+        found = get_object_or_404(
+            Call.objects.select_related("version__tool__endpoint__vendor"),
+            pk=call,
+            api_key=self.caller.key,
+            agent=self.release.agent_id,
+            release=self.release.number,
+            sub_agent=self.sub_agent,
+        )
+        tool = calls.tool_of(found, self.release)
+        if tool is None:
+            raise Http404
+        return calls.resume(
+            found,
+            self.release,
+            tool,
+            actor=self.caller.user,
+            key=self.caller.key,
+            answers=answers,
+            format_=format_,
+        )
+
+    def _spend_a_call(self) -> None:
+        if self.caller.may_not_run:
+            raise self.caller.may_not_run
+        self.caller.spend("write")
+
+
+class ServedProtocol(ABC):
+    """`name` is what an address says, `label` what a page says."""
+
+    name: str
+    label: str
+
+    @abstractmethod
+    def answer(self, request: Request, operations: Operations) -> Reply:
+        """Raises DomainError and Http404, which `refusal` words."""
+
+    @abstractmethod
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        """The protocol's own form of an error. `body` is that of the request, b"" where it was not read."""
+
+
+def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:
+    # A key that asks for another agent's tools is noted, and hears what it would of one that is not there.
+    if Scope.INVOKE in caller.key.scopes:
+        calls.note_refusal(caller.key, actor=caller.user, agent=agent, tool=tool)

@@ -1,0 +1,140 @@
+"""MCP over streamable HTTP: a release as an MCP server, in both eras of the protocol and without sessions.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from django.http import Http404
+
+from catalog.protocols.mcp.transport import MODERN
+from core import strict_json
+from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError, printable
+from executor.serve.base import (
+    Operations,
+    Refusal,
+    Reply,
+    Request,
+    ServedProtocol,
+    json_reply,
+    refusal_of,
+)
+from executor.serve.mcp import about, clients, messages, prompts, tools
+from executor.serve.mcp.clients import Client
+from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
+
+MAX_BATCH = 20
+
+Handler = Callable[[Request, Operations, Client, Mapping[str, Any]], dict[str, Any]]
+IN_BOTH_ERAS: dict[str, Handler] = {
+    "tools/list": tools.listed,
+    "tools/call": tools.called,
+    "prompts/list": prompts.listed,
+    "prompts/get": prompts.found,
+}
+MODERN_ALONE: dict[str, Handler] = {"server/discover": about.discovered}
+HANDSHAKE_ALONE: dict[str, Handler] = {"initialize": about.initialized, "ping": about.ping}
+# Of these a client may keep what it read, for no time at all: which release is live may change any moment.
+KEPT = ("server/discover", "tools/list", "prompts/list")
+
+
+class MCP(ServedProtocol):
+    name = "mcp"
+    label = "MCP"
+
+    def answer(self, request: Request, operations: Operations) -> Reply:
+        if request.path.strip("/"):
+            raise Http404
+        # Against DNS rebinding, as the transport asks for it: a page of another site may not ask.
+        if request.headers.get("Origin", request.own_origin) != request.own_origin:
+            message = "Pages of other sites may not ask here. Let a program ask."
+            raise DomainError("foreign_origin", message, status=403)
+        if request.method != "POST":
+            # No stream to open and no session to end: clients of the older era ask for both, and go on.
+            refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")
+            return replace(self.refusal(refusal, b""), headers={"Allow": "POST"})
+        document = request.json()
+        try:
+            if clients.is_modern(request, document):
+                return _modern(request, operations, messages.read(document))
+            return _of_handshake(request, operations, document)
+        except RpcError as error:
+            return json_reply(messages.error(messages.id_of(document), error), error.status)
+
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        try:
+            number = messages.id_of(strict_json.loads(body, allow_unstorable=True))
+        except ProtocolViolationError:
+            number = None
+        return json_reply(messages.error(number, messages.of_refusal(refusal)), refusal.status)
+
+
+PROTOCOL = MCP()
+
+
+def _modern(request: Request, operations: Operations, message: Message) -> Reply:
+    if message.id is None:
+        # Nothing that a client tells without asking matters here.
+        if request.headers.get(clients.VERSION_HEADER) not in MODERN:
+            raise clients.unsupported(request.headers.get(clients.VERSION_HEADER))
+        return Reply(status=202)
+    client = clients.modern(request, message)
+    handler = _handler(message.method, IN_BOTH_ERAS | MODERN_ALONE)
+    result = handler(request, operations, client, message.params)
+    kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}
+    meta = {**result.get("_meta", {}), f"{clients.META}serverInfo": about.server(operations)}
+    whole = {"resultType": "complete", **kept, **result, "_meta": meta}
+    return json_reply(messages.result(message.id, whole))
+
+
+def _of_handshake(request: Request, operations: Operations, document: object) -> Reply:
+    client = clients.of_handshake(request)
+    if isinstance(document, list):
+        return _batch(request, operations, client, document)
+    message = messages.read(document)
+    if message.id is None:
+        return Reply(status=202)
+    headers = {}
+    if message.method == "initialize":
+        client = clients.met(message.params)
+        # All that a session is for here: the client says it again with each request.
+        headers = {"Mcp-Session-Id": client.remembered} if client.remembered else {}
+    try:
+        answer = messages.result(message.id, _handled(request, operations, client, message))
+    except RpcError as error:
+        # Before 2026-07-28 the status of HTTP is about the transport alone.
+        answer = messages.error(message.id, error)
+    return json_reply(answer, headers=headers)
+
+
+def _batch(request: Request, operations: Operations, client: Client, documents: list[Any]) -> Reply:
+    if client.version not in clients.BATCHED or not 1 <= len(documents) <= MAX_BATCH:
+        said = f"Send one message at a time, or up to {MAX_BATCH} in a revision of MCP that has batches."
+        raise RpcError(INVALID_REQUEST, said)
+    answers = []
+    for document in documents:
+        try:
+            message = messages.read(document)
+            if message.id is not None:
+                result = _handled(request, operations, client, message)
+                answers.append(messages.result(message.id, result))
+        except DomainError as error:
+            told = error if isinstance(error, RpcError) else messages.of_refusal(refusal_of(error))
+            answers.append(messages.error(messages.id_of(document), told))
+    return json_reply(answers) if answers else Reply(status=202)
+
+
+def _handled(request: Request, operations: Operations, client: Client, message: Message) -> dict[str, Any]:
+    handler = _handler(message.method, IN_BOTH_ERAS | HANDSHAKE_ALONE)
+    return handler(request, operations, client, message.params)
+
+
+def _handler(method: str, known: Mapping[str, Handler]) -> Handler:
+    handler = known.get(method)
+    if handler is None:
+        raise RpcError(METHOD_NOT_FOUND, f"There is no method “{printable(method, 60)}” here.")
+    return handler

@@ -1,0 +1,47 @@
+"""What a release says of itself as an MCP server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.protocols.mcp.transport import MODERN
+from executor.serve.base import Operations, Request
+from executor.serve.mcp.clients import Client
+
+CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}}
+
+
+def server(operations: Operations) -> dict[str, Any]:
+    agent = operations.shown().agent
+    return {"name": agent.slug, "title": agent.name, "version": str(operations.release.number)}
+
+
+def discovered(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {"supportedVersions": list(MODERN), "capabilities": CAPABILITIES, **_instructions(operations)}
+
+
+def initialized(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "protocolVersion": client.version,
+        "capabilities": CAPABILITIES,
+        "serverInfo": server(operations),
+        **_instructions(operations),
+    }
+
+
+def ping(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {}
+
+
+def _instructions(operations: Operations) -> dict[str, Any]:
+    shown = operations.shown()
+    said = [shown.agent.description] if shown.agent.description else []
+    if shown.procedures:
+        titles = ", ".join(f"{each.slug} ({each.title})" for each in shown.procedures)
+        said.append(f"How to work with these tools is written in the prompts: {titles}.")
+    return {"instructions": "\n\n".join(said)} if said else {}

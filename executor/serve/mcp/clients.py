@@ -1,0 +1,130 @@
+"""What a client of MCP speaks: its revision, and what it can be asked.
+
+Since 2026-07-28 every request says both. Before, a handshake settled them for a session; as nothing is kept
+here between two requests, the session's id says what has to be remembered of the handshake.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp.transport import HANDSHAKE, MODERN
+from executor.serve.base import Request
+from executor.serve.mcp.messages import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    UNSUPPORTED_VERSION,
+    Message,
+    RpcError,
+)
+
+VERSION_HEADER = "MCP-Protocol-Version"
+META = "io.modelcontextprotocol/"
+# What the header's absence means: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
+UNTOLD = "2025-03-26"
+BATCHED = ("2025-03-26", "2024-11-05")
+# The parameter that `Mcp-Name` repeats.
+NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Client:
+    """`asks_forms` and `asks_visits`: it can put a form before its user, or have a page opened."""
+
+    version: str
+    asks_forms: bool = False
+    asks_visits: bool = False
+
+    @property
+    def remembered(self) -> str:
+        """What a session's id says of the handshake; "" where there is nothing to say."""
+        said = [name for name, can in (("forms", self.asks_forms), ("visits", self.asks_visits)) if can]
+        return "-".join(["pegboard", *said]) if said else ""
+
+
+def is_modern(request: Request, document: object) -> bool:
+    """Whether a message is to be judged by the rules since 2026-07-28."""
+    version = request.headers.get(VERSION_HEADER)
+    if version is not None and version not in HANDSHAKE:
+        # An unknown one as well: they say which ones are known.
+        return version in MODERN or _meta(document) is not None
+    return version is None and f"{META}protocolVersion" in (_meta(document) or {})
+
+
+def modern(request: Request, message: Message) -> Client:
+    """Raises RpcError where the request does not say who it comes from, or says two things."""
+    meta = message.params.get("_meta")
+    needed = [f"{META}protocolVersion", f"{META}clientCapabilities"]
+    if not isinstance(meta, dict) or (missing := [name for name in needed if name not in meta]):
+        missing = missing if isinstance(meta, dict) else needed
+        raise RpcError(INVALID_PARAMS, f"“params._meta” needs: {', '.join(missing)}.")
+    version, capabilities = (meta[name] for name in needed)
+    if request.headers.get(VERSION_HEADER) != version:
+        raise _mismatch(VERSION_HEADER, "the version in “params._meta”")
+    if request.headers.get("Mcp-Method") != message.method:
+        raise _mismatch("Mcp-Method", "“method”")
+    named = message.params.get(NAMED.get(message.method, ""))
+    if isinstance(named, str) and request.headers.get("Mcp-Name") not in (named, mcp_headers.safe(named)):
+        raise _mismatch("Mcp-Name", f"“{NAMED[message.method]}”")
+    if version not in MODERN:
+        raise unsupported(version)
+    if not isinstance(capabilities, dict):
+        raise RpcError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
+    return _client(version, capabilities)
+
+
+def of_handshake(request: Request) -> Client:
+    """Raises RpcError for a version that is not known."""
+    version = request.headers.get(VERSION_HEADER, UNTOLD)
+    if version not in HANDSHAKE:
+        raise unsupported(version)
+    said = request.headers.get("Mcp-Session-Id", "").split("-")
+    return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said)
+
+
+def met(params: Mapping[str, Any]) -> Client:
+    """Who introduces itself in a handshake. Of a version that we do not know, the newest that we do."""
+    version, capabilities = params.get("protocolVersion"), params.get("capabilities")
+    if not isinstance(version, str):
+        raise RpcError(INVALID_PARAMS, "“protocolVersion” is missing.")
+    return _client(
+        version if version in HANDSHAKE else HANDSHAKE[0],
+        capabilities if isinstance(capabilities, dict) else {},
+    )
+
+
+def check_mirrored(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    """Raises RpcError where headers that repeat arguments say something else: a proxy would have gone by
+    them."""
+    wanted = {name.lower(): value for name, value in mcp_headers.mirrored(schema, arguments).items()}
+    given = {name.lower(): value for name, value in request.headers.items()}
+    for name in mcp_headers.names(schema):
+        if given.get(name.lower()) != wanted.get(name.lower()):
+            raise _mismatch(name, "the argument")
+
+
+def unsupported(version: object) -> RpcError:
+    said = {"supported": [*MODERN, *HANDSHAKE], "requested": version}
+    return RpcError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", said)
+
+
+def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
+    asked = capabilities.get("elicitation")
+    if not isinstance(asked, dict):
+        return Client(version=version)
+    # Before there were two kinds, an empty object meant forms.
+    return Client(version=version, asks_forms="form" in asked or not asked, asks_visits="url" in asked)
+
+
+def _meta(document: object) -> Mapping[str, Any] | None:
+    params = document.get("params") if isinstance(document, dict) else None
+    meta = params.get("_meta") if isinstance(params, dict) else None
+    return meta if isinstance(meta, dict) else None
+
+
+def _mismatch(header: str, what: str) -> RpcError:
+    return RpcError(HEADER_MISMATCH, f"The header {header} and {what} are not the same.")

@@ -1,0 +1,182 @@
+"""`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from catalog.models.calls import Result
+from core.errors import DomainError
+from designer.exports import mcp as exported
+from designer.exports import transfers
+from designer.exports.document import ReleasedTool
+from designer.signatures.effective import Effective
+from executor.calls import Answer, UnknownToolError
+from executor.serve.base import Operations, Request
+from executor.serve.mcp.clients import Client
+from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+
+FORMAT = exported.FORMAT.name
+# A page ends at the one or the other, and holds one tool at least.
+PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
+# Members that a revision does not know yet, by the last one that lacks them.
+UNKNOWN_UNTIL = {
+    "2024-11-05": ("annotations",),
+    "2025-03-26": ("title", "outputSchema", "_meta"),
+    "2025-06-18": ("icons",),
+}
+_BLOCKS = {"text", "image", "audio", "resource", "resource_link"}
+_CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
+
+
+class _Listed(msgspec.Struct):
+    tools: list[msgspec.Raw]
+
+
+def listed(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
+    tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
+    start = _start(operations, params.get("cursor"), len(tools))
+    page: list[object] = []
+    size = 0
+    for tool in tools[start : start + PAGE_TOOLS]:
+        size += len(memoryview(tool))
+        if page and size > PAGE_BYTES:
+            break
+        page.append(_in_revision(tool, client.version))
+    result: dict[str, Any] = {"tools": page}
+    if (after := start + len(page)) < len(tools):
+        result["nextCursor"] = base64.urlsafe_b64encode(f"{_mark(operations)}:{after}".encode()).decode()
+    return result
+
+
+def _start(operations: Operations, cursor: object, count: int) -> int:
+    if cursor is None:
+        return 0
+    try:
+        plain = base64.urlsafe_b64decode(cursor).decode() if isinstance(cursor, str) else ""
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        plain = ""
+    found = _CURSOR.fullmatch(plain)
+    if found is None or found[1] != _mark(operations) or int(found[2]) >= count:
+        # The channel may have moved between two pages.
+        raise RpcError(
+            INVALID_PARAMS, "This cursor is of no list that is there now. Start again without one."
+        )
+    return int(found[2])
+
+
+def _mark(operations: Operations) -> str:
+    return operations.release.digest[:16]
+
+
+def _in_revision(tool: msgspec.Raw, version: str) -> object:
+    unknown = {name for last, names in UNKNOWN_UNTIL.items() if version <= last for name in names}
+    if not unknown:
+        return tool
+    document: dict[str, Any] = msgspec.json.decode(tool)
+    return {name: value for name, value in document.items() if name not in unknown}
+
+
+def called(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any]:
+    name, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str):
+        raise RpcError(INVALID_PARAMS, "“name” is missing.")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    try:
+        answer = operations.run(name, arguments or {}, format_=FORMAT, is_confirmed=True)
+    except UnknownToolError as error:
+        raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
+    except DomainError as error:
+        if isinstance(error, RpcError) or error.status in (401, 403, 404) or error.code == "throttled":
+            raise
+        # What a model can read, and may do something about.
+        return _failed(error.code, error.message, error.fields)
+    return _result(answer, operations, client)
+
+
+def _result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
+    result = answer.result
+    if answer.outcome == transfers.KIND:
+        return _handed_over(answer, operations)
+    if answer.outcome == "ok" and not result.cut:
+        return _succeeded(answer.tool, result)
+    if answer.outcome is None:
+        message = "The tool is still running; it takes longer than a client waits. Look for its effect later."
+        return _failed("still_running", message, {}, _about(answer))
+    error = result.error or {}
+    message = str(error.get("message", "")) or "The tool did not answer."
+    if result.cut:
+        message = f"The tool has run, but its answer is too long to be passed on. It begins: {result.cut}"
+    failed = _failed(str(error.get("code", "")), message, error.get("fields") or {}, _about(answer))
+    if result.retry:
+        failed["content"].append({"type": "text", "text": result.retry.hint})
+    return failed
+
+
+def _succeeded(tool: ReleasedTool, result: Result) -> dict[str, Any]:
+    shown, structured = tool.signature, _structured(tool.signature, result.outputs)
+    blocks = _blocks(shown, result.outputs)
+    if blocks is None:
+        text = msgspec.json.encode(result.outputs if structured is None else structured).decode()
+        blocks = [{"type": "text", "text": text}]
+    written: dict[str, Any] = {"content": blocks}
+    if structured is not None:
+        written["structuredContent"] = structured
+    if result.notes:
+        written["_meta"] = {"pegboard/notes": result.notes}
+    return written
+
+
+def _blocks(tool: Effective, outputs: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    # What a vendor of MCP answered goes on as it came; it is no output that anybody declares.
+    blocks = outputs.get("content")
+    is_declared = any(output.alias == "content" for output in tool.outputs)
+    if is_declared or not isinstance(blocks, list):
+        return None
+    are_blocks = all(isinstance(each, dict) and each.get("type") in _BLOCKS for each in blocks)
+    return blocks if are_blocks else None
+
+
+def _structured(tool: Effective, outputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    """By the names of the output schema; None where nothing but content came."""
+    if tool.outputs:
+        names = set(exported.wire(tool).outputs) or {output.alias for output in tool.outputs}
+        return {name: value for name, value in outputs.items() if name in names}
+    beside = {"content", "text"} if _blocks(tool, outputs) is not None else set()
+    rest = {name: value for name, value in outputs.items() if name not in beside}
+    return rest or None
+
+
+def _handed_over(answer: Answer, operations: Operations) -> dict[str, Any]:
+    address = operations.address(answer.transfer_to)
+    message = f"Handed over to “{answer.transfer_to}”, whose tools are served at {address}"
+    return {
+        "content": [{"type": "text", "text": message}],
+        "_meta": {"pegboard/transfer": {"agent": answer.transfer_to, "url": address}},
+    }
+
+
+def _about(answer: Answer) -> dict[str, Any]:
+    about: dict[str, Any] = {"pegboard/outcome": answer.outcome}
+    if answer.call:
+        about["pegboard/call"] = answer.call.pk
+    if retry := answer.result.retry:
+        about["pegboard/retry"] = msgspec.structs.asdict(retry)
+    return about
+
+
+def _failed(
+    code: str, message: str, fields: Mapping[str, str], about: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    wrong = "".join(f"\n{name}: {why}" for name, why in fields.items())
+    said: dict[str, Any] = {"pegboard/code": code, **(about or {})} if code else dict(about or {})
+    return {"content": [{"type": "text", "text": f"{message}{wrong}"}], "isError": True, "_meta": said}

@@ -1,0 +1,163 @@
+"""The door of all served protocols: whose key it is, how often it has asked, and which release is meant.
+
+Plain Django, because these are the most frequent requests of all. Keys, scopes and limits are judged by the
+code that judges them for REST.
+"""
+
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import Resolver404, resolve
+from django.views.decorators.csrf import csrf_exempt
+from rest_framework.exceptions import APIException, NotAuthenticated
+
+from core.errors import DomainError
+from core.public_url import public_url
+from designer.api.releases import found_release
+from designer.releases import receipts
+from executor import serve as served
+from executor.serve.base import (
+    Caller,
+    Operations,
+    Refusal,
+    Reply,
+    Request,
+    ServedProtocol,
+    json_reply,
+    note_refusal,
+    refusal_of,
+)
+from people.authentication import ApiKeyAuthentication
+from people.models import Role
+from people.permissions import allows, public, reason_against
+
+ROOT = "/serve/"
+_keys = ApiKeyAuthentication()
+
+
+class _Listing:
+    """What `allows` asks of a view: a key of the scope `invoke` lists what it may run."""
+
+    runtime = invokes = True
+
+
+class _Running:
+    invokes = True
+
+
+@public
+@csrf_exempt
+def serve(
+    request: HttpRequest, slug: str, number: str, protocol: str, rest: str = "", sub: str = ""
+) -> HttpResponseBase:
+    spoken = served.get(protocol)
+    try:
+        caller = _caller(request)
+        # What runs a tool counts as a writing besides.
+        caller.spend("read")
+        operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
+        if spoken is None:
+            known = ", ".join(each.name for each in served.SERVED)
+            raise DomainError("unknown_protocol", f"Releases are served in: {known}.", status=404)
+        reply = spoken.answer(_request(request, rest), operations)
+    except (APIException, DomainError, Http404) as error:
+        return _response(_refused(spoken, error, request.body))
+    if reply.status < 400:
+        surface = f"{sub}/serve/{protocol}" if operations.sub_agent else f"serve/{protocol}"
+        receipts.note(caller.key, operations.release, surface=surface, name=number)
+    return _response(reply)
+
+
+def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
+    """An error outside of the view, such as a body that is too large to be read, in the words of the protocol
+    that was asked."""
+    try:
+        spoken = served.get(resolve(request.path_info).kwargs.get("protocol", ""))
+    except Resolver404:
+        spoken = None
+    reply = _worded(spoken, Refusal(status, code, message), b"")
+    return HttpResponse(reply.body, status=status, headers=reply.headers, content_type=reply.media_type)
+
+
+def _caller(request: HttpRequest) -> Caller:
+    # No session: a browser sends its cookies whichever page made it ask.
+    found = _keys.authenticate(request)
+    if found is None:
+        raise NotAuthenticated("Send an API key of Pegboard: “Authorization: Bearer pgb_…”.")
+    user, key = found
+    # Middleware and helpers of REST ask the request.
+    request.user = user
+    request.auth = key  # type: ignore[attr-defined]
+    if not allows(key, _Listing, "GET", Role.VIEWER):
+        raise _forbidden("scope_required", "This API key's scope does not cover releases.")
+    reason, may_not_run = reason_against(user, Role.DESIGNER), None
+    if reason:
+        may_not_run = _forbidden("role_required", reason)
+    elif not allows(key, _Running, "POST", Role.DESIGNER):
+        may_not_run = _forbidden("scope_required", "This API key lists tools and does not run them.")
+    return Caller(user=user, key=key, may_not_run=may_not_run)
+
+
+def _forbidden(code: str, message: str) -> DomainError:
+    return DomainError(code, message, status=403)
+
+
+def _operations(
+    request: HttpRequest, caller: Caller, slug: str, number: str, protocol: str, sub: str
+) -> Operations:
+    try:
+        release = found_release(request, slug, number)
+    except Http404:
+        note_refusal(caller, agent=slug, tool="")
+        raise
+    return Operations(
+        caller=caller,
+        release=release,
+        agent=slug,
+        named=number,
+        protocol=protocol,
+        site=public_url("/", request).rstrip("/"),
+        sub_agent=sub,
+    )
+
+
+def _request(request: HttpRequest, rest: str) -> Request:
+    site = urlsplit(public_url("/", request))
+    return Request(
+        method=request.method or "",
+        path=rest,
+        query=request.GET,
+        headers=request.headers,
+        body=request.body,
+        own_origin=f"{site.scheme}://{site.netloc}",
+    )
+
+
+def _refused(spoken: ServedProtocol | None, error: Exception, body: bytes) -> Reply:
+    headers: dict[str, str] = {}
+    match error:
+        case DomainError():
+            refusal = refusal_of(error)
+            if error.retry_after:
+                headers["Retry-After"] = str(error.retry_after)
+        case APIException():
+            refusal = Refusal(error.status_code, str(error.get_codes()), str(error.detail))
+            if error.status_code == 401:
+                headers["WWW-Authenticate"] = 'Bearer realm="pegboard"'
+        case _:
+            refusal = Refusal(404, "not_found", "There is nothing at this address.")
+    reply = _worded(spoken, refusal, body)
+    return replace(reply, headers={**reply.headers, **headers})
+
+
+def _worded(spoken: ServedProtocol | None, refusal: Refusal, body: bytes) -> Reply:
+    if spoken:
+        return spoken.refusal(refusal, body)
+    return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
+
+
+def _response(reply: Reply) -> HttpResponseBase:
+    kind = HttpResponse if isinstance(reply.body, bytes) else StreamingHttpResponse
+    return kind(reply.body, status=reply.status, headers=reply.headers, content_type=reply.media_type)
