@@ -20,7 +20,7 @@ from core.invisible_characters import HIDDEN, decoded_tags, hidden
 register = template.Library()
 
 CHIP_LIMIT = 3
-BRIEF, HOVER = 140, 210
+BRIEF = 180
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 TONES = {
     word: name
@@ -101,12 +101,10 @@ def _escaped(text: str) -> SafeString:
 
 
 @register.simple_tag
-def brief(text: str, hover: int = HOVER) -> SafeString:
-    """A vendor's text in a list: two lines of it, and `hover` characters when a mouse rests there."""
-    text = " ".join(text.split())
-    title = f' title="{html.escape(_cut(text, hover))}"' if hover and len(text) > BRIEF else ""
-    cut = shown(_cut(text, BRIEF))
-    return mark_safe(f'<div class="muted small clamp"{title}>{cut}</div>')  # noqa: S308 - both are escaped
+def brief(text: str) -> SafeString:
+    """A vendor's text in a list: two lines of it, and all `BRIEF` characters when a mouse rests there."""
+    # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
+    return format_html('<div class="brief">{}</div>', shown(cut_short(text, BRIEF)))
 
 
 def _cut(text: str, length: int) -> str:

@@ -128,6 +128,12 @@
     });
   });
 
+  /* What is cut to two lines is said whole where a mouse rests. */
+  document.addEventListener("mouseover", (event) => {
+    const brief = event.target.closest(".brief");
+    if (brief && brief.scrollHeight > brief.clientHeight) brief.title = brief.textContent;
+  });
+
   /* Leaving with unsaved words asks first. */
   const changed = new Set();
   document.addEventListener("input", (event) => {

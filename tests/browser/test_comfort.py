@@ -143,7 +143,7 @@ def test_a_decision_takes_a_finding_off_the_list_in_place(page):
 
 def test_results_follow_the_typing_and_the_address_keeps_the_question(page):
     make_tool(name="send_fax")
-    make_tool(name="book_flight")
+    make_tool(make_signature("book_flight", description="Books a seat. " * 13))
     search.index_pending()
     page.goto("/tools/")
     page.get_by_role("searchbox", name="Search tools").press_sequentially("flight")
@@ -152,6 +152,11 @@ def test_results_follow_the_typing_and_the_address_keeps_the_question(page):
     expect(page).to_have_url(re.compile(r"/tools/\?q=flight$"))
     page.reload()
     expect(page.locator("#results [data-row]")).to_have_text(["book_flight"])
+
+    # Two lines of a long text are seen, and the rest where a mouse rests.
+    brief = page.locator("#results .brief")
+    brief.hover()
+    expect(brief).to_have_attribute("title", brief.text_content())
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])

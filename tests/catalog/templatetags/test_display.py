@@ -40,8 +40,8 @@ def test_markup_stays_text_beside_a_chip():
 def test_a_list_shows_the_beginning_of_a_long_text():
     text = "word " * 200
 
-    assert len(brief(text)) < 550
-    assert brief("short") == '<div class="muted small clamp">short</div>'
+    assert len(brief(text)) < 250
+    assert brief("short") == '<div class="brief">short</div>'
 
 
 def test_words_that_came_and_went_are_marked():
