@@ -171,24 +171,23 @@ class Operations:
             note_refusal(self.caller, agent=self.agent, tool=name)
             raise
 
-    def resume(self, call: int, answers: Mapping[str, Any], *, format_: str = "") -> Answer:
-        """Goes on with a call that this key made through this agent of this release, as
-        `executor.calls.resume` does. Raises Http404 for any other call."""
+    def resume(self, call: int, name: str, answers: Mapping[str, Any], *, format_: str = "") -> Answer:
+        """Goes on with a call of the tool `name` that this key made through this agent, in the release that
+        it was made through, as `executor.calls.resume` does. Raises Http404 for any other call."""
         self._spend_a_call()
-        found = get_object_or_404(
-            Call.objects.select_related("version__tool__endpoint__vendor"),
-            pk=call,
-            api_key=self.caller.key,
-            agent=self.release.agent_id,
-            release=self.release.number,
-            sub_agent=self.sub_agent,
+        rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(
+            api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
         )
-        tool = calls.tool_of(found, self.release)
-        if tool is None:
+        found = get_object_or_404(rows, pk=call)
+        release = get_object_or_404(
+            Release.objects.select_related("agent"), agent=found.agent, number=found.release
+        )
+        tool = calls.tool_of(found, release)
+        if tool is None or tool.signature.name != name:
             raise Http404
         return calls.resume(
             found,
-            self.release,
+            release,
             tool,
             actor=self.caller.user,
             key=self.caller.key,

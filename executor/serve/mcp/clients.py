@@ -40,6 +40,10 @@ class Client:
     asks_visits: bool = False
 
     @property
+    def is_modern(self) -> bool:
+        return self.version in MODERN
+
+    @property
     def remembered(self) -> str:
         """What a session's id says of the handshake; "" where there is nothing to say."""
         said = [name for name, can in (("forms", self.asks_forms), ("visits", self.asks_visits)) if can]

@@ -8,14 +8,16 @@ from typing import Any
 
 import msgspec
 
+from catalog.calls.queue import ConfirmationError
 from catalog.models.calls import Result
 from core.errors import DomainError
 from designer.exports import mcp as exported
-from designer.exports import transfers
+from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
 from designer.signatures.effective import Effective
 from executor.calls import Answer, UnknownToolError
 from executor.serve.base import Operations, Request
+from executor.serve.mcp import clients, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
@@ -91,16 +93,42 @@ def called(
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    arguments = arguments or {}
+    if client.is_modern:
+        _check_headers(request, operations, name, arguments)
     try:
-        answer = operations.run(name, arguments or {}, format_=FORMAT, is_confirmed=True)
+        if goes_on := questions.answered(params):
+            call, answers = goes_on
+            answer = operations.resume(call, name, answers, format_=FORMAT)
+        else:
+            is_confirmed = _is_confirmed(client, params)
+            answer = operations.run(name, arguments, format_=FORMAT, is_confirmed=is_confirmed)
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
+    except ConfirmationError as error:
+        if params.get("inputResponses"):
+            return _failed("not_confirmed", "The user did not confirm the call, so it was not made.")
+        return questions.confirmation(error.message)
     except DomainError as error:
+        # What a model can read and do something about is a result; the rest is an error of the protocol.
         if isinstance(error, RpcError) or error.status in (401, 403, 404) or error.code == "throttled":
             raise
-        # What a model can read, and may do something about.
         return _failed(error.code, error.message, error.fields)
     return _result(answer, operations, client)
+
+
+def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
+    # A client that cannot be asked has been told by the tool's annotations, and lets its user decide by them.
+    if not (client.is_modern and client.asks_forms):
+        return True
+    responses = params.get("inputResponses")
+    return isinstance(responses, dict) and questions.is_confirmed(responses)
+
+
+def _check_headers(request: Request, operations: Operations, name: str, arguments: Mapping[str, Any]) -> None:
+    shown = next((each for each in operations.shown().tools if each.signature.name == name), None)
+    if shown:
+        clients.check_mirrored(request, schema.as_the_vendor_does(shown.signature), arguments)
 
 
 def _result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
@@ -109,16 +137,29 @@ def _result(answer: Answer, operations: Operations, client: Client) -> dict[str,
         return _handed_over(answer, operations)
     if answer.outcome == "ok" and not result.cut:
         return _succeeded(answer.tool, result)
-    if answer.outcome is None:
-        message = "The tool is still running; it takes longer than a client waits. Look for its effect later."
-        return _failed("still_running", message, {}, _about(answer))
-    error = result.error or {}
+    required = None
+    if answer.call and result.asks and result.resume is not None and client.is_modern:
+        required = questions.asked(answer.call.pk, result.asks, client)
+    return required or _explained(answer)
+
+
+def _explained(answer: Answer) -> dict[str, Any]:
+    """Anything but a success, in words that a model reads."""
+    result = answer.result
+    error: Mapping[str, Any] = result.error or {}
     message = str(error.get("message", "")) or "The tool did not answer."
-    if result.cut:
+    if answer.outcome is None:
+        message = "The tool is still running: it takes longer than a call waits. Look for its effect later."
+    elif result.cut:
         message = f"The tool has run, but its answer is too long to be passed on. It begins: {result.cut}"
+    if answer.outcome == "tool_error" and (blocks := _blocks(answer.tool.signature, result.outputs)):
+        return {"content": blocks, "isError": True, "_meta": _about(answer)}
     failed = _failed(str(error.get("code", "")), message, error.get("fields") or {}, _about(answer))
-    if result.retry:
-        failed["content"].append({"type": "text", "text": result.retry.hint})
+    for ask in result.asks:
+        where = f" {ask.url}" if ask.url else ""
+        failed["content"].append(_text(f"It asks: {ask.message}{where}"))
+    if result.retry and result.retry.hint:
+        failed["content"].append(_text(result.retry.hint))
     return failed
 
 
@@ -127,7 +168,7 @@ def _succeeded(tool: ReleasedTool, result: Result) -> dict[str, Any]:
     blocks = _blocks(shown, result.outputs)
     if blocks is None:
         text = msgspec.json.encode(result.outputs if structured is None else structured).decode()
-        blocks = [{"type": "text", "text": text}]
+        blocks = [_text(text)]
     written: dict[str, Any] = {"content": blocks}
     if structured is not None:
         written["structuredContent"] = structured
@@ -160,7 +201,7 @@ def _handed_over(answer: Answer, operations: Operations) -> dict[str, Any]:
     address = operations.address(answer.transfer_to)
     message = f"Handed over to “{answer.transfer_to}”, whose tools are served at {address}"
     return {
-        "content": [{"type": "text", "text": message}],
+        "content": [_text(message)],
         "_meta": {"pegboard/transfer": {"agent": answer.transfer_to, "url": address}},
     }
 
@@ -175,8 +216,12 @@ def _about(answer: Answer) -> dict[str, Any]:
 
 
 def _failed(
-    code: str, message: str, fields: Mapping[str, str], about: Mapping[str, Any] | None = None
+    code: str, message: str, fields: Mapping[str, str] | None = None, about: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    wrong = "".join(f"\n{name}: {why}" for name, why in fields.items())
-    said: dict[str, Any] = {"pegboard/code": code, **(about or {})} if code else dict(about or {})
-    return {"content": [{"type": "text", "text": f"{message}{wrong}"}], "isError": True, "_meta": said}
+    wrong = "".join(f"\n{name}: {why}" for name, why in (fields or {}).items())
+    said = {**({"pegboard/code": code} if code else {}), **(about or {})}
+    return {"content": [_text(f"{message}{wrong}")], "isError": True, "_meta": said}
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}

@@ -9,10 +9,8 @@ from designer.models import Receipt
 from designer.releases import publishing, retiring
 from executor.serve import SERVED
 from people.models import AuditEntry, Role
-from tests.executor.test_calls import desk, desk_with, owner, runtime, vendor
+from tests.executor.test_calls import desk_with, runtime
 from tests.factories import make_user
-
-__all__ = ["desk", "owner", "vendor"]
 
 pytestmark = pytest.mark.django_db
 PROTOCOLS = [protocol.name for protocol in SERVED]

@@ -1,0 +1,89 @@
+"""What a tool asks before it goes on, put to the user of a client that can ask, and the answers.
+
+Since 2026-07-28 the questions are a result, and the same call with the answers is another request. What has
+to be remembered in between is the call's row, which `requestState` names.
+
+https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from catalog.models.calls import Asked
+from executor.serve.mcp.clients import Client
+from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+
+CONFIRM = "confirm"
+_STATE = re.compile(r"call-([0-9]{1,18})")
+_SIMPLE = {"string", "number", "integer", "boolean"}
+
+
+def confirmation(message: str) -> dict[str, Any]:
+    yes = {"type": "boolean", "title": "Run it", "default": False}
+    form = {"type": "object", "properties": {CONFIRM: yes}, "required": [CONFIRM]}
+    return _required({CONFIRM: _form(message, form)})
+
+
+def is_confirmed(responses: Mapping[str, Any]) -> bool:
+    content = _answer(responses.get(CONFIRM))
+    return content is not None and content.get(CONFIRM) is True
+
+
+def asked(call: int, asks: Sequence[Asked], client: Client) -> dict[str, Any] | None:
+    """None where the client cannot put all of the questions to its user."""
+    requests = {}
+    for ask in asks:
+        if ask.url and client.asks_visits:
+            params = {"mode": "url", "message": ask.message, "url": ask.url}
+            requests[ask.id] = {"method": "elicitation/create", "params": params}
+        elif not ask.url and client.asks_forms and _is_form(ask.schema):
+            form = ask.schema or {"type": "object", "properties": {}}
+            requests[ask.id] = _form(ask.message, form)
+        else:
+            return None
+    return _required(requests, f"call-{call}")
+
+
+def answered(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
+    """Which call goes on, and the answers by what was asked; None declines. None for a call that begins."""
+    state, responses = params.get("requestState"), params.get("inputResponses", {})
+    if state is None:
+        return None
+    found = _STATE.fullmatch(state) if isinstance(state, str) else None
+    if found is None or not isinstance(responses, dict):
+        raise RpcError(INVALID_PARAMS, "This “requestState” is none of ours. Call the tool again without it.")
+    return int(found[1]), {name: _answer(response) for name, response in responses.items()}
+
+
+def _required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
+    named = {"requestState": state} if state else {}
+    return {"resultType": "input_required", "inputRequests": requests, **named}
+
+
+def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
+    params = {"mode": "form", "message": message, "requestedSchema": form}
+    return {"method": "elicitation/create", "params": params}
+
+
+def _answer(response: object) -> dict[str, Any] | None:
+    if not isinstance(response, dict) or response.get("action") != "accept":
+        return None
+    content = response.get("content")
+    return content if isinstance(content, dict) else {}
+
+
+def _is_form(schema: Mapping[str, Any] | None) -> bool:
+    # A client draws members that are no objects themselves, and no more than that.
+    if schema is None:
+        return True
+    members = schema.get("properties", {})
+    return schema.get("type") == "object" and all(
+        isinstance(each, dict)
+        and (
+            each.get("type") in _SIMPLE
+            or (each.get("type") == "array" and (each.get("items") or {}).get("type") == "string")
+            or ("type" not in each and "enum" in each)
+        )
+        for each in members.values()
+    )

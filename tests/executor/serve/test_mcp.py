@@ -1,0 +1,288 @@
+"""A release as an MCP server: raw messages of both eras, good and bad."""
+
+import itertools
+import json
+
+import pytest
+
+from catalog.models import Call
+from catalog.protocols.signature import Annotations
+from designer import agents, pins
+from designer.procedures import editing
+from designer.releases import publishing
+from executor.serve.mcp import tools
+from tests.executor.test_calls import desk_with, runtime
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
+from tests.hostile_vendor import json_reply
+
+pytestmark = pytest.mark.django_db
+ROOT = "/serve/desk/live/mcp"
+META = "io.modelcontextprotocol/"
+MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+FORMS = {"elicitation": {"form": {}}}
+GIVEN = {"name": "sky", "arguments": {"Zip_code": "0150"}}
+_numbers = itertools.count(1)
+
+
+def post(client, body, *, at=ROOT, **headers):
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return client.generic("POST", at, raw, content_type="application/json", headers=headers)
+
+
+def modern(client, method, params=None, *, can=None, at=ROOT, **headers):
+    params = dict(params or {})
+    params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": can or {}}
+    named = {"Mcp-Name": params["name"]} if "name" in params else {}
+    usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **named}
+    message = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params}
+    return post(client, message, at=at, **{**usual, **headers})
+
+
+def old(client, method, params=None, *, version=HANDSHAKE, at=ROOT, **headers):
+    message = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params or {}}
+    return post(client, message, at=at, **{"MCP-Protocol-Version": version, **headers})
+
+
+@pytest.fixture
+def client(owner, desk):
+    return runtime(owner, desk[0])
+
+
+def test_an_initialize_settles_the_version_and_opens_no_session(client):
+    asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
+    answer = post(client, message)
+    assert "Mcp-Session-Id" not in answer
+    assert answer.json()["result"] == {
+        "protocolVersion": HANDSHAKE,
+        "capabilities": {"tools": {}, "prompts": {}},
+        "serverInfo": {"name": "desk", "title": "desk", "version": "1"},
+    }
+    newer = post(client, {**message, "params": {**asked, "protocolVersion": "2099-01-01"}})
+    assert newer.json()["result"]["protocolVersion"] == HANDSHAKE
+    older = post(client, {**message, "params": {**asked, "protocolVersion": "2024-11-05"}})
+    assert older.json()["result"]["protocolVersion"] == "2024-11-05"
+    told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert post(client, told).status_code == 202
+    assert old(client, "ping").json()["result"] == {}
+
+
+def test_a_client_that_says_what_it_needs_with_each_request_needs_no_handshake(client):
+    found = modern(client, "server/discover").json()["result"]
+    assert found["supportedVersions"] == [MODERN]
+    assert (found["resultType"], found["ttlMs"], found["cacheScope"]) == ("complete", 0, "private")
+    assert found["_meta"][f"{META}serverInfo"]["name"] == "desk"
+    listed = modern(client, "tools/list").json()["result"]
+    assert [tool["name"] for tool in listed["tools"]] == ["sky"]
+    assert listed["ttlMs"] == 0
+    told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
+    assert post(client, told, **{"MCP-Protocol-Version": MODERN}).status_code == 202
+
+
+@pytest.mark.parametrize("ask", [modern, old])
+def test_a_tool_runs_by_the_names_of_the_release(ask, client, vendor):
+    result = ask(client, "tools/call", GIVEN).json()["result"]
+    assert result["structuredContent"] == {"Sky_now": "fair"}
+    assert json.loads(result["content"][0]["text"]) == {"Sky_now": "fair"}
+    assert "isError" not in result
+    assert len(vendor.requests) == 1
+
+
+def test_arguments_that_do_not_fit_are_a_result_that_a_model_reads(client, vendor):
+    result = old(client, "tools/call", {"name": "sky", "arguments": {"days": "many"}}).json()["result"]
+    assert result["isError"] is True
+    assert "Zip_code" in result["content"][0]["text"]
+    assert result["_meta"]["pegboard/outcome"] == "invalid_arguments"
+    assert vendor.requests == []
+
+
+def test_what_a_vendor_could_not_do_is_a_result_with_what_to_do_next(client, vendor):
+    vendor.script = json_reply({"error": {"code": "NO", "message": "Not today."}}, status=503)
+    result = old(client, "tools/call", GIVEN).json()["result"]
+    assert result["isError"] is True
+    assert result["_meta"]["pegboard/call"] == Call.objects.get().pk
+    assert result["_meta"]["pegboard/outcome"] == "unavailable"
+    assert result["_meta"]["pegboard/retry"]["is_transient"] is True
+
+
+@pytest.mark.parametrize(("ask", "status"), [(modern, 400), (old, 200)])
+def test_an_unknown_tool_and_an_unknown_method_are_errors_of_the_protocol(ask, status, client):
+    unknown = ask(client, "tools/call", {"name": "nothing", "arguments": {}})
+    assert (unknown.status_code, unknown.json()["error"]["code"]) == (status, -32602)
+    method = ask(client, "resources/list")
+    assert (method.status_code, method.json()["error"]["code"]) == (404 if ask is modern else 200, -32601)
+    assert modern(client, "ping").status_code == 404
+    assert old(client, "server/discover").json()["error"]["code"] == -32601
+
+
+BROKEN = [
+    (b"{", {}, 400, -32700),
+    (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', {}, 400, -32700),
+    (b"[]", {}, 400, -32600),
+    (b'"ping"', {}, 400, -32600),
+    (b'{"jsonrpc": "1.0", "id": 1, "method": "ping"}', {}, 400, -32600),
+    (b'{"jsonrpc": "2.0", "id": null, "method": "ping"}', {}, 400, -32600),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": 7}', {}, 400, -32600),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": [1]}', {}, 400, -32602),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}}', {}, 200, -32602),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "sky", "arguments": []}}', {},
+     200, -32602),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}', {}, 400, -32602),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}', {"MCP-Protocol-Version": "2099-01-01"}, 400, -32022),
+    (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', {"MCP-Protocol-Version": HANDSHAKE}, 400, -32600),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}', {"MCP-Protocol-Version": MODERN}, 400, -32602),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "headers", "status", "number"), BROKEN)
+def test_a_message_that_cannot_be_read_gets_the_number_that_says_why(body, headers, status, number, client):
+    answer = post(client, body, **headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, number)
+    assert answer.json()["error"]["message"]
+
+
+def test_an_unknown_version_names_those_that_are_known(client):
+    meta = {f"{META}protocolVersion": "2099-01-01", f"{META}clientCapabilities": {}}
+    message = {"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"_meta": meta}}
+    headers = {"MCP-Protocol-Version": "2099-01-01", "Mcp-Method": "tools/list"}
+    answer = post(client, message, **headers).json()
+    assert answer["id"] == 3
+    assert answer["error"]["data"]["requested"] == "2099-01-01"
+    assert MODERN in answer["error"]["data"]["supported"]
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{"MCP-Protocol-Version": HANDSHAKE + "x"}, {"Mcp-Method": "tools/list"}, {"Mcp-Name": "other"}],
+)
+def test_headers_that_contradict_the_body_are_refused(headers, client, vendor):
+    answer = modern(client, "tools/call", GIVEN, **headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, -32020)
+    assert vendor.requests == []
+
+
+def test_a_header_that_repeats_an_argument_must_say_the_same(owner, vendor):
+    agent = agents.create_agent(actor=owner, name="desk", slug="desk")
+    marked = make_parameter("city", type="json", schema={"type": "string", "x-mcp-header": "City"})
+    tool = make_tool(make_signature(inputs=(marked,)), endpoint=make_endpoint(url=vendor.url))
+    pins.pin_tool(agent, actor=owner, tool=tool, alias="sky")
+    publishing.publish(agent, actor=owner, channel="live")
+    client = runtime(owner, agent)
+    call = {"name": "sky", "arguments": {"city": "Oslo"}}
+    assert modern(client, "tools/call", call).json()["error"]["code"] == -32020
+    assert modern(client, "tools/call", call, **{"Mcp-Param-City": "Bergen"}).status_code == 400
+    assert modern(client, "tools/call", call, **{"Mcp-Param-City": "Oslo"}).status_code == 200
+
+
+def test_a_batch_is_answered_where_the_revision_has_batches(client):
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "ping"},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "nothing"},
+        7,
+    ]
+    answers = post(client, batch, **{"MCP-Protocol-Version": "2025-03-26"}).json()
+    assert [each["id"] for each in answers] == [1, 2, None]
+    assert post(client, batch[1:2]).status_code == 202
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+def test_no_stream_is_opened_and_no_session_ended(method, client):
+    answer = client.generic(method, ROOT)
+    assert (answer.status_code, answer["Allow"]) == (405, "POST")
+    assert answer.json()["jsonrpc"] == "2.0"
+
+
+def test_a_page_of_another_site_may_not_ask(client):
+    assert old(client, "ping", Origin="https://evil.example").status_code == 403
+    assert old(client, "ping", Origin="http://testserver").status_code == 200
+    assert old(client, "ping", at=f"{ROOT}/").status_code == 200
+    assert old(client, "ping", at=f"{ROOT}/more").status_code == 404
+
+
+def test_a_list_is_read_in_pages_of_one_release(owner, vendor, monkeypatch):
+    monkeypatch.setattr(tools, "PAGE_TOOLS", 2)
+    agent = agents.create_agent(actor=owner, name="desk", slug="desk")
+    endpoint = make_endpoint(url=vendor.url)
+    for number in range(5):
+        tool = make_tool(make_signature(name=f"t{number}"), endpoint=endpoint)
+        pins.pin_tool(agent, actor=owner, tool=tool, alias=f"t{number}")
+    publishing.publish(agent, actor=owner, channel="live")
+    client, names, cursor, pages = runtime(owner, agent), [], None, 0
+    while pages == 0 or cursor:
+        page = old(client, "tools/list", {"cursor": cursor} if cursor else {}).json()["result"]
+        names += [tool["name"] for tool in page["tools"]]
+        first, cursor, pages = cursor, page.get("nextCursor"), pages + 1
+    assert (names, pages) == ([f"t{number}" for number in range(5)], 3)
+    for bad in ("x", "", 7, "AAAA"):
+        assert old(client, "tools/list", {"cursor": bad}).json()["error"]["code"] == -32602
+    agents.update_agent(agent, actor=owner, description="Another release.")
+    publishing.publish(agent, actor=owner, channel="live")
+    assert old(client, "tools/list", {"cursor": first}).json()["error"]["code"] == -32602
+
+
+def test_an_older_revision_goes_without_what_it_does_not_know(owner, vendor):
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(read_only=True), title="Sky over a place")
+    client = runtime(owner, agent)
+    shown = {
+        version: set(old(client, "tools/list", version=version).json()["result"]["tools"][0])
+        for version in ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+    }
+    assert shown["2025-06-18"] >= {"title", "outputSchema", "annotations"}
+    assert shown["2025-03-26"] == {"name", "description", "inputSchema", "annotations"}
+    assert shown["2024-11-05"] == {"name", "description", "inputSchema"}
+
+
+def test_procedures_are_prompts(owner, desk, client):
+    agent, _ = desk
+    editing.create_procedure(agent, actor=owner, title="Before a trip", body="Ask for the sky first.")
+    publishing.publish(agent, actor=owner, channel="live")
+    for ask in (modern, old):
+        listed = ask(client, "prompts/list").json()["result"]
+        assert listed["prompts"] == [{"name": "before-a-trip", "title": "Before a trip"}]
+        found = ask(client, "prompts/get", {"name": "before-a-trip"}).json()["result"]
+        assert found["messages"][0]["content"] == {"type": "text", "text": "Ask for the sky first."}
+        assert ask(client, "prompts/get", {"name": "no"}).json()["error"]["code"] == -32602
+    assert "before-a-trip" in modern(client, "server/discover").json()["result"]["instructions"]
+
+
+def test_a_transfer_says_where_the_sub_agent_is_served(owner, desk, client):
+    agent, _ = desk
+    helper = agents.create_agent(actor=owner, name="Helper", slug="helper", parent=agent)
+    pins.pin_tool(helper, actor=owner, tool=make_tool(name="help"), alias="help")
+    publishing.publish(agent, actor=owner, channel="live")
+    listed = modern(client, "tools/list").json()["result"]["tools"]
+    (name,) = [tool["name"] for tool in listed if tool["name"] != "sky"]
+    handed = modern(client, "tools/call", {"name": name, "arguments": {}}).json()["result"]
+    address = handed["_meta"]["pegboard/transfer"]["url"]
+    assert address == "http://testserver/serve/desk/2/agents/helper/mcp"
+    assert address in handed["content"][0]["text"]
+    below = modern(client, "tools/list", at=address.removeprefix("http://testserver")).json()["result"]
+    assert [tool["name"] for tool in below["tools"]] == ["help"]
+
+
+def test_a_tool_that_destroys_is_confirmed_by_a_user_whom_the_client_can_ask(owner, vendor):
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
+    client = runtime(owner, agent)
+    asked = modern(client, "tools/call", GIVEN, can=FORMS).json()["result"]
+    assert asked["resultType"] == "input_required"
+    assert asked["inputRequests"]["confirm"]["method"] == "elicitation/create"
+    assert vendor.requests == []
+    for answer in ({"action": "decline"}, {"action": "accept", "content": {"confirm": False}}):
+        given = {**GIVEN, "inputResponses": {"confirm": answer}}
+        declined = modern(client, "tools/call", given, can=FORMS).json()["result"]
+        assert declined["isError"] is True
+    assert vendor.requests == []
+    given = {**GIVEN, "inputResponses": {"confirm": {"action": "accept", "content": {"confirm": True}}}}
+    assert "isError" not in modern(client, "tools/call", given, can=FORMS).json()["result"]
+    assert len(vendor.requests) == 1
+
+
+def test_a_client_that_cannot_ask_goes_by_the_annotations(owner, vendor):
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
+    client = runtime(owner, agent)
+    (tool,) = modern(client, "tools/list").json()["result"]["tools"]
+    assert tool["annotations"]["destructiveHint"] is True
+    for ask in (modern, old):
+        assert "isError" not in ask(client, "tools/call", GIVEN).json()["result"]
+    assert len(vendor.requests) == 2
