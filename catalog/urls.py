@@ -21,6 +21,11 @@ urlpatterns = [
         vendor_requests.vendor_request_decline,
         name="vendor-request-decline",
     ),
+    path(
+        "vendor-requests/<int:pk>/take-back/",
+        vendor_requests.vendor_request_take_back,
+        name="vendor-request-take-back",
+    ),
     path("endpoints/new/", endpoints.endpoint_new, name="endpoint-new"),
     path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),

@@ -220,6 +220,7 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     asked = {"vendor_name": "Shop", "reason": "For the desk."}
     unwanted = vendor_requests.ask(draft, actor=ada, **asked)
     vendor_requests.decline(unwanted, actor=ada, answer="Not yet.")
+    vendor_requests.take_back(vendor_requests.ask(draft, actor=ada, **asked), actor=ada)
     vendor_requests.ask(draft, actor=ada, **asked)
     endpoint = vendor_operations.create_endpoint(
         actor=ada, vendor=row, protocol="a2t", url=vendor.url, credential=secret, policy={"new_tool": "hold"}

@@ -126,11 +126,18 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
 
 @extend_schema(tags=["vendors"])
 class VendorRequestDetail(GenericAPIView[VendorRequest]):
+    write_role = Role.DESIGNER
     serializer_class = VendorRequestOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         return Response(VendorRequestOutput(get_object_or_404(vendor_request_rows(), pk=pk)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Take back what you asked for yourself, while it waits: 403 `not_yours`, 409 `request_answered`."""
+        vendor_requests.take_back(get_object_or_404(vendor_request_rows(), pk=pk), actor=person(request))
+        return Response(status=204)
 
 
 @extend_schema(tags=["vendors"])

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from django import forms
 from django.forms import BoundField
+from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
 
 from catalog import protocols
@@ -273,6 +274,20 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         if cleaned.get("credential") == NEW and not self.is_oauth and not cleaned.get("secret"):
             self.add_error("secret", "Enter the secret, or choose “None” above.")
         return cleaned
+
+    def asked(self) -> dict[str, Any]:
+        """For the page: the request that is to be answered. One that waits no longer leaves the form, or it
+        could never be saved.
+        """
+        given = str(self["vendor_request"].value() or "")
+        rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
+        row = rows.filter(pk=given).first() if given.isdecimal() else None
+        is_over = bool(given) and not (row and row.is_waiting)
+        if is_over:
+            self.initial.pop("vendor_request", None)
+            self.data = data = cast(QueryDict, self.data).copy()
+            data.pop("vendor_request", None)
+        return {"asked": row, "is_over": is_over}
 
     def settings(self) -> dict[str, Any]:
         chosen = protocols.get(self.cleaned_data["protocol"])

@@ -50,3 +50,9 @@ class VendorRequest(models.Model):
     @property
     def is_waiting(self) -> bool:
         return self.state == RequestState.WAITING
+
+    @property
+    def live_endpoint(self) -> Endpoint | None:
+        """The one that was connected for it, while it is there; asks for its vendor."""
+        found = self.endpoint
+        return found if found and not found.removed_at and not found.vendor.removed_at else None

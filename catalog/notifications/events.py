@@ -105,14 +105,14 @@ def tell_vendor_requested(subject: str) -> Told | None:
 
 
 def tell_vendor_answered(subject: str) -> Told | None:
-    row = VendorRequest.objects.filter(pk=subject).first()
+    row = VendorRequest.objects.select_related("endpoint__vendor").filter(pk=subject).first()
     if row is None or row.is_waiting:
         return None
     if row.state == RequestState.DECLINED:
         return _about_request(row, lambda name: f"“{name}” was declined", row.answer)
     says = "You asked for it. Its tools are in the catalog soon."
     told = _about_request(row, lambda name: f"“{name}” is connected", says)
-    return told if row.endpoint_id is None else replace(told, path=f"/endpoints/{row.endpoint_id}/")
+    return replace(told, path=f"/endpoints/{row.endpoint_id}/") if row.live_endpoint else told
 
 
 def _about_request(row: VendorRequest, title: Callable[[str], str], says: str) -> Told:

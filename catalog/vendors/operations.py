@@ -196,7 +196,8 @@ def update_endpoint(
     again: bool = False,
     **changes: Any,
 ) -> Endpoint:
-    """Moving to another origin takes the credential off: it was entered for the old address only.
+    """Moving to another origin takes the credential off: it was entered for the old address only. A new
+    address answers the requests for it.
 
     `again` as in `create_endpoint`.
     """
@@ -232,6 +233,8 @@ def update_endpoint(
     endpoint.refresh_from_db(fields=["next_due_at"])
     _keep_documents(endpoint)
     audit.record(actor, "edit", endpoint, before=before, after=after)
+    if endpoint.url != before["url"]:
+        vendor_requests.approve(endpoint, actor=actor)
     return endpoint
 
 

@@ -84,8 +84,19 @@ def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
 
 
 @transaction.atomic
+def take_back(row: VendorRequest, *, actor: User) -> None:
+    """By the one who asked, while no administrator has answered. The audit trail alone keeps it."""
+    row = _locked(row)
+    if row.asked_by_id != actor.pk:
+        message = f"“{row}” was asked for by another user, who alone can take it back."
+        raise DomainError("not_yours", message, status=403)
+    audit.record(actor, "take back", row, before=facts(row))
+    row.delete()
+
+
+@transaction.atomic
 def approve(endpoint: Endpoint, *, actor: User | None, chosen: VendorRequest | None = None) -> None:
-    """Answers the request that an endpoint was connected for, and all others for its address."""
+    """Answers the request that an endpoint was connected for, and all that wait for its address."""
     rows = [_locked(chosen)] if chosen else []
     same = waiting().filter(protocol=endpoint.protocol, address=address_of(endpoint))
     rows += same.exclude(pk__in=[row.pk for row in rows]).select_for_update()
@@ -116,7 +127,10 @@ def facts(row: VendorRequest) -> dict[str, object]:
 
 
 def _locked(row: VendorRequest) -> VendorRequest:
-    found = VendorRequest.objects.select_for_update(no_key=True).get(pk=row.pk)
+    found = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
+    if found is None:
+        message = f"“{row}” was taken back by the user who asked for it."
+        raise DomainError("request_answered", message, status=409)
     if not found.is_waiting:
         message = f"“{found}” was answered already: {found.get_state_display().lower()}."
         raise DomainError("request_answered", message, status=409)

@@ -21,13 +21,13 @@ from catalog.credentials.oauth.clients import Registered
 from catalog.enumeration import pace
 from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
-from catalog.models import Credential, Endpoint, Vendor
+from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
-from catalog.vendors import onboarding, vendor_requests
+from catalog.vendors import onboarding
 from catalog.vendors import operations as vendor_operations
 from catalog.views import offers
 from catalog.views.asked import number
@@ -48,20 +48,25 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
     chosen = offers.taken(request)
     form, client = _filled_in(request, chosen)
-    asked = vendor_requests.waiting().filter(pk=number(str(form["vendor_request"].value() or ""))).first()
-    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request), "asked": asked}
+    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request), **form.asked()}
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(
             request, f"catalog/{template}", context | offers.look(request, request.POST.get("url", ""))
         )
     is_ready = request.method == "POST" and not {offers.FILL, ENTER} & request.POST.keys()
-    if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
+    if is_ready and context["is_over"]:
+        # The page says so first: with the request answered, the address may be connected already.
+        context["already"] = already(form["protocol"].value(), form["url"].value())
+    elif is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             save = partial(_connect, form, client, person(request))
             endpoint = save(offers.registered(request, chosen, save))
         except DomainError as error:
-            refuse(error, form, client if form.is_oauth else None)
+            if error.code == "request_answered":
+                context |= form.asked()
+            else:
+                refuse(error, form, client if form.is_oauth else None)
             context["already"] = already(form["protocol"].value(), form["url"].value())
         else:
             here = reverse("endpoint", args=[endpoint.pk])
@@ -90,9 +95,10 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
         if offers.decides_kind(request, chosen):
             data["secret"] = ""  # the server makes one, or there is none
     initial: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
-    if asked := vendor_requests.waiting().filter(pk=number(request.GET.get("request", ""))).first():
-        initial |= {"vendor_request": asked.pk, "vendor_name": asked.vendor_name}
-        initial |= {"protocol": asked.protocol, "url": asked.url}
+    if wanted := number(request.GET.get("request", "")):
+        initial["vendor_request"] = wanted
+        if asked := VendorRequest.objects.filter(pk=wanted).first():
+            initial |= {"vendor_name": asked.vendor_name, "protocol": asked.protocol, "url": asked.url}
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     if chosen and form.is_oauth:

@@ -59,6 +59,19 @@ def _known(draft: Endpoint) -> dict[str, Any]:
     return {"connected": connected, "asked": vendor_requests.waiting_at(draft)}
 
 
+@requires(Role.DESIGNER)
+@require_POST
+def vendor_request_take_back(request: HttpRequest, pk: int) -> HttpResponse:
+    row = get_object_or_404(VendorRequest, pk=pk)
+    try:
+        vendor_requests.take_back(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"You took “{row}” back. No administrator decides about it any more.")
+    return redirect("vendor-request-list")
+
+
 @requires(Role.ADMIN)
 @require_POST
 def vendor_request_decline(request: HttpRequest, pk: int) -> HttpResponse:

@@ -66,7 +66,9 @@ def _asked_for() -> CompiledQuery[VendorRequest]:
 def _answered() -> CompiledQuery[VendorRequest]:
     # What one user asked for and has an answer to since a few days ago.
     lately = VendorRequest.objects.filter(asked_by=given("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR)
-    return CompiledQuery(lately.order_by("-answered_at")[:SHOWN])
+    shown = ("vendor_name", "state", "answer", "endpoint__removed_at", "endpoint__vendor__removed_at")
+    asked = lately.select_related("endpoint__vendor").only(*shown)
+    return CompiledQuery(asked.order_by("-answered_at")[:SHOWN])
 
 
 @cache

@@ -4,6 +4,7 @@ import pytest
 import time_machine
 from django.urls import reverse
 
+from catalog.forms import ConnectForm
 from catalog.models import Endpoint, VendorRequest
 from catalog.models.vendor_requests import RequestState
 from catalog.notifications import dispatch, subscriptions
@@ -12,6 +13,7 @@ from catalog.vendors import vendor_requests
 from people.models import AuditEntry, Role
 from tests.clients import client_of, signed_in
 from tests.factories import make_endpoint, make_user, make_vendor
+from tests.pages import text_of
 
 URL = "/api/v1/vendor-requests/"
 ASKED = {"protocol": "a2t", "vendor_name": "Weather", "reason": "Tomorrow's rain for the front desk."}
@@ -162,10 +164,129 @@ def test_an_administrator_connects_it_by_the_form_that_is_filled_in(client, api)
     assert form["vendor_name"].value() == "Weather"
     assert "Tomorrow&#x27;s rain" in page.content.decode()
 
-    sent = {name: form[name].value() for name in form.fields if form[name].value() not in (None, "", [])}
-    client.post(reverse("endpoint-new"), sent | {"url": "http://127.0.0.1:9/tools/"})
+    client.post(reverse("endpoint-new"), filled_in(page) | {"url": "http://127.0.0.1:9/tools/"})
     row = VendorRequest.objects.get()
     assert (row.state, row.endpoint.vendor.name) == (RequestState.APPROVED, "Weather")
+
+
+def connect_form(client, request):
+    """What an administrator sends who has the form open: as it was filled in, for `request`."""
+    client.force_login(make_user(Role.ADMIN))
+    return filled_in(client.get(reverse("endpoint-new"), {"request": request}))
+
+
+def filled_in(page):
+    form = page.context["form"]
+    return {name: form[name].value() for name in form.fields if form[name].value() not in (None, "", [])}
+
+
+def declined(api, admin_api, request) -> None:
+    admin_api.post(f"{URL}{request}/decline/", {"answer": "Too dear."})
+
+
+def connected(api, admin_api, request) -> None:
+    body = {"vendor": make_vendor().slug, "protocol": "a2t", "url": "http://127.0.0.1:9/"}
+    admin_api.post("/api/v1/endpoints/", body)
+
+
+def taken_back(api, admin_api, request) -> None:
+    assert api.delete(f"{URL}{request}/").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"),
+    [
+        (declined, "“Weather” was declined"),
+        (connected, "“Weather” was connected"),
+        (taken_back, "has taken the request back"),
+    ],
+)
+def test_an_open_form_goes_on_without_a_request_that_waits_no_longer(client, api, admin_api, happens, says):
+    request = ask(api).json()["id"]
+    sent = connect_form(client, request) | {"url": "http://127.0.0.1:9/tools/"}
+    happens(api, admin_api, request)
+    count = Endpoint.objects.count()
+
+    shown = client.post(reverse("endpoint-new"), sent)
+
+    assert says in text_of(shown)
+    assert Endpoint.objects.count() == count
+    for endpoint in Endpoint.objects.all():
+        assert reverse("endpoint", args=[endpoint.pk]) in shown.content.decode()
+    # What is on that page now can be saved, and a link that was kept says the same.
+    assert client.post(reverse("endpoint-new"), filled_in(shown) | {"again": "on"}).status_code == 302
+    assert Endpoint.objects.count() == count + 1
+    assert says in text_of(client.get(reverse("endpoint-new"), {"request": request}))
+
+
+def test_a_request_that_is_answered_while_the_form_is_saved_leaves_it_too(
+    client, api, admin_api, monkeypatch
+):
+    request = ask(api).json()["id"]
+    sent = connect_form(client, request)
+    asked = ConnectForm.asked
+
+    def answered_after_the_look(form):
+        told = asked(form)
+        declined(api, admin_api, request)
+        return told
+
+    monkeypatch.setattr(ConnectForm, "asked", answered_after_the_look)
+    shown = client.post(reverse("endpoint-new"), sent)
+
+    assert "“Weather” was declined" in text_of(shown)
+    assert not Endpoint.objects.exists()
+    assert client.post(reverse("endpoint-new"), filled_in(shown)).status_code == 302
+
+
+def test_a_corrected_address_of_an_endpoint_answers_the_requests_for_it(api, admin_api):
+    request = ask(api).json()["id"]
+    endpoint = make_endpoint(url="http://127.0.0.1:9/old/")
+
+    change = {"url": "http://127.0.0.1:9"}
+    assert admin_api.patch(f"/api/v1/endpoints/{endpoint.pk}/", change).status_code == 200
+
+    told = api.get(f"{URL}{request}/").json()
+    assert (told["state"], told["endpoint"]) == ("approved", endpoint.pk)
+    assert AuditEntry.objects.filter(kind="vendorrequest", action="approve").count() == 1
+
+
+def test_an_answer_leads_to_no_endpoint_that_is_gone(page, api, admin_api):
+    request = ask(api).json()["id"]
+    connected(api, admin_api, request)
+    link = reverse("endpoint", args=[Endpoint.objects.get().pk])
+    assert link in page.get("/").content.decode()
+
+    admin_api.delete(f"/api/v1/endpoints/{Endpoint.objects.get().pk}/")
+
+    shown = page.get("/")
+    assert link not in shown.content.decode()
+    assert "an administrator has removed it since" in text_of(shown)
+
+
+def test_a_designer_takes_back_what_waits(client, page, api, admin_api):
+    request = ask(api).json()["id"]
+    url = reverse("vendor-request-take-back", args=[request])
+    assert url in page.get(reverse("vendor-request-list")).content.decode()
+    other = signed_in(Role.DESIGNER)
+    assert url not in other.get(reverse("vendor-request-list")).content.decode()
+    refused = other.delete(f"{URL}{request}/")
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_yours")
+    assert "another user" in text_of(other.post(url, follow=True))
+
+    assert "You took “Weather” back." in text_of(page.post(url, follow=True))
+
+    assert not VendorRequest.objects.exists()
+    entry = AuditEntry.objects.get(kind="vendorrequest", action="take back")
+    assert (entry.actor_name, entry.before["url"], entry.after) == ("bob", "http://127.0.0.1:9/", None)
+    dispatch.settle_due()
+    assert not Notice.objects.exclude(title="").exists()
+    # It may be asked for again; what is answered stays.
+    again = ask(api).json()["id"]
+    declined(api, admin_api, again)
+    late = api.delete(f"{URL}{again}/")
+    assert (late.status_code, late.json()["code"]) == (409, "request_answered")
+    assert VendorRequest.objects.filter(pk=again).exists()
 
 
 def test_the_home_page_of_administrators_shows_what_waits(client, page, api):
