@@ -7,6 +7,7 @@ from people.sso import views as sign_on
 
 # Django's admin has no door of its own: there is one sign-in page and one audited change of a password.
 urlpatterns = [
+    path("", include("executor.urls")),
     path("", include("designer.urls")),
     path("", include("catalog.urls")),
     path("", include("catalog.notifications.urls")),
@@ -23,7 +24,6 @@ urlpatterns = [
     path("api/v1/", include("catalog.api.urls")),
     path("api/v1/", include("catalog.notifications.api")),
     path("api/v1/", include("people.api.urls")),
-    path("serve/", include("executor.serve.urls")),
     path("api/schema/", views.ApiSchema.as_view(), name="api-schema"),
     path("api/docs/", views.api_docs, name="api-docs"),
     path("api/docs/<slug:group>/", views.api_docs_group, name="api-docs-group"),

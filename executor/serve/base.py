@@ -8,7 +8,7 @@ asked (executor/serve/views.py), so that no protocol can forget it.
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -201,11 +201,25 @@ class Operations:
         self.caller.spend("write")
 
 
+@dataclass(frozen=True)
+class Snippet:
+    """What a user copies to connect a client; `where` is the file or the place that it goes into."""
+
+    client: str
+    where: str
+    text: str
+
+
 class ServedProtocol(ABC):
     """`name` is what an address says, `label` what a page says."""
 
     name: str
     label: str
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        """One for each client, with the key in PEGBOARD_TOKEN or with a place to put it."""
+        line = f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" {address}'
+        return [Snippet("Any program", "a shell", line)]
 
     @abstractmethod
     def answer(self, request: Request, operations: Operations) -> Reply:

@@ -139,6 +139,7 @@ def set_the_stage() -> list[str]:
             "/agents/desk/channels/live/?release=2",
             "/agents/desk/releases/compare/",
             "/agents/desk/publish/",
+            "/agents/desk/releases/2/connect/",
             "/agents/desk/releases/2/?format=json-schema",
         ),
         *("/notifications/", "/notifications/webhooks/new/", f"/notifications/webhooks/{_webhook(actor)}/"),

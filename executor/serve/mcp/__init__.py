@@ -4,7 +4,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,10 +20,11 @@ from executor.serve.base import (
     Reply,
     Request,
     ServedProtocol,
+    Snippet,
     json_reply,
     refusal_of,
 )
-from executor.serve.mcp import about, clients, messages, prompts, tools
+from executor.serve.mcp import about, clients, messages, prompts, snippets, tools
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
 
@@ -45,6 +46,9 @@ KEPT = ("server/discover", "tools/list", "prompts/list")
 class MCP(ServedProtocol):
     name = "mcp"
     label = "MCP"
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        return snippets.of(address, agent)
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         if request.path.strip("/"):

@@ -1,0 +1,70 @@
+"""How clients of MCP are told of a server: for each one text to copy."""
+
+import json
+import textwrap
+from typing import Any
+
+from executor.serve.base import Snippet
+
+KEY = "PEGBOARD_TOKEN"
+
+
+def of(address: str, agent: str) -> list[Snippet]:
+    """`agent` is what the server is called in the client."""
+    line = f'claude mcp add --transport http {agent} {address} --header "Authorization: Bearer ${KEY}"'
+    return [
+        Snippet(
+            "Cursor", "~/.cursor/mcp.json", _json({"mcpServers": {agent: _http(address, f"${{env:{KEY}}}")}})
+        ),
+        Snippet("VS Code", ".vscode/mcp.json", _json(_of_vs_code(address, agent))),
+        Snippet("Claude Desktop", "claude_desktop_config.json", _json(_of_programs(address, agent))),
+        Snippet("Claude Code", "a shell", line),
+        Snippet("Most others", "their mcp.json", _json({"mcpServers": {agent: _http(address, "pgb_…")}})),
+        Snippet("Python", "the package mcp", _of_python(address)),
+    ]
+
+
+def _http(address: str, key: str) -> dict[str, Any]:
+    return {"type": "http", "url": address, "headers": {"Authorization": f"Bearer {key}"}}
+
+
+def _of_vs_code(address: str, agent: str) -> dict[str, Any]:
+    # The editor asks for the key once, and keeps it out of the file.
+    asked = {
+        "type": "promptString",
+        "id": "pegboard-key",
+        "description": "API key of Pegboard",
+        "password": True,
+    }
+    return {"servers": {agent: _http(address, "${input:pegboard-key}")}, "inputs": [asked]}
+
+
+def _of_programs(address: str, agent: str) -> dict[str, Any]:
+    # Such a client starts a program and speaks to that; this one passes on what it says. The header is in the
+    # environment because some systems break arguments at spaces.
+    arguments = ["-y", "mcp-remote", address, "--header", "Authorization:${AUTHORIZATION}"]
+    program = {"command": "npx", "args": arguments, "env": {"AUTHORIZATION": "Bearer pgb_…"}}
+    return {"mcpServers": {agent: program}}
+
+
+def _of_python(address: str) -> str:
+    return textwrap.dedent(f"""\
+        import asyncio, os
+        import httpx2
+        from mcp import Client
+        from mcp.client.streamable_http import streamable_http_client
+
+        async def main():
+            headers = {{"Authorization": f"Bearer {{os.environ['{KEY}']}}"}}
+            async with httpx2.AsyncClient(headers=headers) as http:
+                server = streamable_http_client("{address}", http_client=http)
+                async with Client(server) as client:
+                    for tool in (await client.list_tools()).tools:
+                        print(tool.name)
+
+        asyncio.run(main())
+        """)
+
+
+def _json(document: object) -> str:
+    return json.dumps(document, indent=2, ensure_ascii=False)

@@ -1,0 +1,27 @@
+"""How a runtime is connected to a release: its addresses, and one text to copy for each client."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+
+from core.public_url import public_url
+from designer.models import Agent
+from designer.releases import channels
+from executor.serve import SERVED
+from people.permissions import person, requires
+
+
+@requires()
+def release_connect(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    release = get_object_or_404(agent.releases.defer("document").select_related("retirement"), number=number)
+    leading = channels.by_release(channels.states(agent)).get(number, [])
+    asked = request.GET.get("named", "")
+    # A channel first: what it leads to may change, and the client need not.
+    ways = [*leading, str(number), f"sha256:{release.digest}"]
+    named = asked if asked in ways else ways[0]
+    served = []
+    for protocol in SERVED:
+        address = public_url(f"/serve/{agent.slug}/{named}/{protocol.name}", request)
+        served.append((protocol, address, protocol.snippets(address, agent.slug)))
+    context = {"agent": agent, "release": release, "ways": ways, "named": named, "served": served}
+    return render(request, "executor/connect.html", context)

@@ -1,0 +1,70 @@
+"""The page that says how a client is connected to a release."""
+
+import html
+import json
+import re
+
+import pytest
+from django.test import Client
+
+from executor.serve import SERVED
+from people.models import ApiKey, Role, Scope
+from tests.executor.test_calls import desk, owner, vendor
+from tests.factories import make_user
+
+__all__ = ["desk", "owner", "vendor"]
+pytestmark = pytest.mark.django_db
+PAGE = "/agents/desk/releases/1/connect/"
+
+
+@pytest.fixture
+def browser(owner, desk):
+    client = Client()
+    client.force_login(owner)
+    return client
+
+
+def texts(page: str) -> list[str]:
+    return [html.unescape(each) for each in re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.S)]
+
+
+def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
+    page = browser.get(PAGE).content.decode()
+    for protocol in SERVED:
+        assert f"http://testserver/serve/desk/live/{protocol.name}" in page
+        assert f'data-copy="#text-{protocol.name}-1"' in page
+    assert f'href="{PAGE}"' in browser.get("/agents/desk/releases/1/").content.decode()
+
+
+def test_each_text_for_a_client_of_mcp_names_the_server_and_leaves_a_place_for_the_key(browser):
+    shown = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("{")]
+    assert len(shown) == 4
+    for text in shown:
+        document = json.loads(text)
+        (server,) = (document.get("mcpServers") or document["servers"]).values()
+        assert "http://testserver/serve/desk/live/mcp" in json.dumps(server)
+        assert "Bearer" in json.dumps(server)
+
+
+def test_the_address_names_the_channel_the_number_or_the_digest(browser, desk):
+    digest = desk[0].releases.get().digest
+    for named in ("1", f"sha256:{digest}"):
+        assert f"/serve/desk/{named}/mcp" in browser.get(PAGE, {"named": named}).content.decode()
+    assert "/serve/desk/live/mcp" in browser.get(PAGE, {"named": "<b>"}).content.decode()
+
+
+def test_the_button_makes_a_key_that_runs_the_tools_of_the_agent_alone(browser, desk):
+    page = browser.get(PAGE).content.decode()
+    form = re.search(r'action="/keys/new/">(.*?)</form>', page, re.S)[1]
+    given = re.findall(r'name="(\w+)" value="([^"]*)"', form)
+    answer = browser.post("/keys/new/", dict(given))
+    assert "is ready" in answer.content.decode()
+    key = ApiKey.objects.get()
+    assert (key.scopes, key.is_narrowed) == ([Scope.RUNTIME, Scope.INVOKE], True)
+
+
+def test_a_stranger_to_the_agents_team_finds_no_page(desk):
+    client = Client()
+    client.force_login(make_user(Role.VIEWER))
+    assert client.get(PAGE.replace("desk", "other")).status_code == 404
+    assert client.get("/agents/desk/releases/9/connect/").status_code == 404
