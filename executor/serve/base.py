@@ -30,6 +30,7 @@ from people.models import ApiKey, Scope, User
 from people.throttling import is_within_limit
 
 JSON = "application/json"
+EVENT_STREAM = "text/event-stream"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from executor.serve.base import (
     json_reply,
     refusal_of,
 )
-from executor.serve.mcp import about, clients, messages, prompts, snippets, tools
+from executor.serve.mcp import about, clients, listening, messages, prompts, snippets, tools
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
 
@@ -87,6 +87,8 @@ def _modern(request: Request, operations: Operations, message: Message) -> Reply
             raise clients.unsupported(request.headers.get(clients.VERSION_HEADER))
         return Reply(status=202)
     client = clients.modern(request, message)
+    if message.method == "subscriptions/listen":
+        return listening.listening(operations, message, message.id)
     handler = _handler(message.method, IN_BOTH_ERAS | MODERN_ALONE)
     result = handler(request, operations, client, message.params)
     kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}

@@ -8,6 +8,8 @@ from executor.serve.base import Operations, Request
 from executor.serve.mcp.clients import Client
 
 CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}}
+# Before 2026-07-28 news took a session, and there is none.
+CAPABILITIES_WITH_NEWS = {name: {"listChanged": True} for name in CAPABILITIES}
 
 
 def server(operations: Operations) -> dict[str, Any]:
@@ -18,7 +20,11 @@ def server(operations: Operations) -> dict[str, Any]:
 def discovered(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    return {"supportedVersions": list(MODERN), "capabilities": CAPABILITIES, **_instructions(operations)}
+    return {
+        "supportedVersions": list(MODERN),
+        "capabilities": CAPABILITIES_WITH_NEWS,
+        **_instructions(operations),
+    }
 
 
 def initialized(

@@ -10,7 +10,7 @@ from catalog.protocols.signature import Annotations
 from designer import agents, pins
 from designer.procedures import editing
 from designer.releases import publishing
-from executor.serve.mcp import tools
+from executor.serve.mcp import listening, tools
 from tests.executor.test_calls import desk_with, runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
@@ -286,3 +286,47 @@ def test_a_client_that_cannot_ask_goes_by_the_annotations(owner, vendor):
     for ask in (modern, old):
         assert "isError" not in ask(client, "tools/call", GIVEN).json()["result"]
     assert len(vendor.requests) == 2
+
+
+def listened(client, **wanted):
+    answer = modern(client, "subscriptions/listen", {"notifications": wanted})
+    assert answer["Content-Type"] == "text/event-stream"
+    for part in answer.streaming_content:
+        if part.startswith(b"event: message"):
+            yield json.loads(part.partition(b"data: ")[2])
+    answer.close()
+
+
+def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, client, monkeypatch):
+    monkeypatch.setattr(listening, "PAUSE", 0.0)
+    news = listened(client, toolsListChanged=True, resourcesListChanged=True)
+    heard = next(news)
+    assert heard["method"] == "notifications/subscriptions/acknowledged"
+    assert heard["params"]["notifications"] == {"toolsListChanged": True}
+    number = heard["params"]["_meta"][f"{META}subscriptionId"]
+    agents.update_agent(desk[0], actor=owner, description="Another release.")
+    publishing.publish(desk[0], actor=owner, channel="live")
+    heard = next(news)
+    assert heard["method"] == "notifications/tools/list_changed"
+    assert heard["params"]["_meta"] == {f"{META}subscriptionId": number}
+    monkeypatch.setattr(listening.time, "monotonic", lambda: float("inf"))
+    assert next(news)["id"] == number
+    assert list(news) == []
+
+
+def test_only_so_many_listen_at_once(client):
+    streams = [
+        modern(client, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        for _ in range(listening.LISTENERS_IN_A_PROCESS + 1)
+    ]
+    assert [each.status_code for each in streams] == [200] * listening.LISTENERS_IN_A_PROCESS + [429]
+    assert streams[-1]["Retry-After"]
+    for stream in streams[:-1]:
+        for close in stream._resource_closers:  # all of it would close the test's connection, too
+            close()
+    assert list(listened(client))[-1]["result"]["resultType"] == "complete"
+
+
+def test_what_a_client_wants_to_hear_has_to_be_said(client):
+    assert modern(client, "subscriptions/listen").json()["error"]["code"] == -32602
+    assert old(client, "subscriptions/listen").json()["error"]["code"] == -32601

@@ -1,0 +1,86 @@
+"""`subscriptions/listen`: news that the channel leads to another release, as long as a client listens.
+
+Each open stream holds a thread, so there are few, and each ends by itself after some minutes: a client that
+comes back reads the lists again. One that is not let in asks for the lists from time to time.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions
+"""
+
+import threading
+import time
+from collections.abc import Generator, Mapping
+from typing import Any
+
+import msgspec
+
+from designer.models import Channel
+from executor.serve.base import EVENT_STREAM, Operations, Reply, ThrottledError
+from executor.serve.mcp.clients import META
+from executor.serve.mcp.messages import INVALID_PARAMS, Id, Message, RpcError, result
+
+LISTENERS_IN_A_PROCESS = 2
+LASTS = 300.0  # seconds
+PAUSE = 2.0
+# So that a proxy does not close a silent stream, and we hear of a client that has gone.
+PING_EVERY = 15.0
+NEWS = {
+    "toolsListChanged": "notifications/tools/list_changed",
+    "promptsListChanged": "notifications/prompts/list_changed",
+}
+_free = threading.BoundedSemaphore(LISTENERS_IN_A_PROCESS)
+
+
+def listening(operations: Operations, message: Message, number: Id) -> Reply:
+    """Raises RpcError, and ThrottledError where as many listen as may."""
+    wanted = message.params.get("notifications")
+    if not isinstance(wanted, dict):
+        raise RpcError(INVALID_PARAMS, "“notifications” says which news are wanted.")
+    if not _free.acquire(blocking=False):
+        raise ThrottledError(int(LASTS))
+    honoured = {name: True for name in NEWS if wanted.get(name) is True}
+    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+    return Reply(body=_Stream(operations, number, honoured), headers=headers, media_type=EVENT_STREAM)
+
+
+class _Stream:
+    """The server closes it, whether or not it was ever read."""
+
+    def __init__(self, operations: Operations, number: Id, honoured: Mapping[str, bool]) -> None:
+        self._events = _events(operations, number, honoured)
+        self._is_held = True
+
+    def __iter__(self) -> Generator[bytes]:
+        return self._events
+
+    def close(self) -> None:
+        self._events.close()
+        if self._is_held:
+            self._is_held = False
+            _free.release()
+
+
+def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) -> Generator[bytes]:
+    meta = {f"{META}subscriptionId": number}
+    yield _news("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+    known, ends, pinged = operations.release.pk, time.monotonic() + LASTS, time.monotonic()
+    # A number or a digest leads to the same release for ever.
+    channel = Channel.objects.filter(agent=operations.release.agent_id, name=operations.named)
+    while honoured and (now := time.monotonic()) < ends:
+        leads_to = channel.values_list("release", flat=True).first()
+        if leads_to not in (known, None):
+            known = leads_to
+            for name in honoured:
+                yield _news(NEWS[name], {"_meta": meta})
+        if now - pinged > PING_EVERY:
+            pinged = now
+            yield b": ping\n\n"
+        time.sleep(PAUSE)
+    yield _event(result(number, {"resultType": "complete", "_meta": meta}))
+
+
+def _news(method: str, params: Mapping[str, Any]) -> bytes:
+    return _event({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def _event(message: Mapping[str, Any]) -> bytes:
+    return b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n"
