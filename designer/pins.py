@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.review import holds, inspector
 from catalog.tools import versions
 from core.errors import DomainError
@@ -72,16 +72,20 @@ class PinRequest:
 
 @transaction.atomic
 def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> list[Pin | DomainError]:
-    """One answer for each, in order. A tool that is refused does not hold up the others, and what is not
-    refused is written in one transaction.
+    """One answer for each. They are pinned in this order, so the first of two that have one name gets it.
+
+    A tool that is refused does not hold up the others; what is not refused is written in one transaction.
     """
     agent = locked(agent)
-    asked = list(enumerate(wanted))
-    answers: dict[int, Pin | DomainError] = {}
-    # By the numbers of the tools, in which order review locks them too.
-    for place, each in sorted(asked, key=lambda pair: pair[1].tool.pk):
+    asked = list(wanted)
+    # Pinning inspects what no run has inspected yet, which locks the tool. Whatever order they are asked for
+    # in, they are locked by their numbers, as by all others.
+    uninspected = ToolVersion.objects.filter(tool__in=[each.tool for each in asked], run__inspected=0)
+    lock_in_order(Tool.objects.filter(pk__in=uninspected.values("tool")))
+    answers: list[Pin | DomainError] = []
+    for each in asked:
         try:
-            answers[place] = pin_tool(
+            pin = pin_tool(
                 agent,
                 actor=actor,
                 tool=each.tool,
@@ -90,8 +94,10 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
                 alias=each.alias,
             )
         except DomainError as error:
-            answers[place] = error
-    return [answers[place] for place, _ in asked]
+            answers.append(error)
+        else:
+            answers.append(pin)
+    return answers
 
 
 @transaction.atomic

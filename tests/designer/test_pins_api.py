@@ -2,8 +2,9 @@ import threading
 
 import pytest
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
-from catalog.models import Finding
+from catalog.models import Finding, Run
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from core.errors import DomainError
@@ -278,6 +279,37 @@ def test_several_tools_are_pinned_at_once_and_one_refusal_holds_up_none(api, des
     assert (refused["tool"], refused["pin"], refused["error"]["code"]) == (gone.pk, None, "tool_withdrawn")
     assert last["pin"]["version"] == "1"
     assert Pin.objects.live().count() == 2
+
+
+def test_of_two_tools_of_one_name_the_first_that_is_asked_for_gets_it(api, desk):
+    older, newer = make_tool(make_signature("forecast")), make_tool(make_signature("forecast"))
+
+    reply = api.post(f"{URL}several/", {"pins": [{"tool": newer.pk}, {"tool": older.pk}]})
+
+    first, second = reply.json()["results"]
+    assert (first["tool"], first["pin"]["name"]) == (newer.pk, "forecast")
+    assert (second["tool"], second["error"]["code"]) == (older.pk, "name_taken")
+
+
+def test_tools_that_pinning_inspects_are_locked_by_their_numbers(api, desk):
+    older, newer = make_tool(), make_tool()
+    for tool in (older, newer):
+        tool.current = make_version(tool, run=Run.objects.create(endpoint=tool.endpoint))
+        tool.save()
+
+    with CaptureQueriesContext(connection) as queries:
+        reply = api.post(f"{URL}several/", {"pins": [{"tool": newer.pk}, {"tool": older.pk}]})
+
+    assert [each["error"] for each in reply.json()["results"]] == [None, None]
+    locks = [
+        query["sql"]
+        for query in queries
+        if query["sql"].endswith("FOR NO KEY UPDATE") and 'FROM "catalog_tool"' in query["sql"]
+    ]
+    # Both at once, before review locks them one after the other in the order of the call.
+    assert f"({newer.pk}, {older.pk})" in locks[0]
+    assert "ORDER BY 1 ASC" in locks[0]
+    assert len(locks) == 3
 
 
 def test_a_list_of_pins_that_is_not_as_declared_pins_nothing(api, desk):
