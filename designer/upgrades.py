@@ -12,7 +12,7 @@ from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import pending_work, pins
+from designer import agent_vendors, pending_work, pins
 from designer.models import Agent, Pin, Procedure, ProcedureReference
 from designer.pinned_signatures import pinned, words_about
 from designer.procedures import impact, vocabulary
@@ -46,12 +46,14 @@ class ProcedureImpact:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """`lines` are in the order of the procedures and their texts."""
+    """`lines` are in the order of the procedures and their texts. `refusal` says why the pin cannot move: its
+    agent may not use the vendor any more."""
 
     pin: Pin
     version: ToolVersion
     comparison: diff.Comparison
     lost: list[LostWords]
+    refusal: str = ""
     lines: list[ProcedureImpact] = field(default_factory=list)
 
     @property
@@ -65,8 +67,8 @@ class Upgrade:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nothing breaks, nothing is riskier, and none of our words is lost."""
-        return self.comparison.effects <= set(diff.SAFE) and not self.is_felt
+        """Whether it may move, nothing breaks, nothing is riskier, and none of our words is lost."""
+        return not self.refusal and self.comparison.effects <= set(diff.SAFE) and not self.is_felt
 
 
 def of(agent: Agent) -> list[Upgrade]:
@@ -159,7 +161,7 @@ def to(pin: Pin, version: ToolVersion) -> Upgrade:
 
 
 def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
-    """In two queries however many: equal versions are decoded and compared once."""
+    """In four queries at most: equal versions are decoded and compared once."""
     signatures: dict[int, Signature] = {}
     for pin, version in moves:
         for each in (pin.version, version):
@@ -170,8 +172,15 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
         key: diff.compare(signatures[key[0]], signatures[key[1]])
         for key in {(pin.version_id, version.pk) for pin, version in moves}
     }
+    allowed = agent_vendors.of_several({pin.agent for pin, _ in moves})
     found = [
-        Upgrade(pin, version, comparisons[pin.version_id, version.pk], lost(pin, signatures[version.pk]))
+        Upgrade(
+            pin,
+            version,
+            comparisons[pin.version_id, version.pk],
+            lost(pin, signatures[version.pk]),
+            allowed[pin.agent_id].refusal(pin.agent, pin.tool, is_pinned=True),
+        )
         for pin, version in moves
     ]
     # Texts are read for those alone that can break a line; most moves cannot.

@@ -60,7 +60,10 @@ _MEMBERS = {
     "to_name": serializers.CharField(),
     "class": serializers.ChoiceField(choices=diff.CLASSES),
     "is_safe": serializers.BooleanField(
-        help_text="Nothing breaks, nothing is riskier, and no tuned words are lost."
+        help_text="It may move, nothing breaks, nothing is riskier, and no tuned words are lost."
+    ),
+    "refusal": serializers.CharField(
+        help_text="Why the pin cannot be moved: its agent may not use the vendor any more. Else empty."
     ),
     "impact": ImpactOutput(many=True),
 }
@@ -205,7 +208,7 @@ class ToolImpact(GenericAPIView[Tool]):
     def get(self, request: Request, pk: int) -> Response:
         given = ToolImpactQuery(data=request.query_params.dict())
         given.is_valid(raise_exception=True)
-        tool = get_object_or_404(Tool.objects.select_related("current", "tuning"), pk=pk)
+        tool = get_object_or_404(Tool.objects.select_related("current", "tuning", "endpoint__vendor"), pk=pk)
         asked = given.validated_data
         version = found(tool, version=asked.get("to", ""), ordinal=asked.get("to_ordinal"))
         rows = upgrades.of_tool(tool, version, person(request))
@@ -242,6 +245,7 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
         "to_name": upgrade.version.name,
         "class": upgrade.comparison.class_,
         "is_safe": upgrade.is_safe,
+        "refusal": upgrade.refusal,
         "impact": [
             *(_impact(agent, sentence) for sentence in upgrade.breaking),
             *(_impact(agent, lost.message, refuses=lost.refuses) for lost in upgrade.lost),

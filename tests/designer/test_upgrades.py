@@ -1,7 +1,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from designer import tunings
+from designer import agents, tunings
 from people.models import Role
 from tests.factories import (
     make_agent,
@@ -116,6 +116,32 @@ def test_words_that_fit_the_newer_version_are_not_lost(client, forecast):
     with_unit_required(forecast)
 
     assert lost(client, pin) == []
+
+
+def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(client):
+    agent = make_agent(slug="desk", name="Desk")
+    used, barred = make_pin(agent), make_pin(agent)
+    for pin in (used, barred):
+        make_version(pin.tool, make_signature(pin.tool.name, description="Tomorrow's weather in a city"))
+    assert [each["is_safe"] for each in upgrades(client, agent)] == [True, True]
+    designer = signed_in(Role.DESIGNER)
+    agents.update_agent(agent, actor=make_user(Role.DESIGNER), vendors=[used.tool.endpoint.vendor])
+
+    told = {each["pin"]: each for each in upgrades(client, agent)}
+    page = designer.get("/agents/desk/upgrades/")
+    looked = designer.post("/agents/desk/upgrades/move/", {"do": "look-safe"})
+
+    why = "a vendor that “Desk” may not use. Unpin it, or allow the vendor where “Desk” is edited."
+    assert (told[used.pk]["is_safe"], told[used.pk]["refusal"]) == (True, "")
+    assert not told[barred.pk]["is_safe"]
+    assert told[barred.pk]["refusal"].endswith(why)
+    assert "Cannot move" in text_of(page)
+    assert why in text_of(page)
+    assert f'value="{used.pk}:2"' in page.content.decode()
+    assert f'value="{barred.pk}:2"' not in page.content.decode()
+    assert "See what all 1 safe would do" in text_of(page)
+    assert [each.upgrade.pin.pk for each in looked.context["told"]] == [used.pk]
+    assert f"/pins/{barred.pk}/" not in looked.content.decode()
 
 
 def test_many_upgrades_cost_no_more_queries(client, django_assert_max_num_queries):
