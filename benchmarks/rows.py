@@ -55,8 +55,11 @@ def signature(number: int, dice: random.Random) -> Signature:
 
 def fill(count: int, *, endpoints: int = 10, seed: int = 1) -> None:
     """`count` tools with one version each, indexed for search, with fresh statistics."""
+    fill_into([make_endpoint(number) for number in range(endpoints)], count, seed=seed)
+
+
+def fill_into(homes: list[Endpoint], count: int, *, seed: int = 1) -> None:
     dice = random.Random(seed)
-    homes = [make_endpoint(number) for number in range(endpoints)]
     for start in range(0, count, BATCH):
         numbers = range(start, min(start + BATCH, count))
         add_tools(homes, [(number, signature(number, dice)) for number in numbers])

@@ -2,18 +2,21 @@
 
 Every fourth tool has quotation marks, line breaks, tabs and backslashes in its texts, as real ones do: JSON
 and COPY escape them, in the product and in the floor alike. Prints its port. Below /tagged it sends ETags
-and answers 304.
+and answers 304. A POST runs a tool at once, below /slow after two seconds; GET /count says how many ran.
 """
 
 import hashlib
+import itertools
 import json
 import random
+import time
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 COUNT, PAGE = 5_000, 100
+SLOW_SECONDS = 2.0
 WORDS = (
     *("order", "customer", "refund", "shipment", "invoice", "address", "date", "status", "number", "store"),
     *("account", "payment", "request", "limit", "returns", "optional", "filter", "window", "currency"),
@@ -62,14 +65,37 @@ def pages() -> list[bytes]:
     ]
 
 
+class Server(ThreadingHTTPServer):
+    request_queue_size = 1024
+
+
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     disable_nagle_algorithm = True
     bodies: list[bytes] = []
     etags: list[str] = []
+    ran = itertools.count()
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path.startswith("/slow"):
+            time.sleep(SLOW_SECONDS)
+        next(self.ran)
+        self._answer(b'{"output_parameters": []}')
+
+    def _answer(self, body: bytes) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
+        if url.path == "/count":
+            # What `count()` says shows in its text; asking for its next would count this.
+            self._answer(repr(self.ran).removeprefix("count(").removesuffix(")").encode())
+            return
         number = int(parse_qs(url.query).get("pageCursor", ["0"])[0]) // PAGE
         etag = self.etags[number] if url.path.startswith("/tagged") else ""
         known = bool(etag) and self.headers.get("If-None-Match") == etag
@@ -89,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
 def main() -> None:
     Handler.bodies = pages()
     Handler.etags = [f'"{hashlib.sha256(body).hexdigest()}"' for body in Handler.bodies]
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = Server(("127.0.0.1", 0), Handler)
     print(server.server_port, flush=True)
     server.serve_forever()
 

@@ -335,6 +335,8 @@ class LocalProduct:
         self.supervisor.check()
 
 
+# For the processes that runtimes are given: a thread costs little while it waits for a vendor.
+FOR_RUNTIMES = {"WEB_WORKERS": "2", "WEB_THREADS": "256"}
 _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
 # Chatter between workers that one machine does not need and a big deployment should not have.
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
