@@ -6,11 +6,13 @@ docs/decisions/0038-compiled-queries.md says why it is done this way, and where.
 """
 
 import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from django.db import connections
-from django.db.models import QuerySet
+import psycopg
+from django.db import connection, connections
+from django.db.models import Model, QuerySet
 from django.db.models.expressions import RawSQL
 
 Row = TypeVar("Row", covariant=True)
@@ -49,3 +51,73 @@ class CompiledQuery(Generic[Row]):
         queryset = self._queryset.all()
         queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(queryset)
+
+
+class PreparedQuery(CompiledQuery[Row]):
+    """Planned once for each connection, too: for what every call of a runtime asks."""
+
+    def rows(self, **values: object) -> list[Row]:
+        params = [values[each.name] if isinstance(each, Given) else each for each in self._params]
+        compiler = copy.copy(self._compiler)
+        compiler.connection = connections[self._queryset.db]
+        # What `execute_sql` gives are chunks of rows.
+        compiler.execute_sql = lambda *_, **__: [run_prepared(self._sql, params)]
+        queryset = self._queryset.all()
+        queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
+        return list(queryset)
+
+
+class PreparedInsert:
+    """Writes a row of `model`, whatever columns it has. `expressions` stand in place of values, by column.
+
+    Both they and `where`, without which a row is always written, may hold %s.
+    """
+
+    def __init__(
+        self,
+        model: type[Model],
+        *,
+        expressions: Mapping[str, str] | None = None,
+        where: str = "",
+        returning: Sequence[str] = (),
+    ) -> None:
+        expressions = expressions or {}
+        pk = model._meta.pk
+        fields = [field for field in model._meta.concrete_fields if field is not pk]
+        self._taken = [field for field in fields if field.column not in expressions]
+        columns = [*(str(field.column) for field in self._taken), *expressions]
+        # Without its type a parameter would be text, and a cast to varchar(10) cuts what is too long.
+        types = [str(field.db_type(connection)) for field in self._taken]
+        values = [f"%s::{'text' if kind.startswith('varchar') else kind}" for kind in types]
+        self._returning = [str(pk.column if pk else ""), *returning]
+        self._sql = (
+            f"INSERT INTO {model._meta.db_table} ({', '.join(columns)}) "
+            f"SELECT {', '.join([*values, *expressions.values()])} {where} "
+            f"RETURNING {', '.join(self._returning)}"
+        )
+
+    def write(self, row: Model, params: Sequence[object] = ()) -> bool:
+        """`params` are those of the expressions and of `where`. False: it was not, by `where`."""
+        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in self._taken]
+        written = run_prepared(self._sql, [*values, *params])
+        if not written:
+            return False
+        row.pk, *rest = written[0]
+        for column, value in zip(self._returning[1:], rest, strict=True):
+            setattr(row, column, value)
+        row._state.adding, row._state.db = False, connection.alias
+        return True
+
+
+def run_prepared(sql: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
+    """The rows of a constant statement, which each connection prepares once."""
+    connection.close_if_health_check_failed()
+    connection.ensure_connection()
+    connection.validate_no_broken_transaction()
+    line: psycopg.Connection = connection.connection
+    # Planning takes longer than the answer. Nothing is prepared unless this is set, and Django's own cursors
+    # prepare nothing even then.
+    line.prepare_threshold = 0
+    with connection.wrap_database_errors, psycopg.Cursor(line) as cursor:
+        cursor.execute(sql, params)
+        return cursor.fetchall() if cursor.description else []

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.utils import timezone
 from msgspec import UNSET, structs
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, queue, versions
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.models.calls import Result
@@ -28,12 +28,11 @@ from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import exports
-from designer.exports import document as release_document
 from designer.exports import transfers, wire
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
+from executor.sealed_releases import sealed, wires
 from people import audit
 from people.models import ApiKey, AuditEntry, User
 
@@ -88,8 +87,7 @@ def run(
 
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    shows = shown(release, sub_agent)
-    tool = next((tool for tool in shows.tools if tool.signature.name == name), None) if shows else None
+    tool = sealed(release).tool(name, sub_agent)
     if tool is None:
         raise UnknownToolError(name)
     try:
@@ -137,7 +135,7 @@ def resume(
     `tool` is that of `tool_of`. Raises ConfirmationError, TooManyCallsError, DomainError.
     """
     _released_version(tool)
-    runtime = _runtime(release, key, call.sub_agent)
+    runtime = _runtime(release, key, call.sub_agent, tool.signature.name)
     try:
         following = invocation.continue_now(call, actor=actor, answers=answers, runtime=runtime)
     except ArgumentsError as error:
@@ -147,7 +145,7 @@ def resume(
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
     """What came of `call` so far, by the names of the format."""
-    result, names = call.decoded(), exports.wires(tool.signature, format_)[0]
+    result, names = call.decoded(), wires(tool.signature, format_)[0]
     told = structs.replace(
         result,
         outputs=wire.outputs_for_the_caller(tool.signature, names, result.outputs),
@@ -169,8 +167,7 @@ def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
 
     None where the release has no such sub-agent.
     """
-    shows = release_document.decode(release.document).at(sub_agent)
-    return transfers.shown(shows) if shows else None
+    return sealed(release).at(sub_agent)
 
 
 def tool_of(call: Call, release: Release) -> ReleasedTool | None:
@@ -191,8 +188,8 @@ def _hand_over(
     format_: str = "",
 ) -> str:
     """The slug of the agent that takes over. Nothing is sent anywhere; raises ArgumentsError."""
-    wires = exports.wires(transfer.signature, format_)
-    if given := wire.arguments_for_the_vendor(transfer.signature, wires, arguments):
+    spoken = wires(transfer.signature, format_)
+    if given := wire.arguments_for_the_vendor(transfer.signature, spoken, arguments):
         fields = dict.fromkeys(given, wire.UNKNOWN)
         said = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=said))
@@ -229,7 +226,7 @@ def _call(
             deadline_seconds=deadline_seconds,
             is_confirmed=is_confirmed,
             key=call_id,
-            runtime=_runtime(release, key, sub_agent),
+            runtime=_runtime(release, key, sub_agent, tool.signature.name),
         )
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
@@ -240,16 +237,16 @@ def for_the_vendor(
     tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
 ) -> dict[str, Any]:
     """Arguments by the vendor's names, with the presets. Raises ArgumentsError for what is not shown."""
-    wires = exports.wires(tool, format_)
+    spoken = wires(tool, format_)
     try:
-        named = wire.arguments_for_the_vendor(tool, wires, arguments)
+        named = wire.arguments_for_the_vendor(tool, spoken, arguments)
         hidden = {
             shown.parameter.name: f"takes one of: {', '.join(v.name for v in shown.parameter.allowed_values)}"
             for shown in tool.inputs
             if named.get(shown.parameter.name) in shown.hidden_values
         }
         if hidden:
-            raise wire.UnfitError(wire.faults_for_the_caller(tool, wires, hidden, arguments))
+            raise wire.UnfitError(wire.faults_for_the_caller(tool, spoken, hidden, arguments))
     except wire.UnfitError as error:
         said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error
@@ -269,7 +266,7 @@ def for_the_caller(
         return None if error is None else dict(error)
     return {
         **error,
-        "fields": wire.faults_for_the_caller(tool, exports.wires(tool, format_), fields, arguments),
+        "fields": wire.faults_for_the_caller(tool, wires(tool, format_), fields, arguments),
     }
 
 
@@ -289,21 +286,17 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
 
 def _released_version(tool: ReleasedTool) -> ToolVersion:
     """The catalog's row of the released version. Raises DomainError when it may not run as released."""
-    rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__stopped")
-    version = rows.filter(tool=tool.id, ordinal=tool.version.ordinal).first()
+    version = versions.find(tool.id, tool.version.ordinal)
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."
         raise DomainError("release_damaged", message, status=409)
-    if queue.waits_for_review(version):
-        message = (
-            f"“{name}” waits for review in Pegboard, so it does not run until an administrator accepts it."
-        )
-        raise DomainError("waits_for_review", message, status=409)
     return version
 
 
-def _runtime(release: Release, key: ApiKey | None, sub_agent: str = "") -> Runtime:
+def _runtime(release: Release, key: ApiKey | None, sub_agent: str = "", tool: str = "") -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
-    return Runtime(agent=release.agent_id, release=release.number, key=key, why=why, sub_agent=sub_agent)
+    return Runtime(
+        agent=release.agent_id, release=release.number, key=key, why=why, sub_agent=sub_agent, tool=tool
+    )

@@ -26,6 +26,7 @@ from catalog.models.calls import Attempt, CallStatus
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
+from core.compiled_queries import run_prepared
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError
@@ -110,17 +111,24 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
         outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
     failpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
-    running = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    ending = results.ending(outcome, attempts, is_safe=is_safe(call.version.decoded()))
-    if not running.update(duration_ms=duration, **ending):
+    told = results.told(outcome, attempts, is_safe=is_safe(call.version.decoded()))
+    ended = run_prepared(_END, [duration, *told.values(), call.pk])
+    if not ended:
         logger.warning("call %s came back too late; its result was dropped", call.pk)
         call.refresh_from_db()
         return call
-    for name, value in (ending | {"duration_ms": duration}).items():
-        setattr(call, name, value)
-    del call.finished_at  # the database's clock says
+    ((call.finished_at,),) = ended
+    call.status, call.duration_ms = CallStatus.FINISHED, duration
+    call.outcome, call.error_code, call.result = told.values()
     refused_calls.tell(call, outcome)
     return call
+
+
+_END = """
+    UPDATE catalog_call SET status = 'finished', finished_at = statement_timestamp(), duration_ms = %s,
+        outcome = %s, error_code = %s, result = %s
+    WHERE id = %s AND status = 'running' RETURNING finished_at
+"""
 
 
 def is_safe(signature: Signature) -> bool:
@@ -136,7 +144,7 @@ def _claim(call_id: int) -> Call | None:
     ).first()
     if call is None:
         return None
-    ends = queue.must_end(call)
+    ends = Now() + queue.lease(call)
     claimed = calls.update(status=CallStatus.RUNNING, started_at=Now(), gives_up_at=ends)
     return call if claimed else None
 

@@ -10,27 +10,27 @@ import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from celery import current_app
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
-from django.db.models.expressions import CombinedExpression
 from django.db.models.functions import Now
 
 from catalog.calls import results
 from catalog.credentials.oauth import clients
-from catalog.models import Call, CallId, Endpoint, Tool, ToolVersion
-from catalog.models.calls import ACTIVE_CALLS, Asked, CallStatus
+from catalog.models import Call, CallId, Endpoint, ToolVersion
+from catalog.models.calls import Asked, CallStatus
 from catalog.models.findings import FindingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
 from catalog.review import holds
 from core import task_dispatch
+from core.compiled_queries import PreparedInsert, run_prepared
 from core.errors import DomainError
 from people import audit
-from people.models import CALLS_AT_ONCE, ApiKey, User
+from people.models import ApiKey, User
 
 TASK = "catalog.tasks.perform_call"
 DEADLINE, MAX_DEADLINE_SECONDS = 30, 120  # seconds
@@ -41,6 +41,8 @@ RESEND_AFTER = timedelta(seconds=10)
 MAX_ARGUMENTS_BYTES = 256 * 1024
 MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
+FORGET_EVERY = 20
+USERS_CALLS_AT_ONCE = 10  # without an API key
 # Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)
 # What comes after the deadline: the answer is read, judged and stored. Then the process counts as dead.
@@ -75,13 +77,17 @@ class TooManyCallsError(DomainError):
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says."""
+    """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
+
+    `tool` is what the release calls the tool.
+    """
 
     agent: int
     release: int
     key: ApiKey | None
     why: str
     sub_agent: str = ""
+    tool: str = ""
 
     def called_by(self, actor: User) -> str:
         return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]
@@ -105,12 +111,13 @@ def request_call(
     ArgumentsError, ConfirmationError, DomainError.
     """
     signature, protocol = version.decoded(), version.tool.endpoint.speak()
-    _refuse_unfit(version, arguments)
+    states = _review_states(version)
+    _refuse_unfit(version, arguments, states, runtime)
     if note := protocol.why_not_run(signature):
         raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
     if refusal := outcomes.refusal(signature, arguments):
         raise ArgumentsError(refusal)
-    if not is_confirmed and (why := why_confirm(version)):
+    if not is_confirmed and (why := _why_confirm(version, states)):
         raise ConfirmationError(why)
     call = Call(
         tool=version.tool,
@@ -144,7 +151,7 @@ def continue_call(
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
         raise DomainError("nothing_to_continue", message, status=409)
-    _refuse_unfit(call.version, answers)
+    _refuse_unfit(call.version, answers, _review_states(call.version), runtime)
     _check_answers(result.asks, answers)
     following = Call(
         tool=call.tool,
@@ -171,15 +178,15 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 
 def why_confirm(version: ToolVersion) -> str:
     """What a person has to know and confirm before this version runs; empty for most."""
-    if waits_for_review(version):
+    return _why_confirm(version, _review_states(version))
+
+
+def _why_confirm(version: ToolVersion, states: Collection[FindingState]) -> str:
+    if FindingState.OPEN in states:
         return f"“{version.tool}” waits for review, so what would run has not been approved."
     if version.decoded().annotations.destructive is True:
         return f"The vendor says that “{version.tool}” may destroy something."
     return ""
-
-
-def waits_for_review(version: ToolVersion) -> bool:
-    return FindingState.OPEN in _review_states(version)
 
 
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
@@ -188,9 +195,20 @@ def _review_states(version: ToolVersion) -> Collection[FindingState]:
     return holds.review_states([version, *([listed] if listed else [])]).values()
 
 
-def _refuse_unfit(version: ToolVersion, given: Mapping[str, Any]) -> None:
+def _refuse_unfit(
+    version: ToolVersion,
+    given: Mapping[str, Any],
+    states: Collection[FindingState],
+    runtime: Runtime | None,
+) -> None:
     refuse_removed(version.tool.endpoint)
-    if FindingState.BLOCKED in _review_states(version):
+    if runtime and FindingState.OPEN in states:
+        message = (
+            f"“{runtime.tool}” waits for review in Pegboard, so it does not run until an administrator "
+            "accepts it."
+        )
+        raise DomainError("waits_for_review", message, status=409)
+    if FindingState.BLOCKED in states:
         raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
     if len(canonical(given)) > MAX_ARGUMENTS_BYTES:
         raise DomainError("too_large", f"The inputs are larger than {MAX_ARGUMENTS_BYTES // 1024} kB.")
@@ -213,10 +231,8 @@ def _made(
         call.key = key
         if earlier := _made_before(call):
             return earlier
-    call.gives_up_at = Now() + QUEUE_TIMEOUT
     if is_claimed:
-        call.status, call.is_ours, call.started_at = CallStatus.RUNNING, True, Now()
-        call.gives_up_at = must_end(call)
+        call.status, call.is_ours = CallStatus.RUNNING, True
     try:
         _write_down(call, actor, why=runtime.why if runtime else "", has_id=key is not None)
     except IntegrityError as exc:
@@ -226,21 +242,20 @@ def _made(
         if earlier := _made_before(call):
             return earlier
         raise
-    if not is_claimed:
-        return Call.objects.get(pk=call.pk)
-    # The database's clock says what these are; if one is asked for, it is read.
-    del call.gives_up_at, call.started_at
-    return call
+    # What its message has changed is read again.
+    return call if is_claimed else Call.objects.get(pk=call.pk)
 
 
 @transaction.atomic
 def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
-    _refuse_too_many(call, actor)
+    most, whose = _locked(call, actor)
     if has_id:
         CallId.objects.create(key=call.key, digest=_digest(call))
-    call.save(force_insert=True)
+    lasts = lease(call) if call.is_ours else QUEUE_TIMEOUT
+    if not _insert().write(call, [call.is_ours, lasts, actor.pk, call.api_key_id, most]):
+        raise TooManyCallsError(most, whose)
     facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
-    if forgotten := _forget_old(call.tool):
+    if forgotten := _forget_old(call):
         facts["calls_forgotten"] = forgotten
     verb = "run" if call.continues is None else "continue"
     audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
@@ -248,25 +263,43 @@ def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
         transaction.on_commit(lambda: send(call.pk))
 
 
-def must_end(call: Call) -> CombinedExpression:
-    """When a call that begins now must have ended."""
-    ends = Now() + timedelta(seconds=call.deadline_seconds) + GRACE
+def _locked(call: Call, actor: User) -> tuple[int, str]:
+    # How many calls may be under way, and whose. They are counted by the statement that adds one, behind this
+    # lock: or calls that come at once would each be counted before the others are there.
+    if call.api_key_id is not None:
+        ((most,),) = run_prepared(_LOCK_KEY, [call.api_key_id])
+        return most, "with this key"
+    run_prepared(_LOCK_USER, [actor.pk])
+    return USERS_CALLS_AT_ONCE, "of yours"
+
+
+_LOCK_KEY = "SELECT calls_at_once FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_USER = "SELECT 1 FROM people_user WHERE id = %s FOR NO KEY UPDATE"
+
+
+@cache
+def _insert() -> PreparedInsert:
+    now = "statement_timestamp()"
+    return PreparedInsert(
+        Call,
+        expressions={
+            "queued_at": now,
+            "started_at": f"CASE WHEN %s THEN {now} END",
+            "gives_up_at": f"{now} + %s::interval",
+        },
+        where="""WHERE (
+            SELECT count(*) FROM catalog_call WHERE requested_by_id = %s
+                AND token_id IS NOT DISTINCT FROM %s::bigint AND status IN ('queued', 'running')
+        ) < %s""",
+        returning=["queued_at", "started_at", "gives_up_at"],
+    )
+
+
+def lease(call: Call) -> timedelta:
+    """How long it may be under way from its beginning."""
+    ends = timedelta(seconds=call.deadline_seconds) + GRACE
     credential = call.version.tool.endpoint.credential
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
-
-
-def _refuse_too_many(call: Call, actor: User) -> None:
-    # Counted behind a lock, or calls that come at once would each be counted before the others are there.
-    if call.api_key_id is not None:
-        keys = ApiKey.objects.select_for_update(no_key=True).filter(pk=call.api_key_id)
-        most, whose = keys.values_list("calls_at_once", flat=True).get(), "with this key"
-    else:
-        people = User.objects.select_for_update(no_key=True).filter(pk=actor.pk)
-        people.values_list("pk", flat=True).get()
-        most, whose = CALLS_AT_ONCE, "of yours"
-    active = Call.objects.filter(requested_by=actor, api_key=call.api_key_id, status__in=ACTIVE_CALLS)
-    if active.count() >= most:
-        raise TooManyCallsError(most, whose)
 
 
 def _made_before(call: Call) -> Call | None:
@@ -300,9 +333,11 @@ def _digest(call: Call) -> str:
     return digest([*(getattr(call, fact) for fact in facts), *of_sub_agent])
 
 
-def _forget_old(tool: Tool) -> int:
-    # The newest are kept; returns how many were deleted.
-    finished = Call.objects.filter(tool=tool, status=CallStatus.FINISHED)
+def _forget_old(call: Call) -> int:
+    # The newest are kept, and up to so many more: looking costs more than they do. Returns how many went.
+    if call.pk % FORGET_EVERY:
+        return 0
+    finished = Call.objects.filter(tool=call.tool_id, status=CallStatus.FINISHED)
     oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
@@ -329,7 +364,7 @@ def sweep(calls: QuerySet[Call] | None = None) -> None:
         (CallStatus.RUNNING, "WORKER_LOST", results.WORKER_LOST, None),
     ):
         outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
-        late.filter(status=status).update(**results.ending(outcome, []))
+        late.filter(status=status).update(**results.ending(outcome))
     waiting = calls.filter(status=CallStatus.QUEUED)
     unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
     for call_id in unheard.values_list("pk", flat=True)[:100]:

@@ -43,10 +43,14 @@ BETWEEN_TWO = {
 }
 
 
-def ending(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, Any]:
+def ending(outcome: Outcome) -> dict[str, Any]:
+    """The columns of a call that ends without its process."""
+    return {"status": CallStatus.FINISHED, "finished_at": Now(), **told(outcome, [])}
+
+
+def told(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, str]:
+    """The columns of a call that say what came of it."""
     return {
-        "status": CallStatus.FINISHED,
-        "finished_at": Now(),
         "outcome": outcome.outcome,
         "error_code": printable(str((outcome.error or {}).get("code", "")), 50),
         "result": kept(outcome, attempts, is_safe=is_safe),

@@ -45,6 +45,8 @@ def admit(asked: Endpoint | Tool, seconds: float) -> None:
 
     After the wait one call goes as a probe; it may take `seconds`, and meanwhile no other goes.
     """
+    if _is_known_closed(asked):
+        return
     circuit = _circuit_of(asked).annotate(now=Now()).first()
     if circuit is None or circuit.open_until is None:
         return
@@ -72,6 +74,14 @@ def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
     return model.objects.filter(pk=asked.pk)
 
 
+def _is_known_closed(asked: Endpoint | Tool) -> bool:
+    # From the row that was read along with it, a moment ago.
+    if "circuit" not in asked._state.fields_cache:
+        return False
+    circuit: OpenCircuit | None = getattr(asked, "circuit", None)
+    return circuit is None or (circuit.open_until is None and not circuit.failures)
+
+
 def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
     """Until when calls are answered without asking the vendor; None: they are sent."""
     circuit: OpenCircuit | None = getattr(asked, "circuit", None)
@@ -94,8 +104,9 @@ def record_call(tool: Tool, outcome: Outcome) -> None:
     # What a call met is about the tool alone, whatever the vendor meant by it. An answer says that the vendor
     # is there, which is true of its endpoint too.
     if outcome.outcome != "unavailable":
-        record_answer(tool)
-        record_answer(tool.endpoint)
+        for asked in (tool, tool.endpoint):
+            if not _is_known_closed(asked):
+                record_answer(asked)
         return
     code = (outcome.error or {}).get("code", "")
     if not is_about_token(UnavailableError(code, "")):

@@ -133,8 +133,13 @@ class ToolVersion(models.Model):
     def name(self) -> str:
         return version_name(self.label, self.rewrite, self.first_seen_at)
 
+    # Decoded before, by this object or another one of the same row, which never changes.
+    known: Signature | None = None
+
     def decoded(self) -> Signature:
-        return from_json(self.signature)
+        if self.known is None:
+            self.known = from_json(self.signature)
+        return self.known
 
     def losses(self) -> list[Loss]:
         """What the normal form cannot give back of the vendor's document."""

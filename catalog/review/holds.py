@@ -7,6 +7,8 @@ docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
 from django.db import connection
 from django.db.models import Case, Exists, QuerySet, TextChoices, Value, When
@@ -18,6 +20,7 @@ from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import predecessor, stopping
+from core.compiled_queries import PreparedQuery, given_keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +49,20 @@ def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     by_bytes: dict[tuple[int, str], set[int]] = {}
     for each in versions:
         by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
-    rows = Finding.objects.stopping().filter(tool__in={tool for tool, _ in by_bytes})
+    rows = _stopping().rows(tools=list({tool for tool, _ in by_bytes}))
     pks = set().union(*by_bytes.values())
     found: dict[int, FindingState] = {}
-    for tool, subject, version, state in rows.values_list("tool_id", "subject", "version_id", "state"):
+    for tool, subject, version, state in rows:
         for pk in by_bytes.get((tool, subject), set()) | ({version} & pks):
             is_blocked = FindingState.BLOCKED in (state, found.get(pk))
             found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
     return found
+
+
+@cache
+def _stopping() -> PreparedQuery[Any]:
+    rows = Finding.objects.stopping().filter(tool__in=given_keys("tools")).order_by()
+    return PreparedQuery(rows.values_list("tool_id", "subject", "version_id", "state"))
 
 
 def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:

@@ -1,6 +1,5 @@
 """What was published: releases and their exports, neither ever written again."""
 
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -35,10 +34,7 @@ class Release(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
-    # Put there by designer.releases.publishing.find.
-    written: list[str]
-    retired_at: datetime | None
-    sunset_at: datetime | None
+    written: list[str]  # put there by designer.releases.publishing.find
 
     class Meta:
         ordering = ["-number"]

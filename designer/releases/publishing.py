@@ -4,11 +4,12 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.http import Http404
 from django.utils.http import parse_etags
 
 from catalog.models import ToolVersion
+from core.compiled_queries import run_prepared
 from core.errors import DomainError
 from designer import agent_addresses, agents, exports, transfers
 from designer.errors import ChecksFailedError
@@ -30,7 +31,7 @@ MAX_NOTE_LENGTH = 2_000
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
 _FIND = """
-    SELECT release.id, release.digest, release.agent_id, release.number,
+    SELECT release.id, release.agent_id, release.number, release.digest, agent.slug, agent.name,
         retirement.retired_at, retirement.sunset_at, ARRAY(
         SELECT export.format FROM designer_export export
         WHERE export.release_id = release.id AND export.format = ANY(%s)
@@ -195,8 +196,8 @@ def find(
     it, and the dates of its retirement. None when there is none, or for an agent that `reader` may not see
     with this key, as `AgentQuerySet.visible_to` has it.
     """
-    # Runtimes ask this all day to hear that nothing is new. The text of the query is constant, because
-    # putting it together again each time took longer than running it.
+    # Runtimes ask this all day, with each call and to hear that nothing is new. The text of the query is
+    # constant, because putting it together again each time took longer than running it.
     which = release_conditions(name)
     if which is None:
         return None
@@ -207,12 +208,16 @@ def find(
     ]
     conditions = " ".join(text for text, value in asked if value is not None)
     parameters = [list(formats), slug, *(value for _, value in asked if value is not None)]
-    found = next(iter(Release.objects.raw(_FIND.format(conditions), parameters)), None)
-    if found:
-        # As `select_related` leaves it, so that no other query asks whether there is one.
-        dates = {"retired_at": found.retired_at, "sunset_at": found.sunset_at}
-        retirement = Retirement(release=found, **dates) if found.retired_at else None
-        Release.retirement.related.set_cached_value(found, retirement)
+    rows = run_prepared(_FIND.format(conditions), parameters)
+    if not rows:
+        return None
+    *own, slug, agent_name, retired_at, sunset_at, written = rows[0]
+    found = Release.from_db(connection.alias, ["id", "agent_id", "number", "digest"], own)
+    found.agent = Agent.from_db(connection.alias, ["id", "slug", "name"], [found.agent_id, slug, agent_name])
+    found.written = written
+    # As `select_related` leaves it, so that no other query asks whether there is one.
+    retirement = Retirement(release=found, retired_at=retired_at, sunset_at=sunset_at) if retired_at else None
+    Release.retirement.related.set_cached_value(found, retirement)
     return found
 
 

@@ -23,7 +23,7 @@ from catalog.models.calls import OUTCOMES, CallStatus
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.release_agents import SUB
-from designer.api.releases import NUMBER, chosen_release, tell_if_retired
+from designer.api.releases import NUMBER, found_release
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool
 from designer.models import Release
@@ -174,9 +174,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         asked, sub = given.validated_data, "" if sub == slug else sub
         actor, key = person(request), key_of(request)
         try:
-            agent = chosen_agent(request, slug)
-            release = chosen_release(agent.releases.select_related("agent", "retirement"), number)
-            tell_if_retired(request, release, hands_out=True)
+            release = found_release(request, slug, number)
             answer = calls.run(
                 release,
                 name,
@@ -220,7 +218,8 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
-    release = get_object_or_404(agent.releases.select_related("agent"), number=call.release)
+    releases = agent.releases.select_related("agent").defer("document")
+    release = get_object_or_404(releases, number=call.release)
     tool = calls.tool_of(call, release)
     if tool is None:
         raise Http404

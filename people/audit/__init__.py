@@ -1,6 +1,7 @@
 """The audit trail: one row for each change by a person or a worker, in the transaction of the change."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from django.db import connection
@@ -8,6 +9,7 @@ from django.db.models import Model, Q, QuerySet, TextChoices, TextField
 from django.db.models.functions import Cast
 from django.utils import timezone
 
+from core.compiled_queries import PreparedInsert
 from people.audit.hash_chain import CONTENT, digest_of
 from people.models import KEY_KINDS, ApiKey, AuditEntry, User, kind_names
 
@@ -78,8 +80,13 @@ def record(
         why=why,
     )
     entry.digest = digest_of(content_of(entry))
-    entry.save(force_insert=True)
+    _insert().write(entry)
     return entry
+
+
+@cache
+def _insert() -> PreparedInsert:
+    return PreparedInsert(AuditEntry)
 
 
 def content_of(entry: AuditEntry) -> dict[str, Any]:

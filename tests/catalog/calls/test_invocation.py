@@ -387,6 +387,7 @@ def test_a_credential_of_another_origin_is_not_sent():
 
 def test_history_keeps_the_newest(monkeypatch):
     monkeypatch.setattr(queue, "KEPT_PER_TOOL", 3)
+    monkeypatch.setattr(queue, "FORGET_EVERY", 1)
     version = make_version()
     for _ in range(6):
         passed(ask_for(version))

@@ -1,0 +1,46 @@
+"""A version with all that decides whether and how it is called, in one question.
+
+What never changes, its signature, is kept in this process's memory; all else is asked of the database.
+"""
+
+from functools import cache
+
+from catalog.models import ToolVersion
+from catalog.protocols.signature import Signature
+from core.compiled_queries import PreparedQuery, given
+
+MAX_KEPT = 2_000
+_signatures: dict[int, Signature] = {}
+# What no call asks for, and may be long.
+_UNUSED = (
+    *(
+        "signature",
+        "raw",
+        "alarms",
+        "tool__stopped__signature",
+        "tool__stopped__raw",
+        "tool__stopped__alarms",
+    ),
+    *("tool__title", "tool__description", "tool__tags"),
+    *("tool__endpoint__policy", "tool__endpoint__error_message"),
+)
+
+
+def find(tool: int, ordinal: int) -> ToolVersion | None:
+    found = next(iter(_query().rows(tool=tool, ordinal=ordinal)), None)
+    if found is None:
+        return None
+    if found.pk not in _signatures:
+        if len(_signatures) >= MAX_KEPT:
+            _signatures.clear()
+        _signatures[found.pk] = found.decoded()
+    found.known = _signatures.get(found.pk)
+    return found
+
+
+@cache
+def _query() -> PreparedQuery[ToolVersion]:
+    rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
+    endpoint = "tool__endpoint"
+    joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
+    return PreparedQuery(rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED))
