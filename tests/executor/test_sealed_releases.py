@@ -1,0 +1,71 @@
+"""What a process remembers of releases, and what it asks each time."""
+
+import pytest
+
+from designer import tunings
+from designer.models import Release
+from designer.releases import channels, publishing
+from executor import sealed_releases
+from executor.sealed_releases import sealed, wires
+from people.models import Role
+from tests.executor.test_calls import ANSWER, GIVEN, desk_with, runtime, url
+from tests.factories import make_pin, make_user
+from tests.hostile_vendor import HostileVendor
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def release():
+    pin = make_pin()
+    return publishing.publish(pin.agent, actor=make_user(Role.DESIGNER), channel="live")
+
+
+def test_a_release_is_decoded_once(release, django_assert_num_queries):
+    first = sealed(Release.objects.defer("document").get())
+    again = Release.objects.defer("document").get()
+    with django_assert_num_queries(0):
+        assert sealed(again) is first
+    (tool,) = first.at("").tools
+    assert first.tool(tool.signature.name, "") is tool
+    assert (first.at("nobody"), first.tool(tool.signature.name, "nobody")) == (None, None)
+    assert wires(tool.signature, "mcp") is wires(tool.signature, "mcp")
+
+
+def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
+    sealed(release)
+    monkeypatch.setattr(sealed_releases, "MAX_CHARACTERS", len(release.document))
+    tunings.tune(release.agent.pins.get(), actor=release.created_by, description="Other words.")
+    newer = publishing.publish(release.agent, actor=release.created_by)
+    assert sealed(newer) is sealed(newer)
+    assert list(sealed_releases._kept) == [newer.digest]
+
+
+def test_a_channel_that_moves_is_followed_at_once():
+    owner = make_user(Role.DESIGNER, username="ada")
+    with HostileVendor(ANSWER) as vendor:
+        agent, pin = desk_with(owner, vendor)
+        client = runtime(owner, agent)
+        assert client.post(url(), GIVEN).json()["release"] == 1
+        tunings.tune(pin, actor=owner, description="Other words.")
+        second = publishing.publish(agent, actor=owner)
+        assert client.post(url(), GIVEN).json()["release"] == 1
+        channels.move(agent, "live", actor=owner, release=second)
+        assert client.post(url(), GIVEN).json()["release"] == 2
+
+
+def test_a_call_asks_the_database_little(django_assert_max_num_queries):
+    """The key and its owner; the release; the version; its review; then, in one transaction, a lock, the row
+    and its audit row; the outcome; the receipt."""
+    owner = make_user(Role.DESIGNER, username="ada")
+    with HostileVendor(ANSWER) as vendor:
+        agent, _ = desk_with(owner, vendor)
+        client = runtime(owner, agent)
+        client.post(url(), GIVEN)
+        with django_assert_max_num_queries(
+            12
+        ) as asked:  # a savepoint and its release stand for BEGIN and COMMIT
+            assert client.post(url(), GIVEN).json()["outcome"] == "ok"
+    told = [each["sql"].split()[0] for each in asked.captured_queries]
+    assert told.count("INSERT") == 3
+    assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 9 + told.count("DELETE")
