@@ -116,20 +116,24 @@ def _retired(number: int, retired: Retired) -> Moved:
 
 
 def _between_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Moved]:
-    """The agent itself by whatever name, its sub-agents by their slugs, at which runtimes read them."""
+    """The agent itself by whatever name, its sub-agents by their identity."""
     root, *below = now.nodes
-    new = {node.slug: node for node in below}
+    new = {node.id: node for node in below}
+    slugs = {node.slug: new[node.id].slug for node in locked.nodes if node.id in new}
     for node in locked.nodes:
-        other = new.pop(node.slug, None) if node.parent else root
+        other = new.pop(node.id, None) if node.parent else root
         if other is None:
             message = f"Release {now.number} does not have the sub-agent “{node.slug}” any more."
             yield Moved("agent_removed", "breaking", "", message)
             continue
-        said = [*_between(node, other, now.number), *_between_transfers(node, other, now.number)]
+        if node.parent and other.slug != node.slug:
+            message = f"The sub-agent “{node.slug}” has the address “{other.slug}” in release {now.number}."
+            yield Moved("agent_renamed", "breaking", "", message)
+        said = [*_between(node, other, now.number), *_between_transfers(node, other, now.number, slugs)]
         whose = f"Sub-agent “{node.slug}”: " if node.parent else ""
         yield from (replace(each, message=whose + each.message) for each in said)
-    for slug in new:
-        message = f"Release {now.number} has the sub-agent “{slug}” as well."
+    for node in new.values():
+        message = f"Release {now.number} has the sub-agent “{node.slug}” as well."
         yield Moved("agent_added", "compatible", "", message)
 
 
@@ -148,17 +152,20 @@ def _between(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> It
         yield Moved("tool_added", "compatible", name, f"Release {number} has “{name}” as well.")
 
 
-def _between_transfers(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> Iterator[Moved]:
+def _between_transfers(
+    locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int, slugs: Mapping[str, str]
+) -> Iterator[Moved]:
+    # `slugs` of the sub-agents now, by those of then.
     new = {transfer.agent: transfer for transfer in now.transfers}
     for transfer in locked.transfers:
-        name, other = transfer.name, new.pop(transfer.agent, None)
+        name, other = transfer.name, new.pop(slugs.get(transfer.agent, ""), None)
         if other is None:
             message = f"Release {number} does not hand over by “{name}” any more."
             yield Moved("transfer_removed", "breaking", name, message)
         elif other.name != name:
             message = f"The transfer “{name}” is called “{other.name}” in release {number}."
             yield Moved("transfer_renamed", "breaking", name, message)
-        elif other != transfer:
+        elif other.description != transfer.description:
             message = f"Release {number} says otherwise when to hand over by “{name}”."
             yield Moved("transfer_changed", "notice", name, message)
     for transfer in new.values():

@@ -329,6 +329,26 @@ def test_two_publishers_of_one_tree_make_one_release(api, desk, release):
     assert (again.status_code, again.json()["code"]) == (409, "nothing_changed")
 
 
+def test_a_lock_check_knows_a_sub_agent_by_its_identity(api, alice, desk, release):
+    lock = api.get(f"{URL}live/lock/").json()
+
+    def told():
+        api.post(URL, {"channel": "live"})
+        changes = api.post("/api/v1/agents/desk/check/", lock, format="json").json()["changes"]
+        return [(each["code"], each["class"], each["message"]) for each in changes]
+
+    agents.update_agent(agent("cards"), actor=alice, slug="plastic")
+    moved, transfer, renamed = told()
+    assert (moved[0], renamed[:2]) == ("channel_moved", ("agent_renamed", "breaking"))
+    assert renamed[2] == "The sub-agent “cards” has the address “plastic” in release 2."
+    assert transfer[0] == "transfer_renamed"
+    assert "“transfer_to_cards” is called “transfer_to_plastic”" in transfer[2]
+
+    agents.remove_agent(agent("refills"), actor=alice)
+    editing.remove_procedure(desk.procedures.get(), actor=alice)
+    assert ("agent_removed", "breaking") in {each[:2] for each in told()}
+
+
 def test_a_lock_file_holds_the_tools_of_the_whole_tree(api, alice, desk, release):
     lock = api.get(f"{URL}live/lock/").json()
     assert [(each.get("agent"), each["name"]) for each in lock["tools"]] == [
