@@ -97,7 +97,6 @@ def _set_version(tool: Tool, outputs: tuple[Parameter, ...]) -> None:
         digest=digest(msgspec.json.decode(text)),
         signature=text,
         raw=text,
-        tokens=120,
     )
     tool.save(update_fields=["current"])
 

@@ -106,5 +106,4 @@ def _second(tool: Tool) -> ToolVersion:
         digest=digest(json.loads(text)),
         signature=text,
         raw=canonical(json.loads(text)).decode(),
-        tokens=130,
     )

@@ -100,7 +100,6 @@ def add_tools(homes: list[Endpoint], signatures: list[tuple[int, Signature]]) ->
             digest=digest(json.loads(text)),
             signature=text,
             raw=canonical(json.loads(text)).decode(),
-            tokens=120,
         )
         for tool, text in zip(tools, written, strict=True)
     )

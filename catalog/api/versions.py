@@ -81,6 +81,9 @@ class VersionRow(serializers.ModelSerializer[ToolVersion]):
         read_only=True,
         help_text="For people: “2”, or “2, rewritten on 22 November 2026”.",
     )
+    tokens = serializers.IntegerField(
+        read_only=True, help_text="About what a model reads of it, before any words of ours."
+    )
     first_seen = serializers.DateTimeField(source="first_seen_at", read_only=True)
     is_current = serializers.SerializerMethodField()
     review_state = serializers.ChoiceField(choices=ReviewState.choices, read_only=True)

@@ -102,13 +102,13 @@ FIND_STORED = (
 # The one statement that writes versions: of new tools, of changed ones, and older ones out of a history.
 INSERT_VERSIONS = """
     INSERT INTO catalog_toolversion (id, tool_id, ordinal, label, label_key, rewrite, digest, signature, raw,
-        tokens, run_id, first_seen_at, alarms)
+        run_id, first_seen_at, alarms)
     SELECT s.version_pk, coalesce(s.tool_pk, s.new_pk),
         s.nth + coalesce((SELECT t.version_count FROM catalog_tool t WHERE t.id = s.tool_pk), 0),
         s.label, s.label_key,
         CASE WHEN s.label = '' OR s.tool_pk IS NULL THEN 0 ELSE s.same_label_before + (
             SELECT count(*) FROM catalog_toolversion v WHERE v.tool_id = s.tool_pk AND v.label = s.label) END,
-        s.digest, s.signature, s.raw, s.tokens, %(run)s, now(),
+        s.digest, s.signature, s.raw, %(run)s, now(),
         CASE WHEN s.tool_pk IS NOT NULL THEN coalesce(s.alarms, %(no_alarms)s) END
     FROM staged_tool s WHERE NOT s.is_stored
     """

@@ -13,6 +13,7 @@ from catalog.protocols import losses
 from catalog.protocols.losses import Loss
 from catalog.protocols.signature import Signature, from_json
 from catalog.rules.version_names import version_name
+from catalog.token_estimate import tokens_of
 
 
 class ToolStatus(models.TextChoices):
@@ -114,7 +115,6 @@ class ToolVersion(models.Model):
     digest = models.CharField(max_length=64)
     signature = models.TextField()
     raw = models.TextField()
-    tokens = models.PositiveIntegerField(default=0)
     alarms = models.TextField(null=True, editable=False)  # noqa: DJ001 - no alarms is not the same as not inspected
     run = models.ForeignKey(Run, null=True, on_delete=models.PROTECT, related_name="versions")
     first_seen_at = models.DateTimeField(default=timezone.now)
@@ -140,6 +140,11 @@ class ToolVersion(models.Model):
         if self.known is None:
             self.known = from_json(self.signature)
         return self.known
+
+    @property
+    def tokens(self) -> int:
+        """Counted when it is asked for: a row that never changes would keep the figure of an older rule."""
+        return tokens_of(self.decoded())
 
     def losses(self) -> list[Loss]:
         """What the normal form cannot give back of the vendor's document."""

@@ -87,7 +87,7 @@ def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
 def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
-    shown = list(holds.with_review_state(row.versions.defer("signature", "raw"))[:VERSIONS_SHOWN])
+    shown = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
     old, new = _chosen(row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else ""))
     if label and old is new is None and asked_version(row, f"v{label}") is None:
         raise Http404

@@ -53,6 +53,17 @@ def test_budget_over_rest_is_what_the_agents_page_counts(api, db):
     assert f"{told['tokens']:,} tokens" in api.get("/agents/desk/").content.decode()
 
 
+def test_a_version_has_the_figure_that_its_agents_have_whatever_its_row_keeps(api, db):
+    tool = make_tool(make_signature("long", description="word " * 80))
+    make_pin(make_agent(slug="desk"), tool)
+
+    (version,) = api.get(f"/api/v1/tools/{tool.pk}/versions/").json()["results"]
+
+    (counted,) = api.get("/api/v1/agents/desk/budget/").json()["tools"]
+    assert version["tokens"] == counted["tokens"] > 100
+    assert f"~{version['tokens']}" in text_of(api.get(f"/tools/{tool.pk}/versions/"))
+
+
 def test_budget_in_one_format_marks_its_limit(api, db):
     agent = make_agent(slug="desk")
     make_pin(agent, make_tool(make_signature("short")))
