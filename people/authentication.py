@@ -31,7 +31,10 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        given = given.strip()
+        return self.owner_of(given.strip())
+
+    def owner_of(self, given: str) -> tuple[User, ApiKey]:
+        """Raises AuthenticationFailed."""
         # Before the database is asked: the checksum tells a key that was cut off from one that is unknown.
         if not is_well_formed(given):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")

@@ -120,7 +120,7 @@ def of_uuid(release: Release, node: int, uuid: UUID) -> list[EffectiveVersion]:
 
 
 def of_semver(release: Release, node: int, dotted_name: str, semver: str) -> EffectiveVersion | None:
-    return _up_to(release, node).filter(dotted_name__iexact=dotted_name, semver=semver).first()
+    return _up_to(release, node).filter(dotted_name=dotted_name, semver=semver).first()
 
 
 def release_with(version: EffectiveVersion, last: Release) -> Release | None:

@@ -9,7 +9,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import msgspec
@@ -212,10 +212,16 @@ class Snippet:
 
 
 class ServedProtocol(ABC):
-    """`name` is what an address says, `label` what a page says."""
+    """`name` is what an address says, `label` what a page says. `key_header` is the protocol's own header for
+    an API key, beside `Authorization`; "" where it has none."""
 
     name: str
     label: str
+    key_header: str = ""
+
+    def answer_anyone(self, request: Request) -> Reply | None:
+        """What the protocol answers without a key: nothing that depends on any release. None for the rest."""
+        return None
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         """One for each client, with the key in PEGBOARD_TOKEN or with a place to put it."""
@@ -225,6 +231,14 @@ class ServedProtocol(ABC):
     @abstractmethod
     def answer(self, request: Request, operations: Operations) -> Reply:
         """Raises DomainError and Http404, which `refusal` words."""
+
+    def refuse_method(self, request: Request, allowed: Literal["GET", "POST"]) -> Reply | None:
+        """The answer to a request of another method; None for one that is allowed."""
+        if request.method == allowed or (request.method, allowed) == ("HEAD", "GET"):
+            return None
+        refusal = Refusal(405, "method_not_allowed", f"This address takes {allowed}.")
+        reply = self.refusal(refusal, b"")
+        return replace(reply, headers={**reply.headers, "Allow": allowed})
 
     @abstractmethod
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:

@@ -54,7 +54,9 @@ def serve(
 ) -> HttpResponseBase:
     spoken = served.get(protocol)
     try:
-        caller = _caller(request)
+        if spoken and (reply := spoken.answer_anyone(_request(request, rest))):
+            return _response(reply)
+        caller = _caller(request, spoken.key_header if spoken else "")
         # What runs a tool counts as a writing besides.
         caller.spend("read")
         operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
@@ -81,9 +83,11 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
     return HttpResponse(reply.body, status=status, headers=reply.headers, content_type=reply.media_type)
 
 
-def _caller(request: HttpRequest) -> Caller:
+def _caller(request: HttpRequest, key_header: str) -> Caller:
     # No session: a browser sends its cookies whichever page made it ask.
     found = _keys.authenticate(request)
+    if found is None and key_header and (given := request.headers.get(key_header, "")):
+        found = _keys.owner_of(given.strip())
     if found is None:
         raise NotAuthenticated("Send an API key of Pegboard: “Authorization: Bearer pgb_…”.")
     user, key = found

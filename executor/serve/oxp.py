@@ -1,0 +1,227 @@
+"""OXP (Open Execution Protocol 1.0, draft): a release as a tool server, in both of its wire forms.
+
+One revision wraps calls and replies in `request` and `result`; the other sends them bare and names the
+version in a header. Each call is answered in the form that it came in.
+
+https://github.com/OpenExecProtocol/Specification
+"""
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db import DatabaseError, connection
+from django.http import Http404
+
+from catalog.models.calls import Result
+from core import strict_json
+from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError, printable
+from designer.exports import oxp as exported
+from designer.exports import transfers
+from designer.releases import effective_versions
+from executor.calls import Answer
+from executor.serve import versions
+from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, Snippet, json_reply
+from executor.serve.versions import Entry
+
+FORMAT = exported.FORMAT.name
+VERSION = {"OXP-Version": "1.0"}
+SCHEMA = "urn:oxp:1.0"
+_SPOKEN = re.compile(r"1(?:\.0){0,2}")
+_TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,9})(?:\.([0-9]{1,9})\.([0-9]{1,9}))?)?")
+# These say something about the request and not about the call, in every protocol.
+_OF_HTTP = (401, 405, 413, 429)
+
+
+class OXP(ServedProtocol):
+    name = "oxp"
+    label = "OXP"
+    key_header = "OXP-API-Key"
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        return super().snippets(f"{address}/tools", agent)
+
+    def answer_anyone(self, request: Request) -> Reply | None:
+        if request.path.rstrip("/") != "health" or request.method not in ("GET", "HEAD"):
+            return None
+        try:
+            connection.ensure_connection()
+        except DatabaseError:
+            return json_reply({"status": "unavailable"}, 503, VERSION)
+        return json_reply({"status": "ok"}, headers=VERSION)
+
+    def answer(self, request: Request, operations: Operations) -> Reply:
+        asked = request.headers.get("OXP-Version", "1.0").strip()
+        if not _SPOKEN.fullmatch(asked):
+            message = f"OXP {printable(asked, 20)} is not spoken here. Version 1.0 is."
+            raise DomainError("version_not_supported", message)
+        path = request.path.rstrip("/")
+        if path not in ("tools", "tools/call"):
+            raise Http404
+        if refused := self.refuse_method(request, "POST" if path == "tools/call" else "GET"):
+            return refused
+        if path == "tools/call":
+            return _called(request, operations)
+        items = [_listed(entry.document) for entry in versions.shown(operations, FORMAT).entries]
+        return json_reply({"items": items}, headers=VERSION)
+
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        # What is no input is refused with 400, whatever it is; a status of its own has only a list, or what
+        # HTTP itself asks for.
+        status, call = refusal.status, _call_in(body)
+        if (call and status not in _OF_HTTP) or (call == "bare" and status == 401):
+            status = 400
+        said = {"message": refusal.message, "developer_message": refusal.code}
+        return json_reply(said, status, VERSION)
+
+
+PROTOCOL = OXP()
+
+
+def _listed(document: dict[str, Any]) -> dict[str, Any]:
+    # An export says “any value” of what nothing is known of; a client would read that as an output.
+    is_silent = document.get("output_schema") == {}
+    return {m: value for m, value in document.items() if not (is_silent and m == "output_schema")}
+
+
+def _call_in(body: bytes) -> str:
+    """In which form the body is a call: `bare`, `wrapped`, or "" for none."""
+    try:
+        document = strict_json.loads(body, allow_unstorable=True) if body.strip() else None
+    except ProtocolViolationError:
+        return ""
+    if not isinstance(document, dict):
+        return ""
+    return "wrapped" if "request" in document else "bare" if "tool_id" in document else ""
+
+
+def _called(request: Request, operations: Operations) -> Reply:
+    document = request.json()
+    if not isinstance(document, dict):
+        raise DomainError("invalid_body", "The body is no object.")
+    is_wrapped = "request" in document
+    call = document["request"] if is_wrapped else document
+    if not isinstance(call, dict):
+        raise DomainError("invalid_body", "“request” is no object.")
+    name, given = call.get("call_id"), call.get("input")
+    if not isinstance(name, str | None) or len(name or "") > 255:
+        raise DomainError("invalid_body", "“call_id” is no text of at most 255 characters.")
+    through, entry = _named(operations, call.get("tool_id"))
+    if not isinstance(given, dict | None):
+        return _unfit("“input” is no object.", {})
+    name = name or str(uuid.uuid4())
+    answer = through.run(
+        entry.name,
+        given or {},
+        format_=FORMAT,
+        is_confirmed=versions.is_confirmed(request),
+        call_id=versions.call_id(name, operations),
+    )
+    answer = _with_user(answer, through, call)
+    reply = _refused(answer) or json_reply(
+        _wrapped({"call_id": name, **_outcome(answer, through)}, is_wrapped)
+    )
+    return replace(reply, headers={**reply.headers, **VERSION})
+
+
+def _wrapped(response: dict[str, Any], is_wrapped: bool) -> dict[str, Any]:
+    return {"$schema": SCHEMA, "result": response} if is_wrapped else response
+
+
+def _named(operations: Operations, tool_id: object) -> tuple[Operations, Entry]:
+    """The tool in the version that the id names, by default in the one that this release shows. Raises
+    DomainError."""
+    found = _TOOL_ID.fullmatch(tool_id) if isinstance(tool_id, str) else None
+    if found is None:
+        raise DomainError("invalid_tool_id", "“tool_id” has the form Toolkit.Tool or Toolkit.Tool@1.0.0.")
+    dotted_name, major, minor, patch = found.groups()
+    shown = versions.shown(operations, FORMAT)
+    if major is None:
+        entry = next((each for each in shown.entries if each.version.dotted_name == dotted_name), None)
+        if entry is None:
+            raise DomainError("not_found", f"There is no tool {dotted_name} here. List the tools.")
+        return operations, entry
+    semver = ".".join(str(int(part or 0)) for part in (major, minor, patch))
+    row = effective_versions.of_semver(operations.release, shown.node, dotted_name, semver)
+    through = versions.through(operations, row, FORMAT) if row else None
+    if through is None:
+        message = f"Version {semver} of {dotted_name} is not available here. List the tools."
+        raise DomainError("version_not_found", message)
+    return through
+
+
+def _with_user(answer: Answer, operations: Operations, call: Mapping[str, Any]) -> Answer:
+    # The caller says who its user is with the call, and the vendor has not run a tool that asks for that.
+    context = call.get("context")
+    user = context.get("user_id") if isinstance(context, dict) else None
+    asks = [ask.id for ask in answer.result.asks]
+    if answer.call and asks == ["user_id"] and isinstance(user, str) and user:
+        return operations.resume(
+            answer.call.pk, answer.tool.signature.name, {"user_id": user}, format_=FORMAT
+        )
+    return answer
+
+
+def _unfit(message: str, fields: Mapping[str, str]) -> Reply:
+    said: dict[str, Any] = {"message": message} | ({"parameter_errors": fields} if fields else {})
+    return json_reply(said, 422)
+
+
+def _refused(answer: Answer) -> Reply | None:
+    """What is said with another status than 200, because the tool has not run."""
+    error = answer.result.error or {}
+    message = str(error.get("message", "")) or "The tool did not run."
+    if answer.outcome == "invalid_arguments":
+        return _unfit(message, error.get("fields") or {})
+    if answer.outcome not in ("refused", "needs_authorization"):
+        return None
+    said: dict[str, Any] = {"message": message, "developer_message": str(error.get("code", ""))}
+    if missing := _missing(answer.result):
+        said["missing_requirements"] = missing
+    return json_reply(said, 400)
+
+
+def _missing(result: Result) -> dict[str, Any]:
+    """What a person has to do first, as the vendor asks for it."""
+    checks = (result.resume or {}).get("check_urls") or {}
+    challenges = [
+        {"id": ask.id, "url": ask.url} | ({"check_url": checks[ask.id]} if checks.get(ask.id) else {})
+        for ask in result.asks
+        if ask.url
+    ]
+    user = {"user_id": True} if any(ask.id == "user_id" for ask in result.asks) else {}
+    return ({"authorization": challenges} if challenges else {}) | user
+
+
+def _outcome(answer: Answer, operations: Operations) -> dict[str, Any]:
+    result = answer.result
+    ran: dict[str, Any] = {"duration": (answer.call and answer.call.duration_ms) or 0}
+    if answer.outcome == transfers.KIND:
+        address = operations.address(answer.transfer_to)
+        return ran | {"success": True, "value": {"agent": answer.transfer_to, "address": address}}
+    if answer.outcome == "ok" and not result.cut:
+        is_declared, value = bool(answer.tool.signature.outputs), result.outputs
+        # A tool that says nothing of its outputs may answer nothing, or any value.
+        if not (is_declared or value):
+            return ran | {"success": True}
+        is_any = not is_declared and answer.tool.protocol == FORMAT and value.keys() == {"value"}
+        return ran | {"success": True, "value": value["value"] if is_any else value}
+    error = result.error or {}
+    message = str(error.get("message", "")) or "The tool did not answer."
+    if answer.outcome is None:
+        message = "The tool is still running. Look for its effect before it is called again."
+    elif result.cut:
+        message = "The tool has run, but its answer is too long to be passed on."
+    elif answer.outcome == "needs_input":
+        message = " ".join([message, *(ask.message for ask in result.asks)])
+    said: dict[str, Any] = {"message": message, "can_retry": False}
+    if code := error.get("code"):
+        said["developer_message"] = str(code)
+    if retry := result.retry:
+        said["can_retry"] = retry.can_retry
+        said |= {"additional_prompt_content": retry.hint} if retry.hint else {}
+        said |= {"retry_after_ms": retry.after_ms} if retry.after_ms is not None else {}
+    return ran | {"success": False, "error": said}

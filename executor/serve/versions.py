@@ -1,0 +1,147 @@
+"""The tools of a release as clients that know versions see them: each in one version, and its older ones."""
+
+import base64
+import binascii
+import hashlib
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.http import Http404
+from msgspec import structs
+
+from core.errors import DomainError
+from designer import exports
+from designer.exports import document as release_document
+from designer.exports.base import carried
+from designer.exports.document import ReleasedTool
+from designer.models import EffectiveVersion, Release
+from designer.releases import effective_versions, numbering
+from executor.serve.base import Operations, Request
+
+CONFIRM_HEADER = "Pegboard-Confirm"
+# What an agent of a release shows is the same for ever, so each process writes it once.
+SHOWN_KEPT = 64
+_CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
+
+
+class Entry(NamedTuple):
+    """A version of a tool, by which name a model knows the tool, and what the protocol lists of it."""
+
+    version: EffectiveVersion
+    name: str
+    document: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What an agent of a release shows in a format, in its order. `node` is the agent's primary key."""
+
+    node: int
+    entries: tuple[Entry, ...]
+
+
+def shown(operations: Operations, format_name: str) -> Shown:
+    """Without the tools that the format cannot carry. Raises Http404 where there is no such agent."""
+    return _shown(operations.release, operations.release.digest, operations.sub_agent, format_name)
+
+
+@lru_cache(maxsize=SHOWN_KEPT)
+def _shown(release: Release, _digest: str, sub_agent: str, format_name: str) -> Shown:
+    document, format_ = release_document.decode(release.document), exports.get(format_name)
+    own = document.at(sub_agent)
+    if own is None:
+        raise Http404
+    pks = {node.slug: node.id or release.agent_id for node in document.nodes}
+    node = pks[own.agent.slug]
+    fitting = carried(own, format_.limits).fitting
+    keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
+    held = effective_versions.held_by(release, node, zip(keys, fitting.tools, strict=True))
+    tools = tuple(
+        _numbered(tool, held[key], format_name) for key, tool in zip(keys, fitting.tools, strict=True)
+    )
+    written: Any = format_.write(structs.replace(fitting, tools=tools))
+    return Shown(
+        node,
+        tuple(
+            Entry(held[key], tool.signature.name, item)
+            for key, tool, item in zip(keys, tools, written["items"], strict=True)
+        ),
+    )
+
+
+def _numbered(tool: ReleasedTool, version: EffectiveVersion, format_name: str) -> ReleasedTool:
+    # By our ids and versions, which the format writes as it writes those of a vendor who has the same rules.
+    named = {
+        "a2t": (str(version.uuid), str(version.number)),
+        "oxp": (version.dotted_name, version.semver),
+    }
+    tool_id, label = named[format_name]
+    return structs.replace(
+        tool,
+        tool_id=tool_id,
+        protocol=format_name,
+        version=structs.replace(tool.version, label=label),
+    )
+
+
+def through(
+    operations: Operations, version: EffectiveVersion, format_name: str
+) -> tuple[Operations, Entry] | None:
+    """The version as it was released, and what runs it: this release if it holds it, else the newest before
+    it. None where all that hold it are retired."""
+    here = shown(operations, format_name)
+    for entry in here.entries:
+        if entry.version.pk == version.pk:
+            return operations, entry
+    release = effective_versions.release_with(version, operations.release)
+    if release is None:
+        return None
+    nodes = release_document.decode(release.document).nodes
+    # A sub-agent may have been called otherwise then.
+    slug = next(node.slug for node in nodes if (node.id or release.agent_id) == version.node)
+    sub_agent = "" if version.node == release.agent_id else slug
+    older = replace(operations, release=release, sub_agent=sub_agent)
+    entries = shown(older, format_name).entries
+    found = next((entry for entry in entries if entry.version.pk == version.pk), None)
+    return (older, found) if found else None
+
+
+def is_confirmed(request: Request) -> bool:
+    return request.headers.get(CONFIRM_HEADER, "").strip().lower() in ("true", "1", "yes")
+
+
+def call_id(text: str, operations: Operations) -> uuid.UUID | None:
+    """The id of a call that its client gave one, which may be any text."""
+    if not text:
+        return None
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return uuid.uuid5(uuid.NAMESPACE_OID, f"{operations.caller.key.pk}/{text}")
+
+
+def page(
+    request: Request, rows: Sequence[Any], of: str, *, usual: int, most: int
+) -> tuple[list[Any], int, str | None]:
+    """One page by `pageLimit` and `pageCursor`: its rows, its limit, and the cursor of the next. `of` names
+    the whole list: a cursor of another is refused, as when a channel has moved between two pages."""
+    asked = request.query.get("pageLimit", str(usual))
+    if not (asked.isascii() and asked.isdigit() and 0 < len(asked) <= 6 and int(asked) > 0):
+        raise DomainError("invalid_page_limit", "“pageLimit” is a whole number from 1 up.")
+    limit, start, mark = min(int(asked), most), 0, hashlib.sha256(of.encode()).hexdigest()[:16]
+    if cursor := request.query.get("pageCursor", ""):
+        try:
+            found = _CURSOR.fullmatch(base64.urlsafe_b64decode(cursor).decode())
+        except (binascii.Error, UnicodeError, ValueError):
+            found = None
+        if found is None or found[1] != mark or int(found[2]) >= len(rows):
+            message = "This cursor is of no list that is there now. Start again without one."
+            raise DomainError("invalid_cursor", message)
+        start = int(found[2])
+    end = start + limit
+    after = base64.urlsafe_b64encode(f"{mark}:{end}".encode()).decode() if end < len(rows) else None
+    return list(rows[start:end]), limit, after
