@@ -72,6 +72,11 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",
     (
+        "designer.0025_mend_addresses",
+        "Raw Python operation",
+    ): "one agent at most gets another address, by which old code finds it too, and addresses are held that"
+    " old code would hold at the next publishing",
+    (
         "designer.0023_count_what_is_written",
         "Raw Python operation",
     ): "writes figures that only lists show, a thousand tools at a time",
