@@ -32,6 +32,7 @@ def write_error(sock: socket.socket, status: int, reason: str, says: str) -> Non
 
 
 util.write_error = write_error  # there is no setting for it; the workers look it up here
+THREADS_WITH_CONNECTIONS, DATABASE_CONNECTIONS = 16, 12
 # Before the settings are read.
 os.environ.setdefault("PEGBOARD_SERVES_PAGES", "1")
 wsgi_app = "pegboard.wsgi:application"
@@ -43,9 +44,12 @@ workers = int(os.environ.get("WEB_WORKERS", "2"))
 threads = int(os.environ.get("WEB_THREADS", "8"))
 # Calls of tools wait for vendors, who may be slow: these threads stay free for everything else.
 os.environ.setdefault("PEGBOARD_CALLS_IN_A_PROCESS", str(max(1, threads - max(4, threads // 16))))
+if threads > THREADS_WITH_CONNECTIONS:
+    os.environ.setdefault("PEGBOARD_DATABASE_CONNECTIONS", str(DATABASE_CONNECTIONS))
 preload_app = True
 timeout = 60
-graceful_timeout = 20
+# A call that is cut off is a call of which nobody knows whether it ran.
+graceful_timeout = 20 if threads <= THREADS_WITH_CONNECTIONS else 45
 keepalive = 5
 # The address bar of the search page holds its whole state.
 limit_request_line = 8190

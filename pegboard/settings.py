@@ -80,6 +80,10 @@ KEEPALIVE = {
 }
 
 
+# How many connections to the database all threads of a process share; 0: each thread has its own.
+DATABASE_CONNECTIONS = int(os.environ.get("PEGBOARD_DATABASE_CONNECTIONS", "0"))
+
+
 def _database(url: str) -> dict[str, object]:
     """`postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
     parts = urlsplit(url)
@@ -87,14 +91,14 @@ def _database(url: str) -> dict[str, object]:
         raise ImproperlyConfigured("DATABASE_URL must start with postgresql://")
     options = dict(parse_qsl(parts.query))
     return {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "core.postgresql" if DATABASE_CONNECTIONS else "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")),
         "USER": unquote(parts.username or ""),
         "PASSWORD": unquote(parts.password or ""),
         "HOST": options.pop("host", parts.hostname or ""),
         "PORT": str(parts.port or options.pop("port", "")),
-        "CONN_MAX_AGE": 60,
-        "CONN_HEALTH_CHECKS": True,
+        "CONN_MAX_AGE": 0 if DATABASE_CONNECTIONS else 60,
+        "CONN_HEALTH_CHECKS": not DATABASE_CONNECTIONS,
         "OPTIONS": {
             "connect_timeout": 2 if SERVES_PAGES else 5,
             **KEEPALIVE,

@@ -233,7 +233,7 @@ class Scope(models.TextChoices):
 RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 
 
-CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 10, 200
+CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 250, 1_000
 
 
 class ApiKey(models.Model):

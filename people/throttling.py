@@ -20,9 +20,12 @@ KEYS_OF_A_USER = 2
 REPORTS_PER_MINUTE = 30  # from one address
 
 
-def is_within_limit(kind: Literal["read", "write"], user: int | None, key: int | None, now: float) -> bool:
-    """Counts one more call of this user with this key."""
-    most = settings.CALLS_PER_MINUTE if kind == "read" else settings.WRITES_PER_MINUTE
+Kind = Literal["read", "write", "invoke"]
+
+
+def is_within_limit(kind: Kind, user: int | None, key: int | None, now: float) -> bool:
+    """Counts one more call of this user with this key. Running tools counts apart, as often as reading."""
+    most = settings.WRITES_PER_MINUTE if kind == "write" else settings.CALLS_PER_MINUTE
     # By owner and by key: neither many keys nor one alone uses up what the others need.
     allowed = {f"{kind}:person:{user}": most * KEYS_OF_A_USER}
     if key is not None:
@@ -43,7 +46,9 @@ class CallLimit(MinuteThrottle):
     # `view` is an APIView; DRF imports this module while it defines that class.
     def allow_request(self, request: Request, view: Any) -> bool:
         self.now = time.time()
-        kind: Literal["read", "write"] = "read" if request.method in SAFE_METHODS else "write"
+        kind: Kind = "read" if request.method in SAFE_METHODS else "write"
+        if kind == "write" and getattr(view, "invokes", False):
+            kind = "invoke"
         key = request.auth.pk if isinstance(request.auth, ApiKey) else None
         return is_within_limit(kind, request.user.pk, key, self.now)
 

@@ -33,6 +33,7 @@ from core.outbound.errors import ProtocolError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
 from core.outbound.session import Session
+from core.postgresql.base import give_back
 
 logger = logging.getLogger(__name__)
 
@@ -185,6 +186,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     conversation = _Conversation(call, signature, endpoint.speak())
     with sessions.open_session(endpoint, exchanges, _limits(call)) as session:
         unshown = conversation.protocol.unshown
+        give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         for pause in pauses if is_safe(signature) else ():
             wait = pause if outcome.retry_after is None else outcome.retry_after

@@ -159,7 +159,7 @@ class Endpoint(models.Model):
         default=300, db_default=300, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
     )
     requests_at_once = models.PositiveSmallIntegerField(
-        default=8, db_default=8, validators=[MinValueValidator(1), MaxValueValidator(100)]
+        default=100, db_default=100, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
     )
     authorities = models.TextField(blank=True, default="", db_default="")
     max_tools = models.PositiveIntegerField(

@@ -43,7 +43,7 @@ HOW_IT_IS_READ = (
 )
 # How fast an endpoint may be asked, who vouches for it (certificates in PEM), and how long its list may be.
 REACH = ("requests_per_second", "requests_at_once", "authorities", *bounds.FIELDS)
-MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 100
+MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 1_000
 
 
 @transaction.atomic

@@ -27,7 +27,7 @@ from designer.releases import publishing
 from executor import calls
 from executor.calls import Answer, UnknownToolError
 from people.models import ApiKey, Scope, User
-from people.throttling import is_within_limit
+from people.throttling import Kind, is_within_limit
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
@@ -101,7 +101,7 @@ class Caller:
     key: ApiKey
     may_not_run: DomainError | None = None
 
-    def spend(self, kind: Literal["read", "write"]) -> None:
+    def spend(self, kind: Kind) -> None:
         """Counts one more call with the key, as the API does. Raises ThrottledError."""
         now = time.time()
         if not is_within_limit(kind, self.user.pk, self.key.pk, now):
@@ -199,7 +199,7 @@ class Operations:
     def _spend_a_call(self) -> None:
         if self.caller.may_not_run:
             raise self.caller.may_not_run
-        self.caller.spend("write")
+        self.caller.spend("invoke")
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -136,6 +137,12 @@ def listen(port: int) -> socket.socket:
             return listener
 
 
+def listen_beside(port: int) -> socket.socket:
+    """For runtimes: on the port after this one, or on any that is free."""
+    free = port + 1 if free_ports(port + 1, 1) else 0
+    return socket.create_server((HOST, free), backlog=1024)
+
+
 @contextlib.contextmanager
 def stop_signals() -> Iterator[Callable[[], bool]]:
     """Turn them into `Stopped`; explicitly, because a shell starts background jobs with SIGINT ignored.
@@ -170,6 +177,7 @@ class LocalProduct:
         self.embedded: Embedded | None = None
         # Kept as long as we run: the number that the web server inherits is free for others otherwise.
         self.listener: socket.socket | None = None
+        self.runtimes: socket.socket | None = None
         self.environment = dict(os.environ)
         self.demo_ports: tuple[str, ...] = ()
         self._is_told_to_stop: Callable[[], bool] = lambda: False
@@ -187,14 +195,16 @@ class LocalProduct:
             self.supervisor.stop()
             if self.embedded:
                 self.embedded.clean_up()
-            if self.listener:
-                self.listener.close()
+            for listener in (self.listener, self.runtimes):
+                if listener:
+                    listener.close()
             held.close()
         self.say("stopped; the data is kept")
 
     def _start(self) -> None:
         began = time.monotonic()
         self.listener = listen(self.wishes.port)
+        self.runtimes = listen_beside(self.wishes.port)
         if self.wishes.demo:
             self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
         self._start_servers()
@@ -205,8 +215,9 @@ class LocalProduct:
         if self.wishes.restore:
             self._step("restore", str(self.wishes.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
-        self._start_product(self.listener)
-        self._wait_for("web", self._page_answers)
+        self._start_product(self.listener, self.runtimes)
+        for name, listener in (("web", self.listener), ("runtimes", self.runtimes)):
+            self._wait_for(name, partial(self._answers, listener.getsockname()[1]))
         if self.wishes.demo:
             password = demo_password(self.data)
             self._step("demo", *self.demo_ports, env={"PEGBOARD_DEMO_PASSWORD": password})
@@ -220,6 +231,7 @@ class LocalProduct:
         for name in HEARTS:
             self._wait_for(name, self._ready_file(name).exists)
         self.say(f"started in {time.monotonic() - began:.1f} s; logs in {self.logs}; Ctrl-C stops everything")
+        self.say(f"for runtimes: http://{HOST}:{self.runtimes.getsockname()[1]}/")
         self.say(f"ready: http://{HOST}:{self.wishes.port}/")
 
     def _start_servers(self) -> None:
@@ -243,9 +255,10 @@ class LocalProduct:
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here
 
-    def _start_product(self, listener: socket.socket) -> None:
-        fd = listener.fileno()
-        self._serve("web", "gunicorn", "-c", "python:pegboard.gunicorn", "-b", f"fd://{fd}", pass_fds=(fd,))
+    def _start_product(self, pages: socket.socket, runtimes: socket.socket) -> None:
+        for name, listener, env in (("web", pages, {}), ("runtimes", runtimes, FOR_RUNTIMES)):
+            fd = listener.fileno()
+            self._serve(name, *GUNICORN, "-b", f"fd://{fd}", pass_fds=(fd,), env=env)
         self._serve("worker", *WORKER)
         self._serve("caller", *CALLER)
         self._serve("slow", *SLOW)
@@ -256,7 +269,9 @@ class LocalProduct:
     def _ready_file(self, name: str) -> Path:
         return self.data / f"{name}.ready"
 
-    def _serve(self, name: str, *module: str, pass_fds: tuple[int, ...] = ()) -> None:
+    def _serve(
+        self, name: str, *module: str, pass_fds: tuple[int, ...] = (), env: Mapping[str, str] | None = None
+    ) -> None:
         ready = self._ready_file(name)
 
         def start() -> subprocess.Popen[bytes]:
@@ -264,7 +279,7 @@ class LocalProduct:
             return spawn(
                 [sys.executable, "-m", *module],
                 log=self.logs / f"{name}.log",
-                env=self.environment | {"PEGBOARD_READY_FILE": str(ready)},
+                env=self.environment | {"PEGBOARD_READY_FILE": str(ready)} | dict(env or {}),
                 cwd=ROOT,
                 pass_fds=pass_fds,
             )
@@ -318,8 +333,8 @@ class LocalProduct:
                 raise LocalError(f"{name} does not start. Its log is {self.logs}/{name}.log")
             self._pause(0.05)
 
-    def _page_answers(self) -> bool:
-        connection = http.client.HTTPConnection(HOST, self.wishes.port, timeout=2)
+    def _answers(self, port: int) -> bool:
+        connection = http.client.HTTPConnection(HOST, port, timeout=2)
         try:
             connection.request("GET", "/accounts/login/")
             return connection.getresponse().status == http.client.OK
@@ -335,6 +350,7 @@ class LocalProduct:
         self.supervisor.check()
 
 
+GUNICORN = ("gunicorn", "-c", "python:pegboard.gunicorn")
 # For the processes that runtimes are given: a thread costs little while it waits for a vendor.
 FOR_RUNTIMES = {"WEB_WORKERS": "2", "WEB_THREADS": "256"}
 _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")

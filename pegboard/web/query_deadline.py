@@ -51,6 +51,9 @@ class QueryDeadlineMiddleware:
 
 def _limit_waiting(connection: BaseDatabaseWrapper, **_: Any) -> None:
     database: psycopg.Connection = connection.connection
+    # One that threads share comes here each time that one of them takes it.
+    if "wait" in vars(database):
+        return
     # All that a connection does, from a query to a rollback, goes through its `wait`.
     wait = database.wait
 

@@ -25,7 +25,7 @@ from designer.models import Release
 from designer.releases import publishing
 from executor import calls
 from people import api_keys, teams, users
-from people.models import CALLS_AT_ONCE, ApiKey, AuditEntry, Role
+from people.models import ApiKey, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 
@@ -428,7 +428,7 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, CALLS_AT_ONCE)])
+@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, queue.USERS_CALLS_AT_ONCE)])
 def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, most):
     agent, pin = desk
     key = limited(owner, agent, most)[0] if has_key else None

@@ -17,7 +17,7 @@ from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
-from people.models import CALLS_AT_ONCE, AuditEntry, Role
+from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
 
@@ -135,7 +135,7 @@ def test_an_id_that_was_used_for_one_version_runs_no_other():
 
 def test_one_person_has_few_calls_under_way():
     version, actor = make_version(), make_user(Role.DESIGNER)
-    for _ in range(CALLS_AT_ONCE):
+    for _ in range(queue.USERS_CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
     with pytest.raises(DomainError, match="10 calls of yours are under way"):

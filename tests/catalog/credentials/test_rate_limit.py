@@ -200,7 +200,7 @@ def test_settings_of_the_endpoint_reach_the_session(admin_api, vendor):
         ({"requests_per_second": 0}, "requests_per_second"),
         ({"requests_per_second": 1_001}, "requests_per_second"),
         ({"requests_at_once": 0}, "requests_at_once"),
-        ({"requests_at_once": 101}, "requests_at_once"),
+        ({"requests_at_once": 1_001}, "requests_at_once"),
         ({"max_tools": 0}, "max_tools"),
         ({"max_tools": 1_000_001}, "max_tools"),
         ({"max_minutes": 1_441}, "max_minutes"),

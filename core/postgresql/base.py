@@ -1,0 +1,88 @@
+"""Django's PostgreSQL with a few connections for all threads of a process.
+
+Threads that wait for a vendor need none, and there are many of them. Django's own `pool` option does the same
+with another package (psycopg_pool); docs/decisions/0010-calls.md says why that is not used.
+"""
+
+import os
+import select
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.postgresql import base
+from psycopg.pq import TransactionStatus
+
+PATIENCE = 10.0  # seconds, in which many requests that come at once have their turn
+
+
+class Pool:
+    """At most so many connections, of which the one that was given back last is taken first."""
+
+    def __init__(self, most: int) -> None:
+        self._free: deque[psycopg.Connection[Any]] = deque()
+        self._room = threading.BoundedSemaphore(most)
+
+    def take(
+        self, make: Callable[[], psycopg.Connection[Any]], patience: float = PATIENCE
+    ) -> psycopg.Connection[Any]:
+        """Raises psycopg.OperationalError where none becomes free in time."""
+        if not self._room.acquire(timeout=patience):
+            raise psycopg.OperationalError("all connections of this process to the database are in use")
+        try:
+            while self._free:
+                kept = self._free.pop()
+                if _is_usable(kept):
+                    return kept
+                kept.close()
+            return make()
+        except BaseException:
+            self._room.release()
+            raise
+
+    def give(self, kept: psycopg.Connection[Any]) -> None:
+        if kept.closed or kept.info.transaction_status != TransactionStatus.IDLE:
+            kept.close()
+        else:
+            self._free.append(kept)
+        self._room.release()
+
+
+def _is_usable(kept: psycopg.Connection[Any]) -> bool:
+    # Nobody has asked it anything, so what there is to read is that its server went away.
+    try:
+        return not kept.closed and not select.select([kept.fileno()], [], [], 0)[0]
+    except (OSError, ValueError):
+        return False
+
+
+_pools: dict[str, Pool] = {}
+# A child has the same sockets as its parent, who goes on using them.
+os.register_at_fork(after_in_child=_pools.clear)
+
+
+class DatabaseWrapper(base.DatabaseWrapper):
+    @property
+    def _shared(self) -> Pool:
+        return _pools.setdefault(str(self.settings_dict["NAME"]), Pool(settings.DATABASE_CONNECTIONS))
+
+    def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        make = super().get_new_connection
+        return self._shared.take(lambda: make(conn_params))
+
+    def _close(self) -> None:
+        kept, self.connection = self.connection, None
+        if kept is not None:
+            with self.wrap_database_errors:
+                self._shared.give(kept)
+
+
+def give_back() -> None:
+    """Before a long wait for something else: other threads may have this one's connection meanwhile."""
+    ours = connections[DEFAULT_DB_ALIAS]
+    if isinstance(ours, DatabaseWrapper) and not ours.in_atomic_block:
+        ours.close()

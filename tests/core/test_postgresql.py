@@ -1,0 +1,82 @@
+"""A few connections for many threads."""
+
+import threading
+
+import psycopg
+import pytest
+from django.db import OperationalError, connection, connections
+
+from core.postgresql import base
+from core.postgresql.base import DatabaseWrapper, Pool
+
+
+@pytest.fixture
+def shared(db, settings, monkeypatch):
+    """A connection of the pool, as each thread makes it."""
+    settings.DATABASE_CONNECTIONS = 2
+    monkeypatch.setattr(base, "_pools", {})
+    made = []
+
+    def one() -> DatabaseWrapper:
+        facts = connection.settings_dict | {"CONN_MAX_AGE": 0, "CONN_HEALTH_CHECKS": False}
+        made.append(DatabaseWrapper(facts, "default"))
+        return made[-1]
+
+    yield one
+    for each in made:
+        each.close()
+    for pool in base._pools.values():
+        for kept in pool._free:
+            kept.close()
+
+
+def process_of(one: DatabaseWrapper) -> int:
+    with one.cursor() as cursor:
+        cursor.execute("SELECT pg_backend_pid()")
+        return cursor.fetchone()[0]
+
+
+def test_what_one_thread_gives_back_the_next_one_takes(shared):
+    first, second = shared(), shared()
+    number = process_of(first)
+    first.close()
+    assert process_of(second) == number
+    assert process_of(first) != number
+
+
+def test_there_are_never_more_and_waiting_for_one_ends(shared, monkeypatch):
+    first, second, third = shared(), shared(), shared()
+    process_of(first), process_of(second)
+    monkeypatch.setattr(Pool.take, "__defaults__", (0.05,))
+    with pytest.raises(OperationalError, match="in use"):
+        process_of(third)
+    monkeypatch.setattr(Pool.take, "__defaults__", (5.0,))
+    threading.Timer(0.1, second.close).start()
+    second.inc_thread_sharing()
+    assert process_of(third)
+
+
+def test_one_whose_server_has_gone_is_not_taken_again(shared):
+    first, second = shared(), shared()
+    number = process_of(first)
+    first.close()
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_terminate_backend(%s, 2000)", [number])
+    assert process_of(second) != number
+
+
+def test_one_in_the_middle_of_a_transaction_is_not_given_to_another(shared):
+    first, second = shared(), shared()
+    number = process_of(first)
+    first.set_autocommit(False)
+    process_of(first)
+    first.close()
+    assert process_of(second) != number
+
+
+def test_without_sharing_nothing_is_given_back(db):
+    before = connection.connection
+    base.give_back()
+    assert connection.connection is before
+    assert not isinstance(connections["default"], DatabaseWrapper)
+    assert isinstance(before, psycopg.Connection)
