@@ -330,3 +330,84 @@ def test_only_so_many_listen_at_once(client):
 def test_what_a_client_wants_to_hear_has_to_be_said(client):
     assert modern(client, "subscriptions/listen").json()["error"]["code"] == -32602
     assert old(client, "subscriptions/listen").json()["error"]["code"] == -32601
+
+
+BRANCH = {"type": "object", "properties": {"branch": {"type": "string"}}, "required": ["branch"]}
+
+
+def library(line, request):
+    """A vendor of MCP whose tool asks for the branch before it lends."""
+    message = request.json()
+    result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
+    if message["method"] == "tools/call" and "inputResponses" not in message["params"]:
+        asked = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
+        result = {
+            "resultType": "input_required",
+            "inputRequests": {"branch": {"method": "elicitation/create", "params": asked}},
+            "requestState": "the vendor's own",
+        }
+    elif message["method"] == "tools/call":
+        said = json.dumps(message["params"]["inputResponses"]["branch"])
+        result = {"resultType": "complete", "content": [{"type": "text", "text": said}]}
+    document = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+    return json_reply(document)(line, request)
+
+
+@pytest.fixture
+def lending(owner, vendor):
+    vendor.script = library
+    agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
+    return runtime(owner, agent)
+
+
+def test_what_a_tool_asks_goes_to_the_user_and_the_answer_back(lending):
+    call = {"name": "sky", "arguments": {}}
+    asked = modern(lending, "tools/call", call, can=FORMS).json()["result"]
+    assert asked["inputRequests"]["branch"]["params"]["requestedSchema"] == BRANCH
+    assert "vendor" not in json.dumps(asked)
+    answer = {"action": "accept", "content": {"branch": "Mole End"}}
+    again = {**call, "requestState": asked["requestState"], "inputResponses": {"branch": answer}}
+    for other in ({"name": "other"}, {"requestState": "call-0"}, {"requestState": 7}):
+        assert modern(lending, "tools/call", {**again, **other}, can=FORMS).status_code in (400, 404)
+    result = modern(lending, "tools/call", again, can=FORMS).json()["result"]
+    assert json.loads(result["content"][0]["text"]) == answer
+
+
+def test_a_user_may_decline_what_a_tool_asks(lending):
+    call = {"name": "sky", "arguments": {}}
+    asked = modern(lending, "tools/call", call, can=FORMS).json()["result"]
+    again = {
+        **call,
+        "requestState": asked["requestState"],
+        "inputResponses": {"branch": {"action": "cancel"}},
+    }
+    result = modern(lending, "tools/call", again, can=FORMS).json()["result"]
+    assert json.loads(result["content"][0]["text"]) == {"action": "decline"}
+
+
+@pytest.mark.parametrize("ask", [modern, old])
+def test_a_client_that_cannot_ask_is_told_what_was_asked(ask, lending):
+    result = ask(lending, "tools/call", {"name": "sky", "arguments": {}}).json()["result"]
+    assert result["isError"] is True
+    assert "Which branch?" in "".join(block["text"] for block in result["content"])
+    assert result["_meta"]["pegboard/outcome"] == "needs_input"
+
+
+def test_what_a_vendor_of_mcp_answers_goes_on_as_it_came(lending, vendor):
+    blocks = [{"type": "text", "text": "Lent."}, {"type": "image", "data": "AAAA", "mimeType": "image/png"}]
+
+    def answers(line, request):
+        message = request.json()
+        result = {
+            "resultType": "complete",
+            "tools": [],
+            "content": blocks,
+            "ttlMs": 0,
+            "cacheScope": "private",
+        }
+        return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
+
+    vendor.script = answers
+    result = modern(lending, "tools/call", {"name": "sky", "arguments": {}}).json()["result"]
+    assert result["content"] == blocks
+    assert "structuredContent" not in result
