@@ -3,10 +3,10 @@
 Each says in its own words what `executor.calls` does for every caller; docs/runtimes.md has the addresses.
 """
 
-from executor.serve import a2t, mcp, oxp
+from executor.serve import a2t, acp, mcp, oxp
 from executor.serve.base import ServedProtocol
 
-SERVED: tuple[ServedProtocol, ...] = (a2t.PROTOCOL, mcp.PROTOCOL, oxp.PROTOCOL)
+SERVED: tuple[ServedProtocol, ...] = (a2t.PROTOCOL, acp.PROTOCOL, mcp.PROTOCOL, oxp.PROTOCOL)
 
 
 def get(name: str) -> ServedProtocol | None:

@@ -21,7 +21,8 @@ from catalog.models import Call
 from core import rate_limits, strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError
-from designer.exports.document import ReleaseDocument
+from designer.exports import document as release_document
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.releases import publishing
 from executor import calls
@@ -132,6 +133,16 @@ class Operations:
             raise Http404
         return shown
 
+    def whole(self) -> ReleaseDocument:
+        """The release with all agents of its tree."""
+        return release_document.decode(self.release.document)
+
+    @property
+    def node(self) -> int:
+        """The primary key of the agent that is served."""
+        below = {each.slug: each.id for each in self.whole().agents}
+        return below[self.sub_agent] if self.sub_agent else self.release.agent_id
+
     def exported(self, format_name: str) -> bytes:
         """What a model is shown in an export format, without the tools that it cannot carry: the same bytes
         for as long as the release is kept. Raises DomainError where it can carry none."""
@@ -172,19 +183,17 @@ class Operations:
             note_refusal(self.caller, agent=self.agent, tool=name)
             raise
 
+    def made(self, call: uuid.UUID, *, format_: str = "") -> Answer:
+        """What became of a call that this key made through this agent. Raises Http404 for any other call."""
+        found, _, tool = self._own_call(key=call)
+        return calls.answer_of(queue.settled(found), tool, format_)
+
     def resume(self, call: int, name: str, answers: Mapping[str, Any], *, format_: str = "") -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
         it was made through, as `executor.calls.resume` does. Raises Http404 for any other call."""
         self._spend_a_call()
-        rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(
-            api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
-        )
-        found = get_object_or_404(rows, pk=call)
-        release = get_object_or_404(
-            Release.objects.select_related("agent"), agent=found.agent, number=found.release
-        )
-        tool = calls.tool_of(found, release)
-        if tool is None or tool.signature.name != name:
+        found, release, tool = self._own_call(pk=call)
+        if tool.signature.name != name:
             raise Http404
         return calls.resume(
             found,
@@ -195,6 +204,18 @@ class Operations:
             answers=answers,
             format_=format_,
         )
+
+    def _own_call(self, **which: Any) -> tuple[Call, Release, ReleasedTool]:
+        rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(
+            api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
+        )
+        found = get_object_or_404(rows, **which)
+        releases = Release.objects.select_related("agent").filter(agent=found.agent)
+        release = get_object_or_404(releases, number=found.release)
+        tool = calls.tool_of(found, release)
+        if tool is None:
+            raise Http404
+        return found, release, tool
 
     def _spend_a_call(self) -> None:
         if self.caller.may_not_run:

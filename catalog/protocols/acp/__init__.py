@@ -52,6 +52,7 @@ MAX_SHOWN = 10
 MAX_FACT_LENGTH = 300
 # What stands for the description of a configuration that has none.
 CONFIG = "How the agent is to work in this run."
+NO_CONFIG = {"type": "object", "properties": {}, "additionalProperties": False}
 # The page that a server sends which does not heed the limit.
 DEFAULT_PAGE = 10
 # A server that fails so often in a row is away, and no longer a server with a bad agent or two.
@@ -359,6 +360,9 @@ def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tup
     if specs.get("config") is None:
         return ()
     schema = _clean(specs["config"], "specs.config")
+    # The protocol wants this member. An object that holds nothing offers nothing to set.
+    if schema == NO_CONFIG:
+        return ()
     if not isinstance(schema, dict | bool):
         raise members.wrong("specs.config", schema, "a JSON Schema", code="BAD_SCHEMA")
     taken = {parameter.name for parameter in inputs}

@@ -1,0 +1,213 @@
+"""ACP of AGNTCY, 0.2: each tool of a release as an agent that is found, described and run.
+
+Schemas, and names of inputs and outputs, are those of the export for MCP, which asks for objects too. There
+are no threads, streams and callbacks, and descriptors say so. A transfer is no agent that could be run here.
+
+https://github.com/agntcy/acp-spec
+"""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.http import Http404
+
+from catalog.protocols.acp import NO_CONFIG
+from core.errors import DomainError
+from designer.exports import mcp as exported
+from designer.exports import transfers
+from designer.models import EffectiveVersion
+from designer.releases import effective_versions, numbering
+from executor.calls import Answer
+from executor.serve import versions
+from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, json_reply
+
+FORMAT = exported.FORMAT.name
+DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
+CAPABILITIES = {"threads": False, "interrupts": False, "callbacks": False}
+ERRORS = {"tool_error": 1, "unavailable": 2, "refused": 3, "needs_authorization": 4, "invalid_arguments": 5}
+
+
+class ACP(ServedProtocol):
+    name = "acp"
+    label = "ACP (AGNTCY)"
+
+    def answer(self, request: Request, operations: Operations) -> Reply:
+        match request.method, request.path.strip("/").split("/"):
+            case "POST", ["agents", "search"]:
+                return json_reply(_searched(operations, _object(request)))
+            case "GET", ["agents", agent_id]:
+                return json_reply(_summary(operations, _found(operations, agent_id)))
+            case "GET", ["agents", agent_id, "descriptor"]:
+                return json_reply(_descriptor(operations, _found(operations, agent_id)))
+            case "GET", ["agents", agent_id, "manifest"]:
+                return json_reply(_manifest(operations, _found(operations, agent_id)))
+            case "POST", ["runs"]:
+                return json_reply(_run(request, operations)["run"])
+            case "POST", ["runs", "wait"]:
+                return json_reply(_run(request, operations))
+            case "GET", ["runs", run_id]:
+                return json_reply(_made(operations, run_id)["run"])
+            case "GET", ["runs", run_id, "wait"]:
+                return json_reply(_made(operations, run_id))
+            case "POST", ["runs", run_id]:
+                return json_reply(_resumed(operations, run_id, _object(request))["run"])
+        raise Http404
+
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        # The protocol's errors are nothing but a text, and it knows 422 where REST answers 400.
+        wrong = "".join(f" {name}: {why}" for name, why in refusal.fields.items())
+        status = 422 if refusal.status == 400 else refusal.status
+        return json_reply(f"{refusal.message}{wrong}", status)
+
+
+PROTOCOL = ACP()
+
+
+class _Agent(msgspec.Struct, frozen=True):
+    """A tool as the export writes it, with the number of its effective signature."""
+
+    document: dict[str, Any]
+    version: EffectiveVersion
+
+
+def _agents(operations: Operations) -> list[_Agent]:
+    documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
+    node = operations.node
+    shown = numbering.shown(operations.whole(), operations.release.agent_id)
+    tools = {key: tool for key, tool in shown.items() if key.node == node}
+    held = effective_versions.held_by(operations.release, node, tools.items())
+    rows = {
+        tool.signature.name: held[key] for key, tool in tools.items() if tool.signature.kind != transfers.KIND
+    }
+    return [_Agent(each, rows[each["name"]]) for each in documents if each["name"] in rows]
+
+
+def _found(operations: Operations, agent_id: object) -> _Agent:
+    found = next((each for each in _agents(operations) if str(each.version.uuid) == agent_id), None)
+    if found is None:
+        raise Http404
+    return found
+
+
+def _searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = asked.get("limit", DEFAULT_LIMIT), asked.get("offset", 0)
+    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT or type(offset) is not int or offset < 0:
+        said = f"“limit” is a whole number from 1 to {MAX_LIMIT}, and “offset” one from 0 on."
+        raise DomainError("invalid", said)
+    wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
+    rows = [_summary(operations, each) for each in _agents(operations)]
+    fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
+    return fitting[offset : offset + limit]
+
+
+def _summary(operations: Operations, agent: _Agent) -> dict[str, Any]:
+    ref = {"name": agent.document["name"], "version": agent.version.semver, "url": operations.address()}
+    metadata = {"ref": ref, "description": agent.document.get("description", "")}
+    return {"agent_id": str(agent.version.uuid), "metadata": metadata}
+
+
+def _descriptor(operations: Operations, agent: _Agent) -> dict[str, Any]:
+    specs = {
+        "capabilities": CAPABILITIES,
+        "input": agent.document["inputSchema"],
+        "output": agent.document.get("outputSchema", {"type": "object"}),
+        "config": NO_CONFIG,
+    }
+    return {"metadata": _summary(operations, agent)["metadata"], "specs": specs}
+
+
+def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
+    protocol = {
+        "type": "ACP",
+        "url": operations.address(operations.sub_agent),
+        "agent_id": str(agent.version.uuid),
+        "authentication": {"type": "http", "scheme": "bearer"},
+    }
+    option = {"type": "remote_service", "name": "pegboard", "protocol": protocol}
+    deployment = {"deployment_options": [option], "env_vars": [], "agent_deps": []}
+    return {**_descriptor(operations, agent), "deployment": deployment}
+
+
+def _run(request: Request, operations: Operations) -> dict[str, Any]:
+    asked = _object(request)
+    agent, given = _found(operations, asked.get("agent_id")), asked.get("input")
+    if given is not None and not isinstance(given, dict):
+        raise DomainError("invalid", "“input” is no object.")
+    name, is_confirmed = agent.document["name"], versions.is_confirmed(request)
+    answer = operations.run(name, given or {}, format_=FORMAT, is_confirmed=is_confirmed)
+    return _ended(agent, answer, asked)
+
+
+def _made(operations: Operations, run_id: str) -> dict[str, Any]:
+    answer = operations.made(_uuid(run_id), format_=FORMAT)
+    return _ended(_agent_of(operations, answer), answer, {})
+
+
+def _resumed(operations: Operations, run_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    before = operations.made(_uuid(run_id), format_=FORMAT)
+    agent = _agent_of(operations, before)
+    if before.call is None or agent is None:
+        raise Http404
+    asked = given.get("interrupt_type")
+    named = asked if isinstance(asked, str) else "".join(ask.id for ask in before.result.asks)
+    answers = {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
+    name = before.tool.signature.name
+    return _ended(agent, operations.resume(before.call.pk, name, answers, format_=FORMAT), given)
+
+
+def _agent_of(operations: Operations, answer: Answer) -> _Agent | None:
+    # None where the release that is served now shows no such tool any more.
+    name = answer.tool.signature.name
+    return next((each for each in _agents(operations) if each.document["name"] == name), None)
+
+
+def _ended(agent: _Agent | None, answer: Answer, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """A run with its output. Raises DomainError where nothing was sent, so that there is no run."""
+    result = answer.result
+    error: Mapping[str, Any] = result.error or {}
+    if answer.call is None:
+        said = str(error.get("message", ""))
+        raise DomainError(str(error.get("code", "refused")), said, fields=error.get("fields"))
+    # An interrupt is one question.
+    waits = result.resume is not None and len(result.asks) == 1
+    run = {
+        "run_id": str(answer.call.key),
+        "agent_id": str(agent.version.uuid) if agent else "",
+        "created_at": answer.call.queued_at.isoformat(),
+        "updated_at": (answer.call.finished_at or answer.call.queued_at).isoformat(),
+        "status": {"ok": "success", None: "pending"}.get(answer.outcome, "interrupted" if waits else "error"),
+        "creation": dict(asked),
+    }
+    output: dict[str, Any]
+    if answer.outcome == "ok" and not result.cut:
+        output = {"type": "result", "values": result.outputs}
+    elif waits:
+        (ask,) = result.asks
+        beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
+        output = {
+            "type": "interrupt",
+            "interrupt": {"interrupt_type": ask.id, "message": ask.message, **beside},
+        }
+    else:
+        said = str(error.get("message", "")) or "The tool is still running."
+        if result.cut:
+            said = "The tool has run, but its answer is too long to be passed on."
+        number = ERRORS.get(answer.outcome or "", 0)
+        output = {"type": "error", "run_id": run["run_id"], "errcode": number, "description": said}
+    return {"run": run, "output": output}
+
+
+def _uuid(text: str) -> uuid.UUID:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        raise Http404 from None
+
+
+def _object(request: Request) -> dict[str, Any]:
+    document = request.json()
+    if not isinstance(document, dict):
+        raise DomainError("invalid_json", "The body must be a JSON object.")
+    return document
