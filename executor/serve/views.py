@@ -57,7 +57,7 @@ def serve(
         if spoken and (reply := spoken.answer_anyone(_request(request, rest))):
             return _response(reply)
         caller = _caller(request, spoken.key_header if spoken else "")
-        # What runs a tool counts as a writing besides.
+        # What runs a tool counts as that besides.
         caller.spend("read")
         operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
         if spoken is None:

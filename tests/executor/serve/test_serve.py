@@ -108,16 +108,16 @@ def test_requests_are_counted_as_those_of_the_api(desk, owner):
     assert answers == [200, 200, 429]
 
 
-@override_settings(WRITES_PER_MINUTE=1)
+@override_settings(WRITES_PER_MINUTE=1, CALLS_PER_MINUTE=2)
 @pytest.mark.usefixtures("own_limits")
 def test_calls_are_counted_as_those_of_the_api(desk, owner, vendor):
     client = runtime(owner, desk[0])
     call = {"name": "sky", "arguments": {}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
-    first, second = (client.post(root(), message, format="json") for _ in range(2))
-    assert (first.status_code, second.status_code) == (200, 429)
-    assert second["Retry-After"]
-    assert lists(client).status_code == 200
+    # They are no writes, of which there may be one.
+    *well, last = (client.post(root(), message, format="json") for _ in range(3))
+    assert [each.status_code for each in (*well, last)] == [200, 200, 429]
+    assert last["Retry-After"]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
