@@ -25,7 +25,8 @@
   const walk = (event) => {
     const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
     if (!step || isTyping(event.target)) return;
-    const list = event.target.closest("[data-walk]") || (event.key.length === 1 && document.querySelector("[data-inbox][data-walk]"));
+    const fromAnywhere = event.key.length === 1 ? document.querySelector("[data-inbox][data-walk]") : null;
+    const list = event.target.closest("[data-walk]") ?? fromAnywhere;
     if (!list?.checkVisibility()) return;
     const links = [...list.querySelectorAll("[data-row]")];
     const isInside = links.includes(event.target);

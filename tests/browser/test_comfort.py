@@ -40,16 +40,19 @@ def test_the_first_tab_skips_to_the_content(page):
     expect(page.locator("#main")).to_be_focused()
 
 
-def test_arrow_keys_walk_through_a_list(page):
+def test_arrow_keys_walk_through_a_list_and_only_scroll_elsewhere(page, complaints):
+    heard = complaints(page)
     make_agent(name="First")
     make_agent(name="Second")
     page.goto("/agents/")
+    page.keyboard.press("ArrowDown")
     first = page.get_by_role("link", name="First")
     first.focus()
     expect(first).to_be_focused()
     first.press("ArrowDown")
 
     expect(page.get_by_role("link", name="Second")).to_be_focused()
+    assert heard == []
 
 
 def test_the_menu_of_a_phone_opens_and_closes(open_browser):
