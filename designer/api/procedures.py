@@ -36,6 +36,9 @@ class LintRemarkOutput(serializers.Serializer[Any]):
     tool = serializers.IntegerField(
         allow_null=True, help_text="The tool of the catalog with that name, if only one has it: pin it."
     )
+    instead = serializers.CharField(
+        allow_blank=True, help_text="The name of the agent's that was probably meant."
+    )
 
 
 class ReferenceOutput(serializers.Serializer[Any]):

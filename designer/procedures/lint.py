@@ -69,7 +69,8 @@ _GONE: Mapping[str, tuple[str, str]] = {
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`line` counts from 1 and `column` from 0, in the text as it is shown; both None for the whole agent.
 
-    `name` is the name that leads nowhere; `tool` the one tool of the catalog that has it, if it is only one.
+    `name` is the name that leads nowhere; `tool` the one tool of the catalog that has it, if it is only one;
+    `instead` the name of this agent's that was probably meant.
     """
 
     line: int | None
@@ -80,6 +81,7 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     fix: str = ""
     name: str = ""
     tool: int | None = None
+    instead: str = ""
 
 
 class Elsewhere(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,8 +199,10 @@ def _unresolved(piece: Piece, reference: Reference, vocabulary: Vocabulary, know
         message = f"{name} refers to nothing that this agent has."
         return _remark(piece, "unknown_reference", message, "Write the tool's name and ().")
     near = difflib.get_close_matches(name.lower(), vocabulary.by_name, n=1, cutoff=0.72)
-    fix = f"Did you mean {vocabulary.by_name[near[0]][0].name}()?" if near else "Pin a tool of that name."
-    return _remark(piece, "unknown_reference", f"There is no tool called “{name}”.", fix, name=name)
+    instead = vocabulary.by_name[near[0]][0].name if near else ""
+    fix = f"Did you mean {instead}()?" if near else "Pin a tool of that name."
+    message = f"There is no tool called “{name}”."
+    return _remark(piece, "unknown_reference", message, fix, name=name, instead=instead)
 
 
 def _of_members(piece: Piece, reference: Reference, tool: KnownTool) -> Iterator[Remark]:
@@ -374,6 +378,7 @@ def _remark(
     is_error: bool = True,
     name: str = "",
     tool: int | None = None,
+    instead: str = "",
 ) -> Remark:
     return Remark(
         line=piece.line,
@@ -384,4 +389,5 @@ def _remark(
         fix=fix,
         name=name,
         tool=tool,
+        instead=instead,
     )

@@ -246,6 +246,7 @@ def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
     return {
         "remarks": remarks,
         "errors": sum(remark.severity == "error" for remark in remarks),
+        "warnings": sum(remark.severity == "warning" for remark in remarks),
         "of_agent": checked.of_agent,
         "rendered": rendered,
         "tokens": estimate_tokens(rendered),

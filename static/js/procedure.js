@@ -149,7 +149,11 @@
       }
       const at = range.getClientRects()[0] || range.getBoundingClientRect();
       const outer = frame.getBoundingClientRect();
-      list.style.setProperty("top", `${at.bottom - outer.top + 4}px`);
+      /* Above the line where there is no room below it. */
+      const bar = document.querySelector(".save-bar")?.offsetHeight ?? 0;
+      const isAbove = at.bottom + list.offsetHeight + 4 > innerHeight - bar && at.top > list.offsetHeight;
+      const top = isAbove ? at.top - list.offsetHeight - 4 : at.bottom + 4;
+      list.style.setProperty("top", `${top - outer.top}px`);
       const most = outer.width - list.offsetWidth - 8;
       list.style.setProperty("left", `${Math.max(0, Math.min(at.left - outer.left, most))}px`);
     };
@@ -208,12 +212,13 @@
       const row = event.target.closest("li");
       if (row) take([...list.children].indexOf(row));
     });
+    const saves = (event) => {
+      if (!(event.ctrlKey || event.metaKey) || event.key !== "s" || box.matches(":disabled")) return;
+      event.preventDefault();
+      box.form.requestSubmit();
+    };
+    document.addEventListener("keydown", saves, { signal });
     box.addEventListener("keydown", (event) => {
-      if ((event.ctrlKey || event.metaKey) && event.key === "s") {
-        event.preventDefault();
-        box.form.requestSubmit();
-        return;
-      }
       if (list.hidden) return;
       const steps = { ArrowDown: 1, ArrowUp: -1 };
       if (event.key in steps) choose(chosen + steps[event.key]);
@@ -230,7 +235,13 @@
       if ((insert || event.target.closest("[data-line]")) && editor) editor.checked = true;
       if (insert && !box.matches(":disabled")) put(insert.dataset.insert, box.selectionStart, box.selectionEnd);
       const line = event.target.closest("[data-line]");
-      if (line) goTo(Number(line.dataset.line), Number(line.dataset.column || 0));
+      if (!line) return;
+      goTo(Number(line.dataset.line), Number(line.dataset.column || 0));
+      const { wrong, write } = line.dataset;
+      if (!write || box.matches(":disabled")) return;
+      /* The name begins there, or behind an @. */
+      const from = box.value.indexOf(wrong, box.selectionStart);
+      if (from >= 0 && from <= box.selectionStart + 1) put(write, from, from + wrong.length);
     };
     document.addEventListener("click", pressed, { signal });
 
@@ -293,6 +304,11 @@
       draw();
     };
     document.addEventListener("htmx:oobAfterSwap", pinned, { signal });
+    /* The button that was pressed is gone with the remark that it mended. */
+    const returnToText = (event) => {
+      if (event.target.id === "remarks-box" && document.activeElement === document.body) box.focus({ preventScroll: true });
+    };
+    document.addEventListener("htmx:afterSettle", returnToText, { signal });
     /* What another page leads to: #line-14. */
     const asked = /^#line-(\d{1,5})$/.exec(location.hash);
     if (asked) goTo(Number(asked[1]), 0);

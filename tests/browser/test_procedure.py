@@ -21,6 +21,8 @@ from tests.factories import (
 
 pytestmark = pytest.mark.browser
 
+ABOVE_THE_BAR = """list => list.getBoundingClientRect().bottom <=
+    document.querySelector(".save-bar").getBoundingClientRect().top"""
 CHANNELS = (AllowedValue("SMS"), AllowedValue("EMAIL"))
 
 
@@ -99,6 +101,13 @@ def test_a_tool_of_the_catalog_is_chosen_while_writing(page, complaints, pins):
     page.get_by_role("button", name="Pin weigh_parcel").click()
     expect(page.locator('[data-tool="weigh_parcel"]')).to_be_visible()
     expect(text).to_have_value("## Steps\n1. Call track_parcel(), then weigh_parcel()")
+    expect(text).to_be_focused()
+    page.keyboard.press("Control+End")
+    page.keyboard.type(" or @trak_parcel() ")
+    page.get_by_role("button", name="Write track_parcel()").click()
+    expect(text).to_have_value("## Steps\n1. Call track_parcel(), then weigh_parcel() or @track_parcel() ")
+    page.get_by_label("Title").press("Control+s")
+    expect(page.get_by_text("Saved. Publish the agent")).to_be_visible()
     assert set(pins[0].agent.pins.live().values_list("name", flat=True)) >= {"track_parcel", "weigh_parcel"}
     assert heard == []
 
@@ -119,7 +128,9 @@ def test_a_tool_is_inserted_by_a_press_and_a_remark_leads_to_its_line(page, comp
     page.get_by_role("button", name="Go to line 2").click()
 
     assert text.evaluate("box => box.value.slice(box.selectionStart, box.selectionEnd)") == "look_up()"
-    page.keyboard.type("@ord")
+    page.keyboard.type("@")
+    assert page.locator("#offers").evaluate(ABOVE_THE_BAR)
+    page.keyboard.type("ord")
     page.get_by_role("option", name="order_refill").click()
     expect(text).to_have_value("## Steps\norder_refill()")
     assert heard == []

@@ -160,6 +160,7 @@ def test_what_cannot_run_is_told_at_each_mention(state: str, code: str, severity
 def test_a_near_name_is_proposed():
     (remark,) = lint.lint(parse("look_up_prescription()", PHARMACY), PHARMACY)
     assert remark.fix == "Did you mean look_up_prescriptions()?"
+    assert remark.instead == "look_up_prescriptions"
 
 
 def test_what_no_procedure_names_is_told_of_the_agent():
