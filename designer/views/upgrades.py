@@ -76,6 +76,11 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
                 messages.warning(request, lost.message)
     if not done:
         return redirect("agent-upgrades", slug)
+    if request.POST.get("undo"):
+        names = ", ".join(f"“{each.name}”" for each in done[:5])
+        more = f" and {len(done) - 5} more" if len(done) > 5 else ""
+        messages.success(request, f"Moved back: {names}{more}.")
+        return redirect("agent-upgrades", slug)
     if len(done) == 1:
         version = printable(done[0].upgrade.version.name, 60)
         messages.success(request, f"“{done[0].name}” is now pinned to version {version}.")

@@ -327,8 +327,10 @@ def test_all_safe_moves_are_looked_at_made_and_taken_back_in_one_press_each(mixe
     assert "You can take it back." in text_of(moved)
     back = re.findall(r'type="hidden" name="move" value="([^"]+)"', moved.content.decode())
 
-    page.post(MOVES, {"do": "move", "move": back})
+    returned = page.post(MOVES, {"do": "move", "move": back, "undo": "1"}, follow=True)
 
+    assert "Moved back: “adds”, “words”." in text_of(returned)
+    assert "You can take it back." not in text_of(returned)
     assert versions_of(mixed) == {"adds": 1, "words": 1, "loses": 1}
     assert AuditEntry.objects.filter(action="move").count() == 4
 
