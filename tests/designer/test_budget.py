@@ -72,7 +72,7 @@ def test_budget_in_one_format_marks_its_limit(api, db):
     told = api.get("/api/v1/agents/desk/budget/?format=openai-chat").json()["in_format"]
     assert (told["tools"], told["advised"], told["left_out"]) == (2, 128, [])
     page = api.get("/agents/desk/?format=openai-chat").content.decode()
-    assert f"~{told['tokens']:,} tokens in every request" in page
+    assert f"~{told['tokens']:,} tokens of tools in every request" in page
     assert "as OpenAI chat completions</span>" in page
     assert "2 tools, and the limit at 128" in page
 
