@@ -152,7 +152,10 @@ class WordsForm(OperationForm):
         # One line that grows, because most words about an input are short.
         attrs: dict[str, Any] = {"rows": 4 if len(path) == 1 else 1, "data-counted": ""}
         if kind == "title":
-            return forms.CharField(strip=False, required=False, label=label, max_length=MAX_TITLE_LENGTH)
+            counted = forms.TextInput(attrs={"data-counted": ""})
+            return forms.CharField(
+                strip=False, required=False, label=label, max_length=MAX_TITLE_LENGTH, widget=counted
+            )
         if kind == "name":
             attrs = {"autocomplete": "off", "spellcheck": "false", "class": "mono"}
             return forms.CharField(

@@ -171,7 +171,11 @@
   const count = (field) => {
     const output = document.getElementById(`${field.id}-count`);
     const length = [...field.value].length;
-    if (output) output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
+    if (!output) return;
+    output.textContent = `${length} characters · ~${Math.ceil(length / 4)} tokens`;
+    /* Nothing to bring back where the words are those below already. */
+    const back = output.parentElement.querySelector("[data-restore]");
+    if (back) back.hidden = field.value === back.dataset.text.replaceAll("\r\n", "\n");
   };
 
   document.addEventListener("click", (event) => {
@@ -236,6 +240,9 @@
   document.addEventListener("DOMContentLoaded", () => {
     document.documentElement.classList.add("has-js");
     drawTray();
+    /* Where tabs do not fit, the one that is open is in sight. */
+    const tab = document.querySelector(".tabs [aria-current]");
+    if (tab) tab.parentElement.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tab.parentElement.offsetWidth / 2;
     document.querySelectorAll("[data-counted]").forEach(count);
   });
 })();

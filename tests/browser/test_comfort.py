@@ -15,6 +15,13 @@ from tests.factories import make_agent, make_pin, make_signature, make_tool, mak
 
 pytestmark = pytest.mark.browser
 
+# Nothing lies over any corner of it.
+IN_SIGHT = """node => {
+    const box = node.getBoundingClientRect();
+    const at = y => document.elementFromPoint(box.left + 8, y);
+    return [box.top + 4, box.bottom - 4].every(y => node.contains(at(y)));
+}"""
+
 
 def test_slash_goes_to_the_search(page):
     page.goto("/agents/")
@@ -285,12 +292,17 @@ def test_the_vendors_words_come_back_into_a_box_by_one_press(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
     box = page.get_by_label("Description", exact=True)
+    back = page.get_by_role("button", name="Use the vendor's words")
+    expect(box).to_be_visible()
+    expect(back).to_have_count(0)
     box.fill("Ours")
     expect(page.locator("#id_description-count")).to_have_text("4 characters · ~1 tokens")
 
-    page.get_by_role("button", name="Use the vendor's words").first.click()
+    back.click()
 
     expect(box).to_have_value("Tomorrow's weather for a city")
+    expect(box).to_be_focused()
+    expect(back).to_have_count(0)
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
@@ -337,6 +349,9 @@ def test_an_agent_is_edited_beside_its_list_without_leaving_it(page, complaints,
         expect(seen).to_be_visible()
         expect(page.locator("#id_description")).to_be_hidden()
         page.get_by_text("Words", exact=True).first.click()
+    page.locator("#id_description").evaluate("box => scrollTo(0, box.offsetTop)")
+    assert page.get_by_role("link", name="Review and publish").evaluate(IN_SIGHT)
+    assert page.get_by_role("button", name="Save", exact=True).evaluate(IN_SIGHT)
     page.locator("#id_description").press("Escape")
     if is_phone:
         expect(page).to_have_url(re.compile("/agents/desk/$"))
