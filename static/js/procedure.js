@@ -257,14 +257,20 @@
       if (box.dataset.unsent) navigator.sendBeacon(box.getAttribute("hx-post"), new FormData(box.form));
     };
     window.addEventListener("pagehide", leave, { signal });
+    let isDecided = false;
     /* Saved, discarded or removed: what becomes of the text is decided there. Requests of parts are prevented. */
     document.addEventListener(
       "submit",
       (event) => {
-        if (!event.defaultPrevented && event.target.closest("#detail")) delete box.dataset.unsent;
+        if (event.defaultPrevented || !event.target.closest("#detail")) return;
+        delete box.dataset.unsent;
+        isDecided = true;
       },
       { signal },
     );
+    /* A draft that was still to be kept would come after what was saved. */
+    box.addEventListener("htmx:beforeRequest", (event) => isDecided && event.preventDefault());
+    window.addEventListener("pageshow", () => (isDecided = false), { signal });
 
     const goTo = (number, column) => {
       const lines = box.value.split("\n");
