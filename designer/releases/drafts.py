@@ -125,15 +125,19 @@ WITH RECURSIVE tree AS (
             AND child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM a.archived_at
         WHERE t.agent_id = a.id
     ) transfers CROSS JOIN LATERAL (
-        -- Agents that the procedures name, gone ones too: the text names each by its state.
-        SELECT array_agg(ROW(g.id, g.slug, g.team_id = a.team_id, g.removed_at IS NOT NULL,
-            g.archived_at IS NOT NULL, t.name)::text ORDER BY g.id) AS referred
-        FROM designer_agent g LEFT JOIN designer_transfer t ON t.child_id = g.id
-        WHERE procedures IS NOT NULL AND g.id IN (
-            SELECT found[1]::bigint
-            FROM designer_procedure p, regexp_matches(p.text, '\{agent:([0-9]{1,18})\}', 'g') found
+        -- Agents that the procedures name, gone ones too: the text names each by its state. Each is looked up
+        -- by itself: a join would read all agents for each one. Split first: that is faster than one
+        -- expression over a whole text.
+        SELECT array_agg((
+            SELECT ROW(g.id, g.slug, g.team_id = a.team_id, g.removed_at IS NOT NULL,
+                g.archived_at IS NOT NULL, t.name)::text
+            FROM designer_agent g LEFT JOIN designer_transfer t ON t.child_id = g.id WHERE g.id = found.id
+        ) ORDER BY found.id) AS referred
+        FROM (
+            SELECT DISTINCT substring(left(part, 19) FROM '^([0-9]{1,18})\}')::bigint AS id
+            FROM designer_procedure p, string_to_table(p.text, '{agent:') part
             WHERE p.agent_id = a.id AND p.removed_at IS NULL AND strpos(p.text, '{agent:') > 0
-        )
+        ) found WHERE procedures IS NOT NULL AND found.id IS NOT NULL
     ) mentioned WHERE a.id IN (SELECT agent FROM tree)
 )
 SELECT now.root, now.made_of, CASE
