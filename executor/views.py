@@ -1,4 +1,4 @@
-"""How a runtime is connected to a release: its addresses, and one text to copy for each client."""
+"""How a runtime is connected to a release, with one text to copy for each client, and whether it can run."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -6,6 +6,7 @@ from django.shortcuts import get_object_or_404, render
 from core.public_url import public_url
 from designer.models import Agent
 from designer.releases import channels
+from executor import preflight
 from executor.serve import SERVED
 from people.permissions import person, requires
 
@@ -25,3 +26,21 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
         served.append((protocol, address, protocol.snippets(address, agent.slug)))
     context = {"agent": agent, "release": release, "ways": ways, "named": named, "served": served}
     return render(request, "executor/connect.html", context)
+
+
+@requires()
+def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Whether each tool of the release can run now, those first that cannot."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    release = get_object_or_404(agent.releases.all(), number=number)
+    found = preflight.of(release)
+    met = sorted((each for each in found if each.obstacles), key=lambda each: each.can_run)
+    context = {
+        "agent": agent,
+        "release": release,
+        "met": met,
+        "unmet": len(found) - len(met),
+        "stopped": sum(not each.can_run for each in found),
+        "total": len(found),
+    }
+    return render(request, "executor/preflight.html", context)

@@ -1,7 +1,7 @@
 from django.urls import path
 
 from designer.api.urls import AGENT, PART
-from executor.api import calls
+from executor.api import calls, preflight
 
 urlpatterns = [
     path(
@@ -13,6 +13,11 @@ urlpatterns = [
         f"{PART}tools/<str:name>/invoke/",
         calls.ReleaseAgentInvoke.as_view(),
         name="api-release-agent-invoke",
+    ),
+    path(
+        f"{AGENT}releases/<str:number>/preflight/",
+        preflight.ReleasePreflight.as_view(),
+        name="api-release-preflight",
     ),
     path(f"{AGENT}calls/<int:call>/", calls.AgentCall.as_view(), name="api-agent-call"),
     path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),

@@ -274,6 +274,19 @@ def test_bad_input_gets_the_error_of_the_protocol(client, desk, owner, vendor):
     assert vendor.requests == []
 
 
+def test_a_key_of_another_agent_hears_what_it_would_of_none(desk, owner, client, vendor):
+    (tool,) = client.enumerate().values()
+    other = agents.create_agent(actor=owner, name="other", slug="other")
+    stranger = IndependentClient(runtime(owner, other))
+    for path in ("/tools", f"/tools/{tool['toolId']}/versions/1"):
+        there = stranger.http.get(f"{ROOT}{path}")
+        nowhere = stranger.http.get(f"/serve/nowhere/live/a2t{path}")
+        assert there.status_code == nowhere.status_code == 404
+        assert there.content == nowhere.content
+    assert stranger.invoke(tool, **{"Zip code": "0150"}).status_code == 404
+    assert vendor.requests == []
+
+
 def test_ids_are_found_in_any_case_and_the_same_call_runs_once(client, vendor):
     (tool,) = client.enumerate().values()
     shouted = {**tool, "toolId": tool["toolId"].upper()}

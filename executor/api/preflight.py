@@ -1,0 +1,63 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer.api.releases import NUMBER, found_release
+from designer.models import Release
+from executor import preflight
+from people.api.generics import GenericAPIView
+
+
+class ObstacleOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(
+        choices=["stops", "asks", "warns"],
+        help_text="Whether a call is refused now, is made once the caller adds something, or may fail.",
+    )
+    message = serializers.CharField()
+    to_do = serializers.CharField()
+
+
+class ReadinessOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField(help_text="The agent of the release that shows the tool.")
+    tool = serializers.CharField(help_text="As a model knows it.")
+    can_run = serializers.BooleanField()
+    obstacles = ObstacleOutput(many=True)
+
+
+class PreflightOutput(serializers.Serializer[Any]):
+    release = serializers.IntegerField()
+    can_run = serializers.BooleanField(help_text="Whether every tool can.")
+    tools = ReadinessOutput(many=True)
+
+
+@extend_schema(tags=["runtimes"])
+class ReleasePreflight(GenericAPIView[Release]):
+    """Whether every tool of a release can run now. No vendor is asked, and nothing is changed."""
+
+    runtime = True
+    serializer_class = PreflightOutput
+    pagination_class = None
+    queryset = Release.objects.none()
+
+    @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER])
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        release = found_release(request, slug, number)
+        found = preflight.of(release)
+        document = {
+            "release": release.number,
+            "can_run": all(each.can_run for each in found),
+            "tools": [
+                {
+                    "agent": each.agent,
+                    "tool": each.name,
+                    "can_run": each.can_run,
+                    "obstacles": each.obstacles,
+                }
+                for each in found
+            ],
+        }
+        return Response(PreflightOutput(document).data)

@@ -1,0 +1,142 @@
+"""Whether every tool of a release can run now, found out without asking any vendor.
+
+A call may fail all the same. What is said here is what Pegboard knows before one is made.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from django.utils import timezone
+
+from catalog.credentials import circuit_breaker, status
+from catalog.credentials.oauth.grant_status import CredentialStatus, State
+from catalog.models import Credential, Endpoint, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
+from catalog.review import holds
+from designer.exports import document as release_document
+from designer.exports.document import ReleasedTool
+from designer.models import Release
+
+# `stops`: a call is refused now. `asks`: it is made once the caller adds something. `warns`: it may fail.
+Severity = Literal["stops", "asks", "warns"]
+_ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """`to_do` is the one thing that helps."""
+
+    code: str
+    severity: Severity
+    message: str
+    to_do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """One tool. `agent` is the slug of the agent of the release that shows it."""
+
+    agent: str
+    name: str
+    obstacles: tuple[Obstacle, ...]
+
+    @property
+    def can_run(self) -> bool:
+        return not any(each.severity == "stops" for each in self.obstacles)
+
+
+def of(release: Release) -> list[Readiness]:
+    """In a number of queries that does not grow with the release. Transfers always run."""
+    document = release_document.decode(release.document)
+    known = _versions(document.all_tools)
+    unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
+    reviewed = holds.review_states([*known.values(), *unlisted])
+    now = timezone.now()
+    credentials = {row.tool.endpoint.credential for row in known.values()} - {None}
+    states = {each.pk: status.status_of(each, now) for each in credentials if each}
+    found = []
+    for node in document.nodes:
+        for tool in node.tools:
+            row = known.get((tool.id, tool.version.ordinal))
+            obstacles = tuple(_obstacles(tool, row, reviewed, states))
+            found.append(Readiness(node.slug, tool.signature.name, obstacles))
+    return found
+
+
+def _versions(tools: Iterable[ReleasedTool]) -> dict[tuple[int, int], ToolVersion]:
+    wanted = {(tool.id, tool.version.ordinal) for tool in tools}
+    rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in wanted})
+    rows = rows.filter(ordinal__in={ordinal for _, ordinal in wanted}).defer("raw")
+    rows = rows.select_related(
+        "tool__endpoint__vendor",
+        "tool__endpoint__credential__grant",
+        "tool__endpoint__circuit",
+        "tool__circuit",
+        "tool__stopped",
+    )
+    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in wanted}
+
+
+def _obstacles(
+    tool: ReleasedTool,
+    row: ToolVersion | None,
+    reviewed: dict[int, FindingState],
+    states: dict[UUID, CredentialStatus],
+) -> Iterator[Obstacle]:
+    if row is None or row.digest != tool.version.digest:
+        message = "The catalog's version is not the one that was released."
+        yield Obstacle(
+            "release_damaged", "stops", message, "Restore the database, or publish another release."
+        )
+        return
+    endpoint = row.tool.endpoint
+    if endpoint.removed_at or endpoint.vendor.removed_at:
+        message = "Its vendor was removed from Pegboard."
+        yield Obstacle("endpoint_removed", "stops", message, "Pin another tool, and publish.")
+        return
+    yield from _of_review(row, reviewed)
+    if row.tool.status == ToolStatus.WITHDRAWN:
+        message = "Its vendor does not list it any more, so calls may fail."
+        yield Obstacle("tool_withdrawn", "warns", message, "Ask the vendor, or pin another tool.")
+    yield from _of_the_way(row, endpoint, states)
+    if tool.signature.annotations.destructive or row.decoded().annotations.destructive:
+        message = "It may destroy something, so each call has to be confirmed."
+        yield Obstacle(
+            "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
+        )
+    if tool.signature.requirements.user:
+        message = "It has to know who its user is."
+        yield Obstacle(
+            "user_needed", "asks", message, "Let the runtime say who the user is when it is asked."
+        )
+
+
+def _of_review(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[Obstacle]:
+    # A vendor without versions runs what it lists, whichever was released.
+    ran = [row.pk, *([row.tool.stopped_id] if row.tool.stopped_id and not row.label else [])]
+    states = {reviewed[pk] for pk in ran if pk in reviewed}
+    if FindingState.BLOCKED in states:
+        message = "An administrator blocked it in review."
+        yield Obstacle("version_blocked", "stops", message, "Pin another version, and publish.")
+    elif FindingState.OPEN in states:
+        message = "It waits for review in Pegboard."
+        yield Obstacle("waits_for_review", "stops", message, "Ask an administrator to decide under Review.")
+
+
+def _of_the_way(
+    row: ToolVersion, endpoint: Endpoint, states: dict[UUID, CredentialStatus]
+) -> Iterator[Obstacle]:
+    credential: Credential | None = endpoint.credential
+    if credential and (state := states[credential.pk].state) in _ENDED:
+        ended = "needs a sign-in" if state == State.NEEDS_SIGN_IN else "is refused by the vendor"
+        message = f"The credential for its vendor {ended}."
+        yield Obstacle("credential_ended", "stops", message, "Ask an administrator to renew the credential.")
+    waits = [circuit_breaker.unavailable_until(each) for each in (endpoint, row.tool)]
+    if until := max((each for each in waits if each), default=None):
+        message = (
+            f"Its vendor did not answer, or asked us to wait: nothing is sent until {until:%H:%M:%S} UTC."
+        )
+        yield Obstacle("unavailable", "stops", message, "Wait until then; it is tried again by itself.")
