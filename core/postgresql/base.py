@@ -17,7 +17,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
 
-PATIENCE = 10.0  # seconds, in which many requests that come at once have their turn
+WAIT_SECONDS = 10.0  # seconds, in which many requests that come at once have their turn
 
 
 class Pool:
@@ -28,7 +28,7 @@ class Pool:
         self._room = threading.BoundedSemaphore(most)
 
     def take(
-        self, make: Callable[[], psycopg.Connection[Any]], patience: float = PATIENCE
+        self, make: Callable[[], psycopg.Connection[Any]], patience: float = WAIT_SECONDS
     ) -> psycopg.Connection[Any]:
         """Raises psycopg.OperationalError where none becomes free in time."""
         if not self._room.acquire(timeout=patience):

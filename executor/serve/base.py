@@ -139,9 +139,13 @@ class Operations:
 
     @property
     def node(self) -> int:
-        """The primary key of the agent that is served."""
+        """The primary key of the agent that is served. Raises Http404 where the release has no such."""
+        if not self.sub_agent:
+            return self.release.agent_id
         below = {each.slug: each.id for each in self.whole().agents}
-        return below[self.sub_agent] if self.sub_agent else self.release.agent_id
+        if self.sub_agent not in below:
+            raise Http404
+        return below[self.sub_agent]
 
     def exported(self, format_name: str) -> bytes:
         """What a model is shown in an export format, without the tools that it cannot carry: the same bytes

@@ -15,6 +15,7 @@ from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from executor.serve.base import (
+    EVENT_STREAM,
     Operations,
     Refusal,
     Reply,
@@ -64,10 +65,12 @@ class MCP(ServedProtocol):
         document = request.json()
         try:
             if clients.is_modern(request, document):
-                return _modern(request, operations, messages.read(document))
-            return _of_handshake(request, operations, document)
+                reply = _modern(request, operations, messages.read(document))
+            else:
+                reply = _of_handshake(request, operations, document)
         except RpcError as error:
             return json_reply(messages.error(messages.id_of(document), error), error.status)
+        return _as_events(reply) if clients.takes_events_alone(request) else reply
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         try:
@@ -78,6 +81,12 @@ class MCP(ServedProtocol):
 
 
 PROTOCOL = MCP()
+
+
+def _as_events(reply: Reply) -> Reply:
+    if not isinstance(reply.body, bytes) or not reply.body:
+        return reply
+    return replace(reply, body=b"event: message\ndata: " + reply.body + b"\n\n", media_type=EVENT_STREAM)
 
 
 def _modern(request: Request, operations: Operations, message: Message) -> Reply:

@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog.protocols.mcp import headers as mcp_headers
 from catalog.protocols.mcp.transport import HANDSHAKE, MODERN
-from executor.serve.base import Request
+from executor.serve.base import EVENT_STREAM, Request
 from executor.serve.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -57,6 +57,12 @@ def is_modern(request: Request, document: object) -> bool:
         # An unknown one as well: they say which ones are known.
         return version in MODERN or _meta(document) is not None
     return version is None and f"{META}protocolVersion" in (_meta(document) or {})
+
+
+def takes_events_alone(request: Request) -> bool:
+    """Clients have to take both JSON and events, and some take only the one."""
+    accepted = request.headers.get("Accept", "*/*").lower()
+    return EVENT_STREAM in accepted and "application/json" not in accepted and "*/*" not in accepted
 
 
 def modern(request: Request, message: Message) -> Client:

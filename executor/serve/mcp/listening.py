@@ -12,13 +12,16 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 import msgspec
+from django.conf import settings
 
+from core.postgresql.base import give_back
 from designer.models import Channel
 from executor.serve.base import EVENT_STREAM, Operations, Reply, ThrottledError
 from executor.serve.mcp.clients import META
 from executor.serve.mcp.messages import INVALID_PARAMS, Id, Message, RpcError, result
 
-LISTENERS_IN_A_PROCESS = 2
+# Of the threads that calls leave free.
+LISTENERS_IN_A_PROCESS = max(2, settings.CALLS_IN_A_PROCESS // 30)
 LASTS = 300.0  # seconds
 PAUSE = 2.0
 # So that a proxy does not close a silent stream, and we hear of a client that has gone.
@@ -74,6 +77,7 @@ def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) ->
         if now - pinged > PING_EVERY:
             pinged = now
             yield b": ping\n\n"
+        give_back()
         time.sleep(PAUSE)
     yield _event(result(number, {"resultType": "complete", "_meta": meta}))
 

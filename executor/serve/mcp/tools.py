@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -14,6 +15,8 @@ from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
+from designer.models import Release
+from designer.releases import publishing
 from designer.signatures.effective import Effective
 from executor.calls import Answer, UnknownToolError
 from executor.serve.base import Operations, Request
@@ -24,6 +27,8 @@ from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 FORMAT = exported.FORMAT.name
 # A page ends at the one or the other, and holds one tool at least.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
+# What a release lists is the same for ever, so each process reads it once.
+LISTS_KEPT = 32
 # Members that a revision does not know yet, by the last one that lacks them.
 UNKNOWN_UNTIL = {
     "2024-11-05": ("annotations",),
@@ -42,7 +47,7 @@ def listed(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
-    tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
+    tools = _tools(operations.release, operations.release.digest, operations.sub_agent)
     start = _start(operations, params.get("cursor"), len(tools))
     page: list[object] = []
     size = 0
@@ -55,6 +60,12 @@ def listed(
     if (after := start + len(page)) < len(tools):
         result["nextCursor"] = base64.urlsafe_b64encode(f"{_mark(operations)}:{after}".encode()).decode()
     return result
+
+
+@lru_cache(maxsize=LISTS_KEPT)
+def _tools(release: Release, _digest: str, sub_agent: str) -> list[msgspec.Raw]:
+    body, _ = publishing.export(release, FORMAT, is_partial=True, sub_agent=sub_agent)
+    return msgspec.json.decode(body, type=_Listed).tools
 
 
 def _start(operations: Operations, cursor: object, count: int) -> int:

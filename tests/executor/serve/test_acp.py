@@ -92,6 +92,8 @@ def test_what_does_not_fit_is_422_with_a_sentence_and_sends_nothing(client, vend
     assert post(client, "/runs/wait", {"agent_id": str(uuid.uuid4())}).status_code == 404
     assert client.get(f"{ROOT}/runs/{uuid.uuid4()}").status_code == 404
     assert client.get(f"{ROOT}/runs/1").status_code == 404
+    below = client.post("/serve/desk/live/agents/nobody/acp/agents/search", {}, format="json")
+    assert below.status_code == 404
     assert client.get(f"{ROOT}/threads").json() == "There is nothing at this address."
     broken = client.generic("POST", f"{ROOT}/runs", b"[", content_type="application/json")
     assert (broken.status_code, type(broken.json())) == (422, str)

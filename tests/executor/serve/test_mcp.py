@@ -115,6 +115,14 @@ def test_an_unknown_tool_and_an_unknown_method_are_errors_of_the_protocol(ask, s
     assert old(client, "server/discover").json()["error"]["code"] == -32601
 
 
+def test_a_client_that_takes_events_alone_gets_events(client):
+    both = old(client, "ping", Accept="application/json, text/event-stream")
+    assert both["Content-Type"] == "application/json"
+    events = old(client, "ping", Accept="text/event-stream")
+    assert events["Content-Type"] == "text/event-stream"
+    assert json.loads(events.content.decode().partition("data: ")[2])["result"] == {}
+
+
 BROKEN = [
     (b"{", {}, 400, -32700),
     (b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "ping"}', {}, 400, -32700),
