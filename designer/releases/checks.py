@@ -125,7 +125,7 @@ def _reviews(facts: Facts) -> Iterator[Check]:
                 code="version_held", severity="error", message=tool.held, where=where, accepted_by="designer"
             )
         elif tool.under_review:
-            message = f"“{tool.name}” waits for a decision in the review: {tool.under_review}"
+            message = f"“{tool.name}” is under review: {tool.under_review}"
             yield Check(code="version_under_review", severity="warning", message=message, where=where)
         is_clean = is_clean and not (tool.blocked or tool.held or tool.under_review)
     if is_clean:
