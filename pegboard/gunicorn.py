@@ -48,7 +48,7 @@ if threads > THREADS_WITH_CONNECTIONS:
     os.environ.setdefault("PEGBOARD_DATABASE_CONNECTIONS", str(DATABASE_CONNECTIONS))
 preload_app = True
 timeout = 60
-# A call that is cut off is a call of which nobody knows whether it ran.
+# Of a call that is cut off it is not known whether it ran.
 graceful_timeout = 20 if threads <= THREADS_WITH_CONNECTIONS else 45
 keepalive = 5
 # The address bar of the search page holds its whole state.

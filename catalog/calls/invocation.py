@@ -1,7 +1,7 @@
 """One process makes one call, and sends it at most once.
 
-A call that somebody waits for is made by the process that they ask: its row is committed as claimed, and only
-then is anything sent. One that was queued is made by a worker, exactly one of which claims it, by
+A call that a program waits for is made by the process that is asked: its row is committed as claimed, and
+only then is anything sent. One that was queued is made by a worker, exactly one of which claims it, by
 compare-and-set. How the row is made and given up: catalog/calls/queue.py. How the vendor's answer is
 bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
 """

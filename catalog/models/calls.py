@@ -100,8 +100,8 @@ class CallQuerySet(models.QuerySet["Call"]):
 class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
-    A call that somebody waits for is `running` from the first moment: the process that made the row makes the
-    call, which `is_ours` says in that process.
+    A call that a program waits for is `running` from the first moment: the process that made the row makes
+    the call, which `is_ours` says in that process.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.

@@ -53,7 +53,7 @@ class Pool:
 
 
 def _is_usable(kept: psycopg.Connection[Any]) -> bool:
-    # Nobody has asked it anything, so what there is to read is that its server went away.
+    # Nothing was asked of it, so what there is to read is that its server went away.
     try:
         return not kept.closed and not select.select([kept.fileno()], [], [], 0)[0]
     except (OSError, ValueError):
