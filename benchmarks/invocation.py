@@ -94,13 +94,16 @@ class Desk:
         return f"{status} {answer.get('outcome')}"
 
 
+PRODUCT = ("-c", "python:pegboard.gunicorn")
+FLOOR = ("-k", "gthread", "-w", FOR_RUNTIMES["WEB_WORKERS"], "--threads", FOR_RUNTIMES["WEB_THREADS"])
+
+
 @contextmanager
-def serving(application: str = "", **more: str) -> Iterator[int]:
-    """Its port, once it answers."""
+def serving(*options: str) -> Iterator[int]:
+    """Its port; requests wait until it answers."""
     with socket.create_server((HOST, 0), backlog=1024) as listener:
-        command = [sys.executable, "-m", "gunicorn", "-c", "python:pegboard.gunicorn"]
-        command += ["-b", f"fd://{listener.fileno()}", *([application] if application else [])]
-        environment = {**os.environ, **FOR_RUNTIMES, **more}
+        command = [sys.executable, "-m", "gunicorn", "-b", f"fd://{listener.fileno()}", *options]
+        environment = {**os.environ, **FOR_RUNTIMES}
         with subprocess.Popen(command, env=environment, pass_fds=(listener.fileno(),)) as process:
             try:
                 yield int(listener.getsockname()[1])
@@ -121,7 +124,7 @@ def main() -> Iterator[Figure]:
             agents=[desk.release.agent],
             calls_at_once=IN_FLIGHT,
         )
-        port = stack.enter_context(serving())
+        port = stack.enter_context(serving(*PRODUCT))
         connect = partial(Client, port, key)
         yield from one_after_the_other(desk, connect, vendor_port)
         yield from at_once(desk, connect)
@@ -222,7 +225,7 @@ def unchanged(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
     headers = {"If-None-Match": f'"{desk.release.digest}"'}
     connect().get(path)  # its receipt
     served = per_second(connect, path, headers)
-    with serving("benchmarks.bare:application") as port:
+    with serving(*FLOOR, "benchmarks.bare:application") as port:
         floor = per_second(partial(Client, port, "none"), f"/?{desk.release.agent_id}", headers)
     yield Figure("served export, unchanged", served, "requests/s", floor=floor, target=0.5)
 

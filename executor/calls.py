@@ -32,7 +32,7 @@ from designer.exports import transfers, wire
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.signatures.effective import Effective, Hidden, Input
-from executor.sealed_releases import sealed, wires
+from executor.released_documents import sealed, wires
 from people import audit
 from people.models import ApiKey, AuditEntry, User
 

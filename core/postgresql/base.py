@@ -28,10 +28,10 @@ class Pool:
         self._room = threading.BoundedSemaphore(most)
 
     def take(
-        self, make: Callable[[], psycopg.Connection[Any]], patience: float = WAIT_SECONDS
+        self, make: Callable[[], psycopg.Connection[Any]], wait: float = WAIT_SECONDS
     ) -> psycopg.Connection[Any]:
         """Raises psycopg.OperationalError where none becomes free in time."""
-        if not self._room.acquire(timeout=patience):
+        if not self._room.acquire(timeout=wait):
             raise psycopg.OperationalError("all connections of this process to the database are in use")
         try:
             while self._free:

@@ -5,8 +5,8 @@ import pytest
 from designer import tunings
 from designer.models import Release
 from designer.releases import channels, publishing
-from executor import sealed_releases
-from executor.sealed_releases import sealed, wires
+from executor import released_documents
+from executor.released_documents import sealed, wires
 from people.models import Role
 from tests.executor.test_calls import ANSWER, GIVEN, desk_with, runtime, url
 from tests.factories import make_pin, make_user
@@ -34,11 +34,11 @@ def test_a_release_is_decoded_once(release, django_assert_num_queries):
 
 def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
     sealed(release)
-    monkeypatch.setattr(sealed_releases, "MAX_CHARACTERS", len(release.document))
+    monkeypatch.setattr(released_documents, "MAX_CHARACTERS", len(release.document))
     tunings.tune(release.agent.pins.get(), actor=release.created_by, description="Other words.")
     newer = publishing.publish(release.agent, actor=release.created_by)
     assert sealed(newer) is sealed(newer)
-    assert list(sealed_releases._kept) == [newer.digest]
+    assert list(released_documents._kept) == [newer.digest]
 
 
 def test_a_channel_that_moves_is_followed_at_once():
