@@ -139,7 +139,7 @@ def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(
     assert why in text_of(page)
     assert f'value="{used.pk}:2"' in page.content.decode()
     assert f'value="{barred.pk}:2"' not in page.content.decode()
-    assert "See what all 1 safe would do" in text_of(page)
+    assert "See what the safe one would do" in text_of(page)
     assert [each.upgrade.pin.pk for each in looked.context["told"]] == [used.pk]
     assert f"/pins/{barred.pk}/" not in looked.content.decode()
 
