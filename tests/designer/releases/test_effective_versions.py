@@ -1,11 +1,10 @@
 """Versions of tools, as clients that know versions are told them: each locked, each only adding."""
 
-from dataclasses import replace
-
 import pytest
 from django.db import DatabaseError, connection, transaction
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from catalog.protocols.signature import AllowedValue
 from catalog.rules import diff
@@ -191,7 +190,7 @@ SIGNATURES = st.builds(
     # A tool without outputs gets one in A2T, which is gone as soon as it has outputs of its own. Neither
     # format says which outputs always come.
     outputs=st.lists(
-        PARAMETERS.map(lambda output: replace(output, required=False)),
+        PARAMETERS.map(lambda output: structs.replace(output, required=False)),
         min_size=1,
         max_size=2,
         unique_by=lambda p: p.name,
