@@ -47,8 +47,9 @@ def pin(db):
     return pins.move_pin(pin, actor=ada, ordinal=2)
 
 
-@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("size", "theme"), [(DESKTOP, "light"), (PHONE, "dark")], ids=["desktop-light", "phone-dark"]
+)
 def test_stale_texts_are_settled_by_keyboard(open_browser, complaints, pin, size, theme):
     page = open_browser(Role.DESIGNER, theme=theme, viewport=size).new_page()
     heard = complaints(page)
