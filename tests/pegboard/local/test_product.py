@@ -78,7 +78,7 @@ class Product:
         return self
 
     def status(self) -> int:
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=WAIT_SECONDS) as answer:
             return answer.status
 
     def variables(self) -> dict[str, str]:
@@ -144,9 +144,12 @@ def eventually(claim) -> None:
         time.sleep(0.1)
 
 
-def test_a_killed_product_starts_again_with_its_data(product):
+def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(product):
+    """One walk, for a start takes ten seconds and more."""
     first = product().ready()
     assert "createsuperuser" in first.said
+    its_programs_work_and_all_is_well(first)
+    it_starts_once(first, product)
     subprocess.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "kept"],
         cwd=ROOT,
@@ -161,14 +164,22 @@ def test_a_killed_product_starts_again_with_its_data(product):
     assert second.query("select username, role from people_user") == [("kept", "admin")]
     assert second.variables()["PEGBOARD_KEYS"] == keys
     assert "createsuperuser" not in second.said
+    what_is_killed_is_begun_again(second)
+
+    tree = second.tree()
+    assert second.stop() == 0
+    assert "the data is kept" in second.said
+    eventually(lambda: not any(each.is_running() for each in tree))
 
 
-def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(product):
-    running = product().ready()
+def its_programs_work_and_all_is_well(running):
+    """When it says that it is ready."""
     logs = running.data / "log"
     for name in ("worker", "slow", "caller"):
         assert "Connected to" in (logs / f"{name}.log").read_text()
     assert "beat: Starting" in (logs / "beat.log").read_text()
+    for name in ("env", "secrets"):
+        assert (running.data / name).stat().st_mode & 0o777 == 0o600
     looked = subprocess.run(
         [sys.executable, "manage.py", "doctor"],
         cwd=ROOT,
@@ -179,6 +190,29 @@ def test_ready_is_said_once_a_worker_and_the_scheduler_work_and_all_is_well(prod
     )
     assert looked.stdout.startswith("All is well"), looked.stdout + looked.stderr
     assert looked.returncode == 0
+
+
+def it_starts_once(running, product):
+    second = product()
+    output, _ = second.process.communicate(timeout=WAIT_SECONDS)
+    assert second.process.returncode == 1
+    assert "already runs" in output
+    assert running.status() == 200
+
+
+def what_is_killed_is_begun_again(running):
+    running.child("worker", "enumeration").kill()
+    running.wait_for("worker was killed by SIGKILL; starting it again now")
+    eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
+    web = running.child("gunicorn")
+    for each in [web, *web.children()]:  # those who outlive it would answer in its place
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    running.wait_for("web was killed by SIGKILL; starting it again now")
+    assert running.status() == 200
+    running.child("-D").kill()
+    running.wait_for("postgres was killed by SIGKILL")
+    eventually(lambda: running.runs("postgres"))
 
 
 LOSES_THE_DATABASE_ONCE = """
@@ -221,35 +255,6 @@ def test_a_signal_that_gets_lost_around_a_fork_still_stops_everything(tmp_path):
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def test_what_runs_heals_and_ends_together(product):
-    running = product().ready()
-    for name in ("env", "secrets"):
-        assert (running.data / name).stat().st_mode & 0o777 == 0o600
-
-    second = product()
-    output, _ = second.process.communicate(timeout=WAIT_SECONDS)
-    assert second.process.returncode == 1
-    assert "already runs" in output
-
-    running.child("worker", "enumeration").kill()
-    running.wait_for("worker was killed by SIGKILL; starting it again now")
-    eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
-    web = running.child("gunicorn")
-    for each in [web, *web.children()]:  # those who outlive it would answer in its place
-        with contextlib.suppress(psutil.NoSuchProcess):
-            each.kill()
-    running.wait_for("web was killed by SIGKILL; starting it again now")
-    assert running.status() == 200
-    running.child("-D").kill()
-    running.wait_for("postgres was killed by SIGKILL")
-    eventually(lambda: running.runs("postgres"))
-
-    tree = running.tree()
-    assert running.stop() == 0
-    assert "the data is kept" in running.said
-    eventually(lambda: not any(each.is_running() for each in tree))
 
 
 def refusal(**variables: str) -> str:
