@@ -4,10 +4,11 @@ import signal
 import time
 
 from soak.frame import Field
-from tests.faults.stand import Clients, Stand, wait_for
+from tests.faults.stand import Clients, Stand, lose_the_worker, wait_for
 from tests.vendor import Vendor, serving, tools
 
 DATABASE_BACK, BROKER_BACK = 10, 90
+TAKEN_UP_WITHIN = 60
 PAGES = ("/accounts/login/", "/api/v1/tools/?q=thing", "/api/v1/agents/clerk/releases/1/bundle/")
 
 
@@ -20,6 +21,8 @@ def storm(field: Field) -> None:
             stand.begin_web()
             wait_for(lambda: stand.ask("/healthz").status == 200, 60, "the first page")
             stand.begin_worker()
+            for number in range(field.times(short=1, long=3)):
+                outlive_a_lease(field, stand, number)
             stand.begin_beat()
             for number in range(field.times(short=1, long=5)):
                 kill_the_database(field, stand, number)
@@ -27,6 +30,18 @@ def storm(field: Field) -> None:
                     lose_the_broker(field, stand, fault, number)
     finally:
         stand.stop()
+
+
+def outlive_a_lease(field: Field, stand: Stand, number: int) -> None:
+    """A worker dies in the middle of a reading; its successor looks around until the lease has run out."""
+    run = lose_the_worker(stand)
+    stand.begin_worker()
+    took = wait_for(lambda: is_succeeded(stand, run), 2 * TAKEN_UP_WITHIN, "the run")
+    field.fault("worker killed", f"round {number}, no scheduler", recovery=took, limit=TAKEN_UP_WITHIN)
+
+
+def is_succeeded(stand: Stand, run: int) -> bool:
+    return stand.query("SELECT status FROM catalog_run WHERE id = %s", run) == [("succeeded",)]
 
 
 def kill_the_database(field: Field, stand: Stand, number: int) -> None:
@@ -68,9 +83,5 @@ def lose_the_broker(field: Field, stand: Stand, fault: str, number: int) -> None
     stand.valkey().config_set("maxmemory", "0")
     run = asked.json()["run"]
     began = time.monotonic()
-    wait_for(
-        lambda: stand.query("SELECT status FROM catalog_run WHERE id = %s", run) == [("succeeded",)],
-        180,
-        "the run",
-    )
+    wait_for(lambda: is_succeeded(stand, run), 180, "the run")
     field.fault(f"broker {fault}", f"round {number}", recovery=time.monotonic() - began, limit=BROKER_BACK)

@@ -206,6 +206,23 @@ def wait_for(is_so: Callable[[], object], seconds: float, what: str = "it") -> f
     return time.monotonic() - began
 
 
+def lose_the_worker(stand: Stand) -> int:
+    """The run that it was reading when it was killed."""
+    dead = threading.Event()
+
+    def script(number: int, document: object) -> None:
+        if number == 2:
+            stand.vendor.script = None
+            tally.fault("worker killed")
+            stand.end("worker", signal.SIGKILL)
+            dead.set()
+
+    stand.vendor.script = script
+    run: int = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {}).json()["run"]
+    assert dead.wait(30), "the worker was not killed"
+    return run
+
+
 class Clients:
     """Writers that each make agents one after the other and remember which were acknowledged."""
 
