@@ -1,26 +1,27 @@
-"""Two hundred tuned tools, and what of them each export, call and page says."""
+"""Two hundred tuned tools and a thousand others, and what of them each export, call and page says."""
 
 import subprocess
 import sys
 
 from soak.frame import Field
 
-TEST = "tests/designer/test_surfaces.py"
+TESTS = ["tests/designer/test_surfaces.py", "tests/designer/test_shown_tools.py"]
 # The test sets these for itself.
 OURS = {"DATABASE_URL", "REDIS_URL", "DJANGO_SETTINGS_MODULE"}
 
 
 def storm(field: Field) -> None:
-    """The suite's own test with more tools, on servers that it starts for itself."""
+    """The suite's own tests with more tools, on servers that it starts for itself."""
     count = field.times(short=50, long=200)
     environment = {name: value for name, value in field.environment.items() if name not in OURS}
-    command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", TEST]
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "--no-header", *TESTS]
     done = subprocess.run(
         command,
-        env=environment | {"PEGBOARD_SURFACES": str(count)},
+        env=environment | {"PEGBOARD_SURFACES": str(count), "PEGBOARD_SHOWN": str(5 * count)},
         capture_output=True,
         text=True,
         check=False,
     )
     field.figure("tuned tools", count)
+    field.figure("shown tools", 5 * count)
     field.expect(done.returncode == 0, done.stdout[-3_000:] + done.stderr[-1_000:])

@@ -54,8 +54,9 @@ def costs(bench, tool, code, says="", *, name=None):
     reason = run.rejections.get().reason
     assert says in reason
     assert reason.isprintable()
-    assert " ".join(reason.split()) in bench.shown(run)
-    assert code in bench.shown(run)
+    shown = bench.shown(run)
+    assert " ".join(reason.split()) in shown
+    assert code in shown
     assert bench.told(run)["rejections"][0] == {"tool": name or known, "code": code, "reason": reason}
     assert bench.dump(pages=False) == before
     bench.shop.is_to_recover = True

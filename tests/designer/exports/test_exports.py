@@ -17,8 +17,8 @@ from tests.designer.exports.formats import FORMATS, OF_TOOLS, PROVED, SCHEMA_FOR
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
 
-# Whole releases are large; each holds several signatures.
-FEW = settings(max_examples=30)
+# Whole releases are large, and each holds several signatures; the storm `formats` walks thousands of tools.
+FEW = settings(max_examples=12)
 
 
 def written(name, release):
