@@ -23,7 +23,7 @@ run: $(VENV)/.runs ## the whole product on this machine, with demo vendors; Ctrl
 	@exec $(PY) manage.py up --with-parent
 
 test: $(VENV)/.tests ## every test, on real servers and a real browser; ARGS="-k search" chooses
-	@exec $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 $(ARGS)
+	@exec $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 lint: $(VENV)/.tests ## style, types, layers, templates, migrations, production settings
 	$(PY) -m ruff format --check .
