@@ -72,6 +72,14 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> No
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_pause_before_another_try() -> None:
+    """A vendor that fails is asked twice more, after more than a second: hundreds of tests see that."""
+    from core.outbound.limits import DEFAULT_LIMITS
+
+    object.__setattr__(DEFAULT_LIMITS, "backoff", tuple(0.01 for _ in DEFAULT_LIMITS.backoff))
+
+
 def _watch_the_door(config: pytest.Config) -> None:
     """Here, and in the child processes of whoever runs tests."""
     one_door.watch()
