@@ -53,11 +53,13 @@ class Pool:
 
 
 def _is_usable(kept: psycopg.Connection[Any]) -> bool:
-    # Nothing was asked of it, so what there is to read is that its server went away.
-    try:
-        return not kept.closed and not select.select([kept.fileno()], [], [], 0)[0]
-    except (OSError, ValueError):
+    # Nothing was asked of it, so what there is to read is that its server went away. `select` would refuse
+    # the numbers of files beyond 1,024, which a process with many threads has.
+    if kept.closed:
         return False
+    line = select.poll()
+    line.register(kept.fileno(), select.POLLIN)
+    return not line.poll(0)
 
 
 _pools: dict[str, Pool] = {}
