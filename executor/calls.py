@@ -128,16 +128,17 @@ def resume(
     key: ApiKey | None,
     answers: Mapping[str, Any],
     format_: str = "",
+    call_id: uuid.UUID | None = None,
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
-    another call.
+    another call, or is the one that was made with this `call_id` before.
 
     `tool` is that of `tool_of`. Raises ConfirmationError, TooManyCallsError, DomainError.
     """
     _released_version(tool)
     runtime = _runtime(release, key, call.sub_agent, tool.signature.name)
     try:
-        following = invocation.continue_now(call, actor=actor, answers=answers, runtime=runtime)
+        following = invocation.continue_now(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
     except ArgumentsError as error:
         return _refused(tool, error)
     return answer_of(following, tool, format_)

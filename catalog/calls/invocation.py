@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
+from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 
 from catalog.calls import queue, refused_calls, results
@@ -45,6 +46,7 @@ MAX_REPLY_BYTES = 5 * MIB
 MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
 # Until the other process has written down what came of a call that is waited for here.
 SECONDS_ON_THE_WAY = 3.0
+WRITE_AGAIN_AFTER = (0.5, 2.0, 5.0)  # seconds: a database that is away for a moment is waited for
 ROOM_SECONDS = 1.0
 _threads = threading.BoundedSemaphore(settings.CALLS_IN_A_PROCESS)
 
@@ -75,6 +77,7 @@ def continue_now(call: Call, **wish: Any) -> Call:
 @contextmanager
 def _room() -> Iterator[None]:
     # A slow vendor must not take all threads of a process that has other things to do.
+    give_back()
     if not _threads.acquire(timeout=ROOM_SECONDS):
         raise NoRoomError
     try:
@@ -113,16 +116,31 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
     failpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     told = results.told(outcome, attempts, is_safe=is_safe(call.version.decoded()))
-    ended = run_prepared(_END, [duration, *told.values(), call.pk])
-    if not ended:
+    if not (ended := _written([duration, *told.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
         call.refresh_from_db()
         return call
     ((call.finished_at,),) = ended
     call.status, call.duration_ms = CallStatus.FINISHED, duration
     call.outcome, call.error_code, call.result = told.values()
-    refused_calls.tell(call, outcome)
+    try:
+        refused_calls.tell(call, outcome)
+    except DatabaseError:
+        logger.exception("what call %s says of its tool was not noted", call.pk)
     return call
+
+
+def _written(values: Sequence[object]) -> list[tuple[Any, ...]]:
+    # The vendor has answered, and nobody can ask it again what came of this call.
+    for pause in WRITE_AGAIN_AFTER:
+        try:
+            return run_prepared(_END, values)
+        except (OperationalError, InterfaceError):
+            if connection.in_atomic_block:
+                raise
+            connection.close()
+            time.sleep(pause)
+    return run_prepared(_END, values)
 
 
 _END = """
@@ -195,7 +213,10 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
             time.sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
-    circuit_breaker.record_call(tool, outcome)
+    try:
+        circuit_breaker.record_call(tool, outcome)
+    except DatabaseError:
+        logger.exception("the circuit of tool %s was not told of call %s", tool.pk, call.pk)
     return outcome
 
 

@@ -29,6 +29,7 @@ from catalog.review import holds
 from core import task_dispatch
 from core.compiled_queries import PreparedInsert, run_prepared
 from core.errors import DomainError
+from core.postgresql.base import give_back
 from people import audit
 from people.models import ApiKey, User
 
@@ -383,6 +384,7 @@ def wait_for(call: Call, seconds: float) -> Call:
     """The finished call, or as far as it is after so many seconds."""
     ends, pause = time.monotonic() + seconds, 0.02
     while call.is_active and (left := ends - time.monotonic()) > 0:
+        give_back()
         time.sleep(min(pause, left))
         pause = min(pause * 1.5, 0.2)
         call.refresh_from_db(fields=["status"])

@@ -4,6 +4,7 @@ import base64
 import copy
 import hmac
 import json
+import logging
 import time
 from collections.abc import Iterator, MutableSequence
 from contextlib import AbstractContextManager, contextmanager
@@ -14,7 +15,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import quote
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -32,6 +33,8 @@ from core.outbound.limits import Limits
 from core.outbound.policy import origin_of, outbound_policy
 from core.outbound.session import Carried, Session
 from people import audit
+
+logger = logging.getLogger(__name__)
 
 MAX_LIFE_SECONDS = 900  # seconds that a signed token may live
 DEFAULT_LIFE_SECONDS = 600  # longer than the longest conversation with a vendor
@@ -261,18 +264,23 @@ def _keeping_memory(
         try:
             yield session
         finally:
-            if isinstance(carrier, _Use):
-                carrier.note()
-            if session.memory != endpoint.memory:
-                endpoint.memory = session.memory
-                # What was found out about one address says nothing about the one it was moved to meanwhile.
-                asked = Endpoint.objects.filter(
-                    pk=endpoint.pk,
-                    url=endpoint.url,
-                    settings=endpoint.settings,
-                    credential=endpoint.credential,
-                )
-                asked.update(memory=session.memory)
+            # What the vendor answered is worth more than what was found out on the way.
+            try:
+                _keep(endpoint, carrier, session)
+            except DatabaseError:
+                logger.exception("what was found out about endpoint %s was not kept", endpoint.pk)
+
+
+def _keep(endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Session) -> None:
+    if isinstance(carrier, _Use):
+        carrier.note()
+    if session.memory != endpoint.memory:
+        endpoint.memory = session.memory
+        # What was found out about one address says nothing about the one it was moved to meanwhile.
+        asked = Endpoint.objects.filter(
+            pk=endpoint.pk, url=endpoint.url, settings=endpoint.settings, credential=endpoint.credential
+        )
+        asked.update(memory=session.memory)
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":

@@ -192,7 +192,15 @@ class Operations:
         found, _, tool = self._own_call(key=call)
         return calls.answer_of(queue.settled(found), tool, format_)
 
-    def resume(self, call: int, name: str, answers: Mapping[str, Any], *, format_: str = "") -> Answer:
+    def resume(
+        self,
+        call: int,
+        name: str,
+        answers: Mapping[str, Any],
+        *,
+        format_: str = "",
+        call_id: uuid.UUID | None = None,
+    ) -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
         it was made through, as `executor.calls.resume` does. Raises Http404 for any other call."""
         self._spend_a_call()
@@ -207,6 +215,7 @@ class Operations:
             key=self.caller.key,
             answers=answers,
             format_=format_,
+            call_id=call_id,
         )
 
     def _own_call(self, **which: Any) -> tuple[Call, Release, ReleasedTool]:

@@ -159,9 +159,10 @@ def _with_user(answer: Answer, operations: Operations, call: Mapping[str, Any]) 
     user = context.get("user_id") if isinstance(context, dict) else None
     asks = [ask.id for ask in answer.result.asks]
     if answer.call and asks == ["user_id"] and isinstance(user, str) and user:
-        return operations.resume(
-            answer.call.pk, answer.tool.signature.name, {"user_id": user}, format_=FORMAT
-        )
+        # The same call sent again goes on with what its first request made.
+        again = uuid.uuid5(answer.call.key, "user_id")
+        asked, name = answer.call.pk, answer.tool.signature.name
+        return operations.resume(asked, name, {"user_id": user}, format_=FORMAT, call_id=again)
     return answer
 
 

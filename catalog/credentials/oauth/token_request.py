@@ -12,6 +12,7 @@ from core.metrics import Counter
 from core.oauth import http
 from core.oauth.client import ClientAuthentication, Form
 from core.outbound.errors import ProtocolError
+from core.postgresql.base import give_back
 
 REQUESTS = Counter(
     "pegboard_token_requests_total",
@@ -22,6 +23,7 @@ REQUESTS = Counter(
 
 def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
     """One token request. None of the secrets that were `sent` gets into an error."""
+    give_back()
     # What happened at the token server has codes of its own, so that it is not taken for an error of the
     # vendor.
     try:

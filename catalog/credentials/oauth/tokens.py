@@ -22,6 +22,7 @@ from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
+from core.postgresql.base import give_back
 from people import audit
 
 MAX_WAIT = 35.0  # seconds that one waits for another's renewal
@@ -68,6 +69,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
             raise kind(grant.error_code, grant.error_message, retry_after=again)
         if time.monotonic() >= ends:
             raise BusyError(credential.name)
+        give_back()
         time.sleep(random.uniform(0.05, 0.3))  # noqa: S311 - spreads those who wait
 
 

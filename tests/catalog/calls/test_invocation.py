@@ -6,6 +6,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from catalog.calls import invocation, queue
@@ -54,6 +55,35 @@ def test_a_call_is_sent_and_its_outputs_are_kept():
     assert call.decoded().outputs == {"weather": "fair"}
     assert vendor.requests[0].json()["input_parameters"] == [{"name": "city", "value": "Oslo"}]
     assert call.duration_ms is not None
+
+
+def test_an_answer_is_kept_when_what_is_noted_beside_it_fails(monkeypatch):
+    def is_away(*_):
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr("catalog.credentials.circuit_breaker.record_call", is_away)
+    monkeypatch.setattr("catalog.calls.refused_calls.tell", is_away)
+    with HostileVendor(ANSWER) as vendor:
+        call = run(make_version(vendor.url))
+
+    assert (call.outcome, call.decoded().outputs) == ("ok", {"weather": "fair"})
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_is_written_as_soon_as_the_database_is_back(monkeypatch):
+    write, tries = invocation.run_prepared, iter((True, True, False))
+
+    def at_the_third_try(sql, values):
+        if sql == invocation._END and next(tries):
+            raise OperationalError("the database is away")
+        return write(sql, values)
+
+    monkeypatch.setattr(invocation, "run_prepared", at_the_third_try)
+    monkeypatch.setattr(invocation, "WRITE_AGAIN_AFTER", (0, 0))
+    with HostileVendor(ANSWER) as vendor:
+        call = run(make_version(vendor.url))
+
+    assert (call.outcome, len(vendor.requests)) == ("ok", 1)
 
 
 @pytest.mark.parametrize(
