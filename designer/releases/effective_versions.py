@@ -6,6 +6,7 @@ documents of an agent's releases in their order, so whoever writes them writes t
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from uuid import UUID
 
 from django.db import transaction
@@ -18,39 +19,52 @@ from designer.models import Agent, EffectiveVersion, Release
 from designer.releases import numbering
 from designer.releases.numbering import Key, Number
 
+# Releases that are numbered in one transaction, which holds the agent's row.
+BATCH = 20
+# Which releases are known to hold which tools, for the older versions that clients ask for.
+HOLDINGS_KEPT = 4_096
+AGENTS_KEPT = 1_000
+
+# By agent its newest row, and the last release that was read since, which changed no tool. Without it such
+# releases would be read again each time, because no row tells of them. It is no more than what this process
+# has read, and another newest row makes it void.
+_read: dict[int, tuple[int, int]] = {}
+
 
 class _History:
-    """All versions of an agent, those that are not written yet among them (`missing`)."""
+    """All versions of an agent, and those that follow from the releases `unread` (`missing`)."""
 
-    def __init__(self, agent: int) -> None:
+    def __init__(self, agent: int, unread: Iterable[int] = ()) -> None:
         self.agent = agent
         self.newest: dict[Key, EffectiveVersion] = {}
         self.missing: list[EffectiveVersion] = []
         self._uuids: defaultdict[int, set[UUID]] = defaultdict(set)
         self._names: defaultdict[int, set[str]] = defaultdict(set)
-        self._shown: dict[int, dict[Key, ReleasedTool]] = {}
-        rows = EffectiveVersion.objects.filter(agent=agent)
-        for row in rows.order_by("pk"):
+        # The tools of newest rows as far as they were needed, and never whole documents.
+        self._shown: dict[Key, ReleasedTool] = {}
+        for row in EffectiveVersion.objects.filter(agent=agent).order_by("pk"):
             self._note(row)
-        last = rows.aggregate(last=Max("release__number"))["last"] or 0
-        # A release after these that changed no tool is read again, and again nothing follows from it.
-        for release in Release.objects.filter(agent=agent, number__gt=last).order_by("number"):
-            self._add(release)
+        for pk in unread:
+            self._add(Release.objects.only("agent_id", "number", "document").get(pk=pk))
 
     def changed(self, now: dict[Key, ReleasedTool]) -> dict[Key, ReleasedTool]:
         """Of tools that were shown in another version before: each as it was shown last."""
-        others = {
-            key: self.newest[key]
+        others = [
+            key
             for key, tool in now.items()
             if key in self.newest and self.newest[key].digest != numbering.digest_of(tool)
-        }
-        unread = {row.release_id for row in others.values()} - self._shown.keys()
-        for release in Release.objects.filter(pk__in=unread) if unread else ():
-            self._shown[release.pk] = shown_by(release)
-        return {key: self._shown[row.release_id][key] for key, row in others.items()}
+        ]
+        unknown: defaultdict[int, list[Key]] = defaultdict(list)
+        for key in others:
+            if key not in self._shown:
+                unknown[self.newest[key].release_id].append(key)
+        for pk, keys in unknown.items():
+            then = shown_by(Release.objects.only("agent_id", "document").get(pk=pk))
+            self._shown.update((key, then[key]) for key in keys)
+        return {key: self._shown[key] for key in others}
 
     def _add(self, release: Release) -> None:
-        now = self._shown[release.pk] = shown_by(release)
+        now = shown_by(release)
         changed = self.changed(now)
         for key, tool in now.items():
             last = self.newest.get(key)
@@ -63,13 +77,14 @@ class _History:
                 continue
             row = EffectiveVersion(
                 agent_id=self.agent,
-                release=release,
+                release_id=release.pk,
                 **key._asdict(),
                 **number._asdict(),
                 digest=numbering.digest_of(tool),
             )
             self.missing.append(row)
             self._note(row)
+            self._shown[key] = tool
 
     def _note(self, row: EffectiveVersion) -> None:
         self.newest[_key(row)] = row
@@ -77,17 +92,48 @@ class _History:
         self._names[row.node].add(row.dotted_name.lower())
 
 
-@transaction.atomic
 def number(agent: int) -> None:
-    """Numbers what the agent's releases hold, as far as it is not numbered."""
-    # One at a time; whoever publishes holds the row already.
-    Agent.objects.select_for_update(no_key=True).get(pk=agent)
-    EffectiveVersion.objects.bulk_create(_History(agent).missing)
+    """Numbers what the agent's releases hold, as far as it is not numbered: a few releases at a time, so that
+    outside of a transaction what was done stays done, and others get at the agent between."""
+    after = 0
+    while _unread(agent, after)[0]:
+        with transaction.atomic():
+            # One at a time; whoever publishes holds the row already.
+            Agent.objects.select_for_update(no_key=True).only("pk").get(pk=agent)
+            # Another process may have numbered them until now.
+            unread, newest = _unread(agent, after)
+            if not unread:
+                return
+            missing = EffectiveVersion.objects.bulk_create(_History(agent, unread[:BATCH]).missing)
+            after = unread[:BATCH][-1]
+            newest = missing[-1].pk if missing else newest
+            transaction.on_commit(partial(_remember, agent, newest, after))
+        if len(unread) <= BATCH:
+            return
+
+
+def _unread(agent: int, after: int) -> tuple[list[int], int]:
+    """The releases behind `after` of which nothing is known, in their order, and the newest row."""
+    rows = EffectiveVersion.objects.filter(agent=agent)
+    last = rows.aggregate(pk=Max("pk"), number=Max("release__number"))
+    newest = last["pk"] or 0
+    known, read = _read.get(agent, (0, 0))
+    if known == newest:
+        after = max(after, read)
+    releases = Release.objects.filter(agent=agent, number__gt=last["number"] or 0, pk__gt=after)
+    return list(releases.order_by("pk").values_list("pk", flat=True)), newest
+
+
+def _remember(agent: int, newest: int, release: int) -> None:
+    if len(_read) >= AGENTS_KEPT:
+        _read.clear()
+    _read[agent] = newest, release
 
 
 def broken_by(agent: Agent, draft: ReleaseDocument) -> dict[int, dict[str, list[str]]]:
     """What the draft of a published agent would break for clients that know versions. By the primary key of
     each agent of its tree: the tools that would become others to them, with a sentence for each reason."""
+    number(agent.pk)
     history, now = _History(agent.pk), numbering.shown(draft, agent.pk)
     found: defaultdict[int, dict[str, list[str]]] = defaultdict(dict)
     for key, old in history.changed(now).items():
@@ -127,15 +173,24 @@ def release_with(version: EffectiveVersion, last: Release) -> Release | None:
     """The newest release up to `last` that holds the version and that API keys get; None where all of them
     are retired."""
     releases = Release.objects.filter(agent=version.agent_id, number__lte=last.number)
-    releases = releases.filter(number__gte=version.release.number).select_related("agent")
+    # Primary keys of an agent's releases are in the order of their numbers.
+    releases = releases.filter(pk__gte=version.release_id)
     rows = EffectiveVersion.objects.filter(agent=version.agent_id, pk__gt=version.pk)
     next_ = rows.filter(node=version.node, tool=version.tool, child=version.child).order_by("pk").first()
     if next_:
-        releases = releases.filter(number__lt=next_.release.number)
-    key = _key(version)
+        releases = releases.filter(pk__lt=next_.release_id)
+    # No document is read yet: there may be hundreds. The tool may have been away from some of them; nearly
+    # always the first has it.
     kept = releases.exclude(retirement__sunset_at__lte=timezone.now()).order_by("-number")
-    # The tool may have been away from some of them; nearly always the first has it.
-    return next((each for each in kept.iterator(chunk_size=1) if key in shown_by(each)), None)
+    pks, key = kept.values_list("pk", flat=True), _key(version)
+    found = next((pk for pk in pks if _holds(pk, key)), None)
+    return None if found is None else releases.select_related("agent").defer("document").get(pk=found)
+
+
+@lru_cache(maxsize=HOLDINGS_KEPT)
+def _holds(release: int, key: Key) -> bool:
+    """Read once by each process, because releases never change."""
+    return key in shown_by(Release.objects.only("agent_id", "document").get(pk=release))
 
 
 def shown_by(release: Release) -> dict[Key, ReleasedTool]:

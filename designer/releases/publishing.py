@@ -51,7 +51,6 @@ _OF_THEIR_TEAMS = f"AND agent.team_id IN ({TEAMS_OF})"
 _NAMED = f"AND agent.id IN ({AGENTS_OF_KEY})"
 
 
-@transaction.atomic
 def publish(
     agent: Agent,
     *,
@@ -72,35 +71,41 @@ def publish(
     """
     note = checked(note, field="note", limit=MAX_NOTE_LENGTH)
     reason = checked(reason, field="reason", limit=MAX_NOTE_LENGTH)
-    agent = _with_all_below_locked(agent)
-    tree = composition.trees([agent])[agent.pk]
-    document = _something_new(agent, tree)
-    fits = draft_checks.carried(document)
-    base = draft_checks.compared_with(agent)
-    found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base)
-    if failed := not_accepted(found, accept, is_admin=actor.can_administer):
-        raise ChecksFailedError(_says_failed(agent, failed), found)
-    accepted = [
-        {"code": check.code, "message": check.message} for check in found if check.severity == "error"
-    ]
-    reason = reason if accepted else ""
-    release = _written_down(agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason)
-    _write_exports(release, fits[agent.slug])
-    # In the same transaction, so that no release is ever there without a signature.
-    signing.sign(release)
+    # What older releases hold, and no more than that, is numbered outside of the transaction, which holds the
+    # whole tree: there may be hundreds of them.
     effective_versions.number(agent.pk)
-    # From now on a runtime may know the agent, and those below it, by these addresses.
-    for node in tree:
-        agent_addresses.hold(node.agent)
-    facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
-    if document.agents:
-        facts["sub_agents"] = [each.slug for each in document.agents]
-    if accepted:
-        facts |= {"accepted": [each["message"] for each in accepted], "reason": reason}
-    audit.record(actor, "publish", release, after=facts, why=reason or note, agent=agent.pk)
-    if channel:
-        channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
-    return release
+    with transaction.atomic():
+        agent = _with_all_below_locked(agent)
+        tree = composition.trees([agent])[agent.pk]
+        document = _something_new(agent, tree)
+        fits = draft_checks.carried(document)
+        base = draft_checks.compared_with(agent)
+        found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base)
+        if failed := not_accepted(found, accept, is_admin=actor.can_administer):
+            raise ChecksFailedError(_says_failed(agent, failed), found)
+        accepted = [
+            {"code": check.code, "message": check.message} for check in found if check.severity == "error"
+        ]
+        reason = reason if accepted else ""
+        release = _written_down(
+            agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason
+        )
+        _write_exports(release, fits[agent.slug])
+        # In the same transaction, so that no release is ever there without a signature.
+        signing.sign(release)
+        effective_versions.number(agent.pk)
+        # From now on a runtime may know the agent, and those below it, by these addresses.
+        for node in tree:
+            agent_addresses.hold(node.agent)
+        facts: dict[str, Any] = {"number": release.number, "digest": release.digest, "note": note}
+        if document.agents:
+            facts["sub_agents"] = [each.slug for each in document.agents]
+        if accepted:
+            facts |= {"accepted": [each["message"] for each in accepted], "reason": reason}
+        audit.record(actor, "publish", release, after=facts, why=reason or note, agent=agent.pk)
+        if channel:
+            channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
+        return release
 
 
 def _with_all_below_locked(agent: Agent) -> Agent:

@@ -1,7 +1,11 @@
 """Versions of tools, as clients that know versions are told them: each locked, each only adding."""
 
+from contextlib import contextmanager
+
 import pytest
 from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
@@ -11,7 +15,7 @@ from catalog.rules import diff
 from designer import agents, pins, tunings
 from designer.exports import a2t, document, oxp
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
-from designer.models import EffectiveVersion, Release
+from designer.models import EffectiveVersion, Release, Retirement
 from designer.releases import composition, draft_review, effective_versions, numbering, publishing
 from designer.signatures.effective import effective
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
@@ -43,6 +47,23 @@ def numbers(agent) -> list[tuple[int, str, int]]:
 def move(pin, signature, actor, label="2"):
     make_version(pin.tool, signature, label=label)
     pins.move_pin(pin, actor=actor, version=label)
+
+
+def forget_numbers():
+    """As it is after an upgrade from a Pegboard that had none."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute("DELETE FROM designer_effectiveversion")
+        cursor.execute("SET LOCAL session_replication_role = origin")
+
+
+@contextmanager
+def documents_read():
+    """Of each query that reads documents of releases its text."""
+    found: list[str] = []
+    with CaptureQueriesContext(connection) as asked:
+        yield found
+    found += [each["sql"] for each in asked if '"designer_release"."document"' in each["sql"]]
 
 
 def test_every_change_of_words_is_another_version_even_a_way_back(alice, desk, sky):
@@ -136,10 +157,7 @@ def test_releases_that_are_older_than_the_numbers_are_numbered_when_they_are_ask
     tunings.tune(sky, actor=alice, parameters={"city": {"name": "town"}})
     last = publish(desk, alice)
     before = list(EffectiveVersion.objects.order_by("pk").values_list("uuid", "number", "semver", "release"))
-    with connection.cursor() as cursor:
-        cursor.execute("SET LOCAL session_replication_role = replica")
-        cursor.execute("DELETE FROM designer_effectiveversion")
-        cursor.execute("SET LOCAL session_replication_role = origin")
+    forget_numbers()
 
     tools = effective_versions.shown_by(last)
     held = effective_versions.held_by(last, desk.pk, tools.items())
@@ -148,6 +166,62 @@ def test_releases_that_are_older_than_the_numbers_are_numbered_when_they_are_ask
     assert [row.semver for row in held.values()] == ["2.0.0"]
     rows = EffectiveVersion.objects.order_by("pk")
     assert list(rows.values_list("uuid", "number", "semver", "release")) == before
+
+
+def test_older_releases_are_numbered_a_few_at_a_time_one_document_after_the_other(
+    alice, desk, sky, monkeypatch
+):
+    publish(desk, alice)
+    for words in ("Looks up.", "Looks down."):
+        agents.update_agent(desk, actor=alice, description=words)
+        publish(desk, alice)
+    for words in ("Looks up.", "Looks down."):
+        tunings.tune(sky, actor=alice, description=words)
+        publish(desk, alice)
+    before = numbers(desk)
+    forget_numbers()
+    monkeypatch.setattr(effective_versions, "BATCH", 2)
+
+    with documents_read() as read:
+        effective_versions.number(desk.pk)
+    assert numbers(desk) == before == [(1, "1.0.0", 1), (4, "1.0.1", 2), (5, "1.0.2", 3)]
+    assert all('WHERE "designer_release"."id" = ' in each for each in read)
+    # Each release, and for what a later transaction compares with the one that showed it last.
+    assert len(read) <= 5 + 2
+
+
+def test_a_release_that_changed_no_tool_is_read_once(alice, desk, sky, django_capture_on_commit_callbacks):
+    publish(desk, alice)
+    agents.update_agent(desk, actor=alice, description="Other words.")
+    with django_capture_on_commit_callbacks(execute=True):
+        publish(desk, alice)
+    with documents_read() as read:
+        effective_versions.number(desk.pk)
+    assert read == []
+
+    tunings.tune(sky, actor=alice, description="Looks up.")
+    publish(desk, alice)
+    assert numbers(desk) == [(1, "1.0.0", 1), (3, "1.0.1", 2)]
+
+
+def test_what_a_release_holds_is_read_once_and_its_retirement_is_asked_each_time(alice, desk, sky):
+    make_pin(desk, make_tool(make_signature("mail")))
+    first = publish(desk, alice)
+    pins.remove_pin(sky, actor=alice)
+    for words in ("Looks up.", "Looks down."):
+        agents.update_agent(desk, actor=alice, description=words)
+        last = publish(desk, alice)
+    version = EffectiveVersion.objects.get(tool=sky.tool_id)
+
+    with documents_read() as read:
+        assert effective_versions.release_with(version, last) == first
+    assert len(read) == 3
+    with documents_read() as read:
+        assert effective_versions.release_with(version, last) == first
+    assert read == []
+    now = timezone.now()
+    Retirement.objects.create(release=first, reason="Old.", sunset_at=now, retired_by=alice)
+    assert effective_versions.release_with(version, last) is None
 
 
 def test_numbers_are_never_written_again(alice, desk, sky):
