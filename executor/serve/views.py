@@ -18,6 +18,7 @@ from core.public_url import public_url
 from designer.api.releases import found_release
 from designer.releases import receipts
 from executor import serve as served
+from executor.calls import shown
 from executor.serve.base import (
     Caller,
     Operations,
@@ -116,6 +117,9 @@ def _operations(
     except Http404:
         note_refusal(caller, agent=slug, tool="")
         raise
+    # Once for all protocols: some answer without reading what is served, and a receipt names the sub-agent.
+    if sub and shown(release, sub) is None:
+        raise Http404
     return Operations(
         caller=caller,
         release=release,

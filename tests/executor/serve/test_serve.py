@@ -162,4 +162,16 @@ def test_a_sub_agent_is_served_below_the_release(owner, vendor):
     assert shown[""] == shown["/agents/desk"]
     assert len(shown[""]) == 2
     assert shown["/agents/helper"] == []
-    assert lists(client, "/serve/desk/live/agents/nobody/mcp").status_code == 404
+
+
+def test_a_sub_agent_that_is_not_there_is_not_served(desk, owner):
+    client = runtime(owner, desk[0])
+    for slug in ("nobody", "long" * 50):
+        at = f"/serve/desk/live/agents/{slug}"
+        assert lists(client, f"{at}/mcp").status_code == 404
+        for message in ({"id": 7, "method": "ping"}, {"method": "notifications/initialized"}):
+            answer = client.post(f"{at}/mcp", {"jsonrpc": "2.0", **message}, format="json")
+            assert answer.status_code == 404
+        for protocol in PROTOCOLS:
+            assert client.get(f"{at}/{protocol}/tools").status_code == 404
+    assert not Receipt.objects.exists()
