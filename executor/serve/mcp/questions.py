@@ -16,7 +16,8 @@ from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
 CONFIRM = "confirm"
 _STATE = re.compile(r"call-([0-9]{1,18})")
-_SIMPLE = {"string", "number", "integer", "boolean"}
+# No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
+_SIMPLE = ("string", "number", "integer", "boolean")
 
 
 def confirmation(message: str) -> dict[str, Any]:
@@ -74,16 +75,24 @@ def _answer(response: object) -> dict[str, Any] | None:
 
 
 def _is_form(schema: Mapping[str, Any] | None) -> bool:
-    # A client draws members that are no objects themselves, and no more than that.
     if schema is None:
         return True
-    members = schema.get("properties", {})
-    return schema.get("type") == "object" and all(
-        isinstance(each, dict)
-        and (
-            each.get("type") in _SIMPLE
-            or (each.get("type") == "array" and (each.get("items") or {}).get("type") == "string")
-            or ("type" not in each and "enum" in each)
-        )
-        for each in members.values()
+    members, required = schema.get("properties"), schema.get("required", [])
+    return (
+        schema.get("type") == "object"
+        and isinstance(members, dict)
+        and all(map(_is_drawn, members.values()))
+        and isinstance(required, list)
+        and all(isinstance(name, str) for name in required)
     )
+
+
+def _is_drawn(member: object) -> bool:
+    # A client draws members that are no objects themselves, and no more than that.
+    if not isinstance(member, dict):
+        return False
+    if "type" not in member:
+        return isinstance(member.get("enum"), list)
+    items = member.get("items")
+    is_choice = member["type"] == "array" and isinstance(items, dict) and items.get("type") == "string"
+    return is_choice or member["type"] in _SIMPLE

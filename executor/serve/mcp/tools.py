@@ -35,7 +35,8 @@ UNKNOWN_UNTIL = {
     "2025-03-26": ("title", "outputSchema", "_meta"),
     "2025-06-18": ("icons",),
 }
-_BLOCKS = {"text", "image", "audio", "resource", "resource_link"}
+# No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
+_BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 _CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
 
 
