@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import psycopg
-from django.db import InterfaceError, InternalError, OperationalError
+from django.db import Error, InterfaceError, InternalError, OperationalError, connection
 from psycopg import errors
 
 RETRY_AFTER = 5  # seconds
@@ -28,6 +28,16 @@ FULL = Outage(
     "The database has no room left, so nothing can be stored. What is there can still be read. "
     "Ask the operator of this Pegboard to make room; it goes on by itself then.",
 )
+
+
+def database_answers() -> bool:
+    try:
+        # A connection that is there says nothing: its server may have gone since.
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except Error:
+        return False
+    return True
 
 
 def outage(exc: BaseException | None) -> Outage | None:

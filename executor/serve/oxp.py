@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db import DatabaseError, connection
 from django.http import Http404
 
 from catalog.models.calls import Result
 from core import strict_json
+from core.db_errors import database_answers
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from designer.exports import oxp as exported
@@ -47,9 +47,7 @@ class OXP(ServedProtocol):
     def answer_anyone(self, request: Request) -> Reply | None:
         if request.path.rstrip("/") != "health" or request.method not in ("GET", "HEAD"):
             return None
-        try:
-            connection.ensure_connection()
-        except DatabaseError:
+        if not database_answers():
             return json_reply({"status": "unavailable"}, 503, VERSION)
         return json_reply({"status": "ok"}, headers=VERSION)
 

@@ -2,8 +2,6 @@
 
 import sys
 
-from django.db import Error as DatabaseError
-from django.db import connection
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template import loader
@@ -16,7 +14,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from core import log_context
-from core.db_errors import RETRY_AFTER, Outage, outage
+from core.db_errors import RETRY_AFTER, Outage, database_answers, outage
 from core.public_url import public_url
 from executor.serve import views as serve_views
 from pegboard.api.schema import ERRORS
@@ -39,7 +37,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     # Ready while the database answers: without the queue pages and exports work, and enumeration waits.
-    database = _database_answers()
+    database = database_answers()
     facts = {
         "database": "ok" if database else "unreachable",
         "queue": "ok" if _queue_answers() else "unreachable",
@@ -57,15 +55,6 @@ def admin_login(request: HttpRequest) -> HttpResponse:
 @require_safe
 def admin_password(request: HttpRequest) -> HttpResponse:
     return redirect("password-change")
-
-
-def _database_answers() -> bool:
-    try:
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT 1")
-    except DatabaseError:
-        return False
-    return True
 
 
 def _queue_answers() -> bool:

@@ -5,6 +5,7 @@ import uuid
 
 import jsonschema
 import pytest
+from django.db import OperationalError, connection
 from django.test import Client
 
 from catalog.protocols.signature import Annotations, Requirements
@@ -152,6 +153,15 @@ def test_health_needs_no_key_and_says_nothing_of_releases(desk):
         answer = Client().get(f"/serve/{slug}/live/oxp/health")
         assert (answer.status_code, answer.json(), answer["OXP-Version"]) == (200, {"status": "ok"}, "1.0")
     assert Client().get(f"{ROOT}/tools").status_code == 401
+
+
+def test_health_asks_the_database_and_not_whether_a_connection_is_there(desk):
+    def away(*_):
+        raise OperationalError("gone")
+
+    with connection.execute_wrapper(away):
+        answer = Client().get(f"{ROOT}/health")
+    assert (answer.status_code, answer.json()) == (503, {"status": "unavailable"})
 
 
 def test_a_key_comes_in_the_protocols_own_header_too(http, owner, desk):
