@@ -4,15 +4,18 @@ Plain Django, because these are the most frequent requests of all. Keys, scopes 
 code that judges them for REST.
 """
 
+import logging
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import APIException, NotAuthenticated
 
+from core.db_errors import outage
 from core.errors import DomainError
 from core.public_url import public_url
 from designer.api.releases import found_release
@@ -34,6 +37,7 @@ from people.authentication import ApiKeyAuthentication
 from people.models import Role
 from people.permissions import allows, public, reason_against
 
+logger = logging.getLogger(__name__)
 ROOT = "/serve/"
 _keys = ApiKeyAuthentication()
 
@@ -67,10 +71,15 @@ def serve(
         reply = spoken.answer(_request(request, rest), operations)
     except (APIException, DomainError, Http404) as error:
         return _response(_refused(spoken, error, request.body))
-    if reply.status < 400:
-        surface = f"{sub}/serve/{protocol}" if operations.sub_agent else f"serve/{protocol}"
-        receipts.note(caller.key, operations.release, surface=surface, name=number)
-    return _response(reply)
+    try:
+        if reply.status < 400:
+            _note(caller, operations)
+        return _response(reply)
+    except BaseException:
+        # The server closes only what it was given, and an open stream holds the place of another one.
+        if close := getattr(reply.body, "close", None):
+            close()
+        raise
 
 
 def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
@@ -129,6 +138,19 @@ def _operations(
         site=public_url("/", request).rstrip("/"),
         sub_agent=sub,
     )
+
+
+def _note(caller: Caller, operations: Operations) -> None:
+    surface = f"serve/{operations.protocol}"
+    if operations.sub_agent:
+        surface = f"{operations.sub_agent}/{surface}"
+    try:
+        receipts.note(caller.key, operations.release, surface=surface, name=operations.named)
+    except DatabaseError as error:
+        # A tool may have run, and a client that does not hear of it would run it again.
+        if outage(error) is None:
+            raise
+        logger.warning("a receipt is not written: %s", error)
 
 
 def _request(request: HttpRequest, rest: str) -> Request:

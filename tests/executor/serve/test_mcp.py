@@ -335,6 +335,19 @@ def test_only_so_many_listen_at_once(client):
     assert list(listened(client))[-1]["result"]["resultType"] == "complete"
 
 
+def test_a_stream_that_is_never_sent_takes_no_place(client, monkeypatch):
+    def fails(*_, **__):
+        raise RuntimeError
+
+    client.raise_request_exception = False
+    with monkeypatch.context() as patched:
+        patched.setattr("designer.releases.receipts.note", fails)
+        for _ in range(listening.LISTENERS_IN_A_PROCESS + 1):
+            answer = modern(client, "subscriptions/listen", {"notifications": {}})
+            assert answer.status_code == 500
+    assert list(listened(client))[-1]["result"]["resultType"] == "complete"
+
+
 def test_what_a_client_wants_to_hear_has_to_be_said(client):
     assert modern(client, "subscriptions/listen").json()["error"]["code"] == -32602
     assert old(client, "subscriptions/listen").json()["error"]["code"] == -32601
