@@ -83,6 +83,9 @@ class Refusal:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
+NOT_FOUND = Refusal(404, "not_found", "There is nothing at this address.")
+
+
 def refusal_of(error: DomainError) -> Refusal:
     return Refusal(error.status, error.code, error.message, error.fields)
 

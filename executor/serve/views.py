@@ -23,6 +23,7 @@ from designer.releases import receipts
 from executor import serve as served
 from executor.calls import shown
 from executor.serve.base import (
+    NOT_FOUND,
     Caller,
     Operations,
     Refusal,
@@ -177,7 +178,7 @@ def _refused(spoken: ServedProtocol | None, error: Exception, body: bytes) -> Re
             if error.status_code == 401:
                 headers["WWW-Authenticate"] = 'Bearer realm="pegboard"'
         case _:
-            refusal = Refusal(404, "not_found", "There is nothing at this address.")
+            refusal = NOT_FOUND
     reply = _worded(spoken, refusal, body)
     return replace(reply, headers={**reply.headers, **headers})
 

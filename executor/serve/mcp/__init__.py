@@ -4,6 +4,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,10 +13,12 @@ from django.http import Http404
 
 from catalog.protocols.mcp.transport import MODERN
 from core import strict_json
+from core.db_errors import outage
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from executor.serve.base import (
     EVENT_STREAM,
+    NOT_FOUND,
     Operations,
     Refusal,
     Reply,
@@ -29,6 +32,7 @@ from executor.serve.mcp import about, clients, listening, messages, prompts, sni
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
 
+logger = logging.getLogger(__name__)
 MAX_BATCH = 20
 
 Handler = Callable[[Request, Operations, Client, Mapping[str, Any]], dict[str, Any]]
@@ -137,10 +141,25 @@ def _batch(request: Request, operations: Operations, client: Client, documents: 
             if message.id is not None:
                 result = _handled(request, operations, client, message)
                 answers.append(messages.result(message.id, result))
-        except DomainError as error:
-            told = error if isinstance(error, RpcError) else messages.of_refusal(refusal_of(error))
+        except Exception as error:
+            # The tools of other messages have run, and a client without their results would run them again.
+            refused = _refused(error)
+            if refused is None:
+                logger.exception("a message of a batch failed")
+                refused = Refusal(500, "server_error", "Pegboard failed to answer this message.")
+            told = error if isinstance(error, RpcError) else messages.of_refusal(refused)
             answers.append(messages.error(messages.id_of(document), told))
     return json_reply(answers) if answers else Reply(status=202)
+
+
+def _refused(error: Exception) -> Refusal | None:
+    match error:
+        case DomainError():
+            return refusal_of(error)
+        case Http404():
+            return NOT_FOUND
+    found = outage(error)
+    return Refusal(503, found.code, found.message) if found else None
 
 
 def _handled(request: Request, operations: Operations, client: Client, message: Message) -> dict[str, Any]:

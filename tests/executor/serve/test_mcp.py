@@ -4,13 +4,15 @@ import itertools
 import json
 
 import pytest
+from django.db import OperationalError
+from django.http import Http404
 
 from catalog.models import Call
 from catalog.protocols.signature import Annotations
 from designer import agents, pins
 from designer.procedures import editing
 from designer.releases import publishing
-from executor.serve.mcp import listening, tools
+from executor.serve.mcp import IN_BOTH_ERAS, listening, tools
 from tests.executor.test_calls import desk_with, runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
@@ -192,6 +194,39 @@ def test_a_batch_is_answered_where_the_revision_has_batches(client):
     answers = post(client, batch, **{"MCP-Protocol-Version": "2025-03-26"}).json()
     assert [each["id"] for each in answers] == [1, 2, None]
     assert post(client, batch[1:2]).status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (Http404(), "not_found"),
+        (OperationalError("gone"), "unavailable"),
+        (RuntimeError("ours"), "server_error"),
+    ],
+)
+def test_a_message_that_fails_costs_no_other_its_result(error, said, client, vendor, monkeypatch):
+    def fails(*_):
+        raise error
+
+    monkeypatch.setitem(IN_BOTH_ERAS, "prompts/list", fails)
+    batch = [
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": GIVEN},
+        {"jsonrpc": "2.0", "id": 2, "method": "prompts/list"},
+        {"jsonrpc": "2.0", "id": 3, "method": "ping"},
+    ]
+    ran, failed, last = post(client, batch, **{"MCP-Protocol-Version": "2025-03-26"}).json()
+    assert "isError" not in ran["result"]
+    assert (failed["id"], failed["error"]["data"]["code"]) == (2, said)
+    assert last["result"] == {}
+
+
+def test_an_answer_is_given_though_its_receipt_cannot_be_written(client, vendor, monkeypatch):
+    def away(*_, **__):
+        raise OperationalError("gone")
+
+    monkeypatch.setattr("designer.releases.receipts.note", away)
+    assert "isError" not in old(client, "tools/call", GIVEN).json()["result"]
+    assert len(vendor.requests) == 1
 
 
 @pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
