@@ -140,7 +140,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:
-        rows = tool.versions.select_related("tool").defer("raw", "signature")
+        rows = tool.versions.select_related("tool").defer("raw")
         versions = with_review_state(rows)[:VERSIONS]
         return VersionRow(versions, many=True).data
 

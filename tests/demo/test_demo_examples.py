@@ -8,6 +8,7 @@ from django.core.management import call_command
 
 from catalog.calls import invocation, queue
 from catalog.models import Example
+from demo import VENDORS
 from designer.models import Agent
 from designer.procedures import checking
 from pegboard.management.commands.demo import EXAMPLES, PINNED
@@ -19,7 +20,9 @@ from tests.demo.test_demo_start import free_port_base, start
 def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatch):
     monkeypatch.setenv("PEGBOARD_DEMO_PASSWORD", "only-for-this-test")
     base = free_port_base()
-    with start(base):
+    with start(base) as vendors:
+        for _ in VENDORS:
+            vendors.stdout.readline()  # where it is reached, as soon as it is
         call_command("demo", port_base=base, verbosity=0)
         kept = list(Example.objects.select_related("tool__endpoint__vendor", "tool__current"))
         named = {(each.tool.endpoint.vendor.slug, each.tool.name, each.name) for each in kept}
