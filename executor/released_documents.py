@@ -5,7 +5,10 @@ database each time (designer/releases/publishing.py).
 """
 
 import threading
+import weakref
 from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
 
 from designer import exports
 from designer.exports import document as release_document
@@ -15,9 +18,9 @@ from designer.exports.wire import Wire
 from designer.models import Release
 from designer.signatures.effective import Effective
 
-# Characters of all documents together; decoded, one takes a few times as much.
+T = TypeVar("T")
+# Characters of all documents together; decoded, and with what follows from it, one takes a few times as much.
 MAX_CHARACTERS = 32 * 1024 * 1024
-MAX_WIRES = 4_000
 
 
 class SealedRelease:
@@ -25,7 +28,8 @@ class SealedRelease:
 
     def __init__(self, text: str) -> None:
         self.size = len(text)
-        self._document = release_document.decode(text)
+        self.document = release_document.decode(text)
+        self._derived: dict[Hashable, Any] = {}
         self._shown: dict[str, tuple[ReleaseDocument, dict[str, ReleasedTool]]] = {}
 
     def at(self, sub_agent: str) -> ReleaseDocument | None:
@@ -36,9 +40,21 @@ class SealedRelease:
         found = self._at(sub_agent)
         return found[1].get(name) if found else None
 
+    def derived(self, key: Hashable, make: Callable[[], T]) -> T:
+        """What `make` makes of the release, which is the same each time. It goes when the release goes, so
+        that one bound holds both. What it raises is not remembered.
+
+        `key` names the release's primary key where that matters: a digest does not say which agent of one
+        slug published it, when another one was removed before.
+        """
+        if key not in self._derived:
+            self._derived[key] = make()
+        found: T = self._derived[key]
+        return found
+
     def _at(self, sub_agent: str) -> tuple[ReleaseDocument, dict[str, ReleasedTool]] | None:
         # A name that leads nowhere is not remembered: callers may ask for any.
-        if sub_agent not in self._shown and (of_one := self._document.at(sub_agent)):
+        if sub_agent not in self._shown and (of_one := self.document.at(sub_agent)):
             shows = transfers.shown(of_one)
             self._shown[sub_agent] = shows, {tool.signature.name: tool for tool in shows.tools}
         return self._shown.get(sub_agent)
@@ -46,7 +62,7 @@ class SealedRelease:
 
 _lock = threading.Lock()
 _kept: OrderedDict[str, SealedRelease] = OrderedDict()
-_wires: dict[tuple[int, str], tuple[Effective, list[Wire]]] = {}
+_wires: dict[int, dict[str, list[Wire]]] = {}
 
 
 def sealed(release: Release) -> SealedRelease:
@@ -64,11 +80,12 @@ def sealed(release: Release) -> SealedRelease:
 
 
 def wires(tool: Effective, format_: str) -> list[Wire]:
-    """As `exports.wires` has it."""
-    found = _wires.get((id(tool), format_))
-    if found is None:
-        if len(_wires) >= MAX_WIRES:
-            _wires.clear()
-        # The tool is kept beside them, so that no other one gets its number meanwhile.
-        found = _wires[id(tool), format_] = tool, exports.wires(tool, format_)
-    return found[1]
+    """As `exports.wires` has it; kept for as long as the tool is."""
+    by_format = _wires.get(id(tool))
+    if by_format is None:
+        by_format = _wires[id(tool)] = {}
+        # Before another tool can get its number.
+        weakref.finalize(tool, _wires.pop, id(tool), None).atexit = False
+    if format_ not in by_format:
+        by_format[format_] = exports.wires(tool, format_)
+    return by_format[format_]

@@ -57,7 +57,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     parameter: Parameter
 
 
-class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# Weak references tell the runtime when what it keeps of a tool may go.
+class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """`name` is the model's name of the tool and `wire_name` the vendor's.
 
     What `hidden_outputs` name is left out of what a call answers.

@@ -20,6 +20,7 @@ from designer.exports import transfers
 from designer.models import EffectiveVersion
 from designer.releases import effective_versions, numbering
 from executor.calls import Answer
+from executor.released_documents import sealed
 from executor.serve import versions
 from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, json_reply
 
@@ -73,6 +74,11 @@ class _Agent(msgspec.Struct, frozen=True):
 
 
 def _agents(operations: Operations) -> list[_Agent]:
+    key = ("acp", operations.release.pk, operations.sub_agent)
+    return sealed(operations.release).derived(key, lambda: _read(operations))
+
+
+def _read(operations: Operations) -> list[_Agent]:
     documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
     node = operations.node
     shown = numbering.shown(operations.whole(), operations.release.agent_id)

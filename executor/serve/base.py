@@ -21,12 +21,12 @@ from catalog.models import Call
 from core import rate_limits, strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError
-from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.releases import publishing
 from executor import calls
 from executor.calls import Answer, UnknownToolError
+from executor.released_documents import sealed
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
 
@@ -138,7 +138,7 @@ class Operations:
 
     def whole(self) -> ReleaseDocument:
         """The release with all agents of its tree."""
-        return release_document.decode(self.release.document)
+        return sealed(self.release).document
 
     @property
     def node(self) -> int:

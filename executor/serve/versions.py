@@ -7,7 +7,6 @@ import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from django.http import Http404
@@ -15,16 +14,14 @@ from msgspec import structs
 
 from core.errors import DomainError
 from designer import exports
-from designer.exports import document as release_document
 from designer.exports.base import carried
 from designer.exports.document import ReleasedTool
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
+from executor.released_documents import sealed
 from executor.serve.base import Operations, Request
 
 CONFIRM_HEADER = "Pegboard-Confirm"
-# What an agent of a release shows is the same for ever, so each process writes it once.
-SHOWN_KEPT = 64
 _CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
 
 
@@ -46,12 +43,13 @@ class Shown:
 
 def shown(operations: Operations, format_name: str) -> Shown:
     """Without the tools that the format cannot carry. Raises Http404 where there is no such agent."""
-    return _shown(operations.release, operations.release.digest, operations.sub_agent, format_name)
+    release, sub_agent = operations.release, operations.sub_agent
+    key = ("shown", release.pk, sub_agent, format_name)
+    return sealed(release).derived(key, lambda: _shown(release, sub_agent, format_name))
 
 
-@lru_cache(maxsize=SHOWN_KEPT)
-def _shown(release: Release, _digest: str, sub_agent: str, format_name: str) -> Shown:
-    document, format_ = release_document.decode(release.document), exports.get(format_name)
+def _shown(release: Release, sub_agent: str, format_name: str) -> Shown:
+    document, format_ = sealed(release).document, exports.get(format_name)
     own = document.at(sub_agent)
     if own is None:
         raise Http404
@@ -100,7 +98,7 @@ def through(
     release = effective_versions.release_with(version, operations.release)
     if release is None:
         return None
-    nodes = release_document.decode(release.document).nodes
+    nodes = sealed(release).document.nodes
     # A sub-agent may have been called otherwise then.
     slug = next(node.slug for node in nodes if (node.id or release.agent_id) == version.node)
     sub_agent = "" if version.node == release.agent_id else slug

@@ -1,5 +1,7 @@
 """What a process remembers of releases, and what it asks each time."""
 
+import gc
+
 import pytest
 
 from designer import tunings
@@ -39,6 +41,20 @@ def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
     newer = publishing.publish(release.agent, actor=release.created_by)
     assert sealed(newer) is sealed(newer)
     assert list(released_documents._kept) == [newer.digest]
+
+
+def test_what_follows_from_a_release_goes_with_it(release):
+    made = sealed(release).derived("it", object)
+    assert sealed(release).derived("it", object) is made
+    tool = sealed(release).at("").tools[0].signature
+    wires(tool, "mcp")
+    number = id(tool)
+    assert number in released_documents._wires
+    del tool
+    released_documents._kept.clear()
+    gc.collect()
+    assert number not in released_documents._wires
+    assert sealed(release).derived("it", object) is not made
 
 
 def test_a_channel_that_moves_is_followed_at_once():

@@ -4,7 +4,6 @@ import base64
 import binascii
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from designer.models import Release
 from designer.releases import publishing
 from designer.signatures.effective import Effective
 from executor.calls import Answer, UnknownToolError
+from executor.released_documents import sealed
 from executor.serve.base import Operations, Request
 from executor.serve.mcp import clients, questions
 from executor.serve.mcp.clients import Client
@@ -27,8 +27,6 @@ from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 FORMAT = exported.FORMAT.name
 # A page ends at the one or the other, and holds one tool at least.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
-# What a release lists is the same for ever, so each process reads it once.
-LISTS_KEPT = 32
 # Members that a revision does not know yet, by the last one that lacks them.
 UNKNOWN_UNTIL = {
     "2024-11-05": ("annotations",),
@@ -48,7 +46,9 @@ def listed(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
-    tools = _tools(operations.release, operations.release.digest, operations.sub_agent)
+    release, sub_agent = operations.release, operations.sub_agent
+    # The same for ever, so each process reads it once.
+    tools = sealed(release).derived(("mcp", release.pk, sub_agent), lambda: _tools(release, sub_agent))
     start = _start(operations, params.get("cursor"), len(tools))
     page: list[object] = []
     size = 0
@@ -63,8 +63,7 @@ def listed(
     return result
 
 
-@lru_cache(maxsize=LISTS_KEPT)
-def _tools(release: Release, _digest: str, sub_agent: str) -> list[msgspec.Raw]:
+def _tools(release: Release, sub_agent: str) -> list[msgspec.Raw]:
     body, _ = publishing.export(release, FORMAT, is_partial=True, sub_agent=sub_agent)
     return msgspec.json.decode(body, type=_Listed).tools
 
