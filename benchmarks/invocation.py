@@ -102,6 +102,8 @@ FLOOR = ("-k", "gthread", "-w", FOR_RUNTIMES["WEB_WORKERS"], "--threads", FOR_RU
 def serving(*options: str) -> Iterator[int]:
     """Its port; requests wait until it answers."""
     with socket.create_server((HOST, 0), backlog=1024) as listener:
+        # As gunicorn sets it, which is later than the first connection may come.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         command = [sys.executable, "-m", "gunicorn", "-b", f"fd://{listener.fileno()}", *options]
         environment = {**os.environ, **FOR_RUNTIMES}
         with subprocess.Popen(command, env=environment, pass_fds=(listener.fileno(),)) as process:

@@ -193,7 +193,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
-        receipts.note(key, release, surface="invoke", name=number)
+        receipts.note_served(key, release, surface="invoke", name=number)
         return _answered(answer, release, request)
 
 

@@ -4,18 +4,15 @@ Plain Django, because these are the most frequent requests of all. Keys, scopes 
 code that judges them for REST.
 """
 
-import logging
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from django.db import Error as DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import APIException, NotAuthenticated
 
-from core.db_errors import outage
 from core.errors import DomainError
 from core.public_url import public_url
 from designer.api.releases import found_release
@@ -38,7 +35,6 @@ from people.authentication import ApiKeyAuthentication
 from people.models import Role
 from people.permissions import allows, public, reason_against
 
-logger = logging.getLogger(__name__)
 ROOT = "/serve/"
 _keys = ApiKeyAuthentication()
 
@@ -145,13 +141,7 @@ def _note(caller: Caller, operations: Operations) -> None:
     surface = f"serve/{operations.protocol}"
     if operations.sub_agent:
         surface = f"{operations.sub_agent}/{surface}"
-    try:
-        receipts.note(caller.key, operations.release, surface=surface, name=operations.named)
-    except DatabaseError as error:
-        # A tool may have run, and a client that does not hear of it would run it again.
-        if outage(error) is None:
-            raise
-        logger.warning("a receipt is not written: %s", error)
+    receipts.note_served(caller.key, operations.release, surface=surface, name=operations.named)
 
 
 def _request(request: HttpRequest, rest: str) -> Request:

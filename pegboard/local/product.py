@@ -133,6 +133,7 @@ def listen(port: int) -> socket.socket:
                 ) from error
             time.sleep(0.1)
         else:
+            _answer_at_once(listener)
             listener.listen(1024)
             return listener
 
@@ -140,7 +141,14 @@ def listen(port: int) -> socket.socket:
 def listen_beside(port: int) -> socket.socket:
     """For runtimes: on the port after this one, or on any that is free."""
     free = port + 1 if free_ports(port + 1, 1) else 0
-    return socket.create_server((HOST, free), backlog=1024)
+    listener = socket.create_server((HOST, free), backlog=1024)
+    _answer_at_once(listener)
+    return listener
+
+
+def _answer_at_once(listener: socket.socket) -> None:
+    # gunicorn sets it after the first connections have come, whose answers would each wait 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import uuid
 from datetime import timedelta
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -467,6 +467,14 @@ def test_key_runs_no_more_than_its_owner_may(owner, vendor, desk):
     users.update_user(owner, actor=make_user(Role.ADMIN), role=Role.VIEWER)
     assert client.post(url(), GIVEN).json()["code"] == "role_required"
     assert vendor.requests == []
+
+
+def test_an_answer_is_given_though_its_receipt_cannot_be_written(owner, vendor, desk, monkeypatch):
+    def away(*_, **__):
+        raise OperationalError("gone")
+
+    monkeypatch.setattr("designer.releases.receipts.note", away)
+    assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outcome"] == "ok"
 
 
 def test_revoked_key_runs_nothing(owner, vendor, desk):
