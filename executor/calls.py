@@ -16,6 +16,8 @@ from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
+from django.http import Http404
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from msgspec import UNSET, structs
 
@@ -133,7 +135,8 @@ def resume(
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
     another call, or is the one that was made with this `call_id` before.
 
-    `tool` is that of `tool_of`. Raises ConfirmationError, TooManyCallsError, DomainError.
+    `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
+    DomainError.
     """
     _released_version(tool)
     runtime = _runtime(release, key, call.sub_agent, tool.signature.name)
@@ -171,10 +174,15 @@ def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
     return sealed(release).at(sub_agent)
 
 
-def tool_of(call: Call, release: Release) -> ReleasedTool | None:
-    """The tool of the release that `call` ran."""
+def made_through(call: Call) -> tuple[Release, ReleasedTool]:
+    """The release that a runtime's call was made through, and the tool of it that it ran. Raises Http404."""
+    releases = Release.objects.select_related("agent").filter(agent=call.agent).defer("document")
+    release = get_object_or_404(releases, number=call.release)
     shows = shown(release, call.sub_agent)
-    return next((tool for tool in shows.tools if tool.id == call.tool_id), None) if shows else None
+    tool = next((each for each in shows.tools if each.id == call.tool_id), None) if shows else None
+    if tool is None:
+        raise Http404
+    return release, tool
 
 
 @transaction.atomic

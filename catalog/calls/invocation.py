@@ -131,7 +131,7 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
 
 
 def _written(values: Sequence[object]) -> list[tuple[Any, ...]]:
-    # The vendor has answered, and nobody can ask it again what came of this call.
+    # The vendor has answered, and cannot be asked again what came of this call.
     for pause in WRITE_AGAIN_AFTER:
         try:
             return run_prepared(_END, values)

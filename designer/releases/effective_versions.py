@@ -1,7 +1,7 @@
 """Numbers of effective signatures, as rows: written when a release is published, and never again.
 
 Releases that are older than these rows are numbered when they are first asked for. Numbers follow from the
-documents of an agent's releases in their order, so whoever writes them writes the same.
+documents of an agent's releases in their order, so each process that writes them writes the same.
 """
 
 from collections import defaultdict
@@ -98,7 +98,7 @@ def number(agent: int) -> None:
     after = 0
     while _unread(agent, after)[0]:
         with transaction.atomic():
-            # One at a time; whoever publishes holds the row already.
+            # One at a time; a process that publishes holds the row already.
             Agent.objects.select_for_update(no_key=True).only("pk").get(pk=agent)
             # Another process may have numbered them until now.
             unread, newest = _unread(agent, after)

@@ -218,12 +218,7 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
-    releases = agent.releases.select_related("agent").defer("document")
-    release = get_object_or_404(releases, number=call.release)
-    tool = calls.tool_of(call, release)
-    if tool is None:
-        raise Http404
-    return call, release, tool
+    return call, *calls.made_through(call)
 
 
 @extend_schema(tags=["runtimes"])

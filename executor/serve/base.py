@@ -86,7 +86,9 @@ class Refusal:
 NOT_FOUND = Refusal(404, "not_found", "There is nothing at this address.")
 
 
-def refusal_of(error: DomainError) -> Refusal:
+def refusal_of(error: DomainError | Http404) -> Refusal:
+    if isinstance(error, Http404):
+        return NOT_FOUND
     return Refusal(error.status, error.code, error.message, error.fields)
 
 
@@ -226,12 +228,7 @@ class Operations:
             api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
         )
         found = get_object_or_404(rows, **which)
-        releases = Release.objects.select_related("agent").filter(agent=found.agent)
-        release = get_object_or_404(releases, number=found.release)
-        tool = calls.tool_of(found, release)
-        if tool is None:
-            raise Http404
-        return found, release, tool
+        return found, *calls.made_through(found)
 
     def _spend_a_call(self) -> None:
         if self.caller.may_not_run:

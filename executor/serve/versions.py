@@ -1,9 +1,5 @@
 """The tools of a release as clients that know versions see them: each in one version, and its older ones."""
 
-import base64
-import binascii
-import hashlib
-import re
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +15,10 @@ from designer.exports.document import ReleasedTool
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
 from executor.released_documents import sealed
+from executor.serve import cursors
 from executor.serve.base import Operations, Request
 
 CONFIRM_HEADER = "Pegboard-Confirm"
-_CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
 
 
 class Entry(NamedTuple):
@@ -126,20 +122,16 @@ def page(
     request: Request, rows: Sequence[Any], of: str, *, usual: int, most: int
 ) -> tuple[list[Any], int, str | None]:
     """One page by `pageLimit` and `pageCursor`: its rows, its limit, and the cursor of the next. `of` names
-    the whole list: a cursor of another is refused, as when a channel has moved between two pages."""
+    the whole list: a cursor of another is refused."""
     asked = request.query.get("pageLimit", str(usual))
     if not (asked.isascii() and asked.isdigit() and 0 < len(asked) <= 6 and int(asked) > 0):
         raise DomainError("invalid_page_limit", "“pageLimit” is a whole number from 1 up.")
-    limit, start, mark = min(int(asked), most), 0, hashlib.sha256(of.encode()).hexdigest()[:16]
+    limit, start = min(int(asked), most), 0
     if cursor := request.query.get("pageCursor", ""):
-        try:
-            found = _CURSOR.fullmatch(base64.urlsafe_b64decode(cursor).decode())
-        except (binascii.Error, UnicodeError, ValueError):
-            found = None
-        if found is None or found[1] != mark or int(found[2]) >= len(rows):
-            message = "This cursor is of no list that is there now. Start again without one."
-            raise DomainError("invalid_cursor", message)
-        start = int(found[2])
+        found = cursors.read(cursor, of, len(rows))
+        if found is None:
+            raise DomainError("invalid_cursor", cursors.OF_NO_LIST)
+        start = found
     end = start + limit
-    after = base64.urlsafe_b64encode(f"{mark}:{end}".encode()).decode() if end < len(rows) else None
+    after = cursors.written(of, end) if end < len(rows) else None
     return list(rows[start:end]), limit, after

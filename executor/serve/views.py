@@ -20,7 +20,6 @@ from designer.releases import receipts
 from executor import serve as served
 from executor.calls import shown
 from executor.serve.base import (
-    NOT_FOUND,
     Caller,
     Operations,
     Refusal,
@@ -156,19 +155,18 @@ def _request(request: HttpRequest, rest: str) -> Request:
     )
 
 
-def _refused(spoken: ServedProtocol | None, error: Exception, body: bytes) -> Reply:
+def _refused(
+    spoken: ServedProtocol | None, error: APIException | DomainError | Http404, body: bytes
+) -> Reply:
     headers: dict[str, str] = {}
-    match error:
-        case DomainError():
-            refusal = refusal_of(error)
-            if error.retry_after:
-                headers["Retry-After"] = str(error.retry_after)
-        case APIException():
-            refusal = Refusal(error.status_code, str(error.get_codes()), str(error.detail))
-            if error.status_code == 401:
-                headers["WWW-Authenticate"] = 'Bearer realm="pegboard"'
-        case _:
-            refusal = NOT_FOUND
+    if isinstance(error, APIException):
+        refusal = Refusal(error.status_code, str(error.get_codes()), str(error.detail))
+        if error.status_code == 401:
+            headers["WWW-Authenticate"] = 'Bearer realm="pegboard"'
+    else:
+        refusal = refusal_of(error)
+        if isinstance(error, DomainError) and error.retry_after:
+            headers["Retry-After"] = str(error.retry_after)
     reply = _worded(spoken, refusal, body)
     return replace(reply, headers={**reply.headers, **headers})
 

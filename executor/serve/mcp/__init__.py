@@ -18,7 +18,6 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from executor.serve.base import (
     EVENT_STREAM,
-    NOT_FOUND,
     Operations,
     Refusal,
     Reply,
@@ -153,11 +152,8 @@ def _batch(request: Request, operations: Operations, client: Client, documents: 
 
 
 def _refused(error: Exception) -> Refusal | None:
-    match error:
-        case DomainError():
-            return refusal_of(error)
-        case Http404():
-            return NOT_FOUND
+    if isinstance(error, DomainError | Http404):
+        return refusal_of(error)
     found = outage(error)
     return Refusal(503, found.code, found.message) if found else None
 

@@ -1,8 +1,5 @@
 """`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
 
-import base64
-import binascii
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,11 +11,10 @@ from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
-from designer.models import Release
-from designer.releases import publishing
 from designer.signatures.effective import Effective
 from executor.calls import Answer, UnknownToolError
 from executor.released_documents import sealed
+from executor.serve import cursors
 from executor.serve.base import Operations, Request
 from executor.serve.mcp import clients, questions
 from executor.serve.mcp.clients import Client
@@ -35,7 +31,6 @@ UNKNOWN_UNTIL = {
 }
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _BLOCKS = ("text", "image", "audio", "resource", "resource_link")
-_CURSOR = re.compile(r"([0-9a-f]{16}):([0-9]{1,7})")
 
 
 class _Listed(msgspec.Struct):
@@ -46,10 +41,15 @@ def listed(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
-    release, sub_agent = operations.release, operations.sub_agent
+    release, cursor, start = operations.release, params.get("cursor"), 0
     # The same for ever, so each process reads it once.
-    tools = sealed(release).derived(("mcp", release.pk, sub_agent), lambda: _tools(release, sub_agent))
-    start = _start(operations, params.get("cursor"), len(tools))
+    tools = sealed(release).derived(("mcp", release.pk, operations.sub_agent), lambda: _tools(operations))
+    of = f"{release.digest} {operations.sub_agent}"
+    if cursor is not None:
+        found = cursors.read(cursor, of, len(tools))
+        if found is None:
+            raise RpcError(INVALID_PARAMS, cursors.OF_NO_LIST)
+        start = found
     page: list[object] = []
     size = 0
     for tool in tools[start : start + PAGE_TOOLS]:
@@ -59,33 +59,12 @@ def listed(
         page.append(_in_revision(tool, client.version))
     result: dict[str, Any] = {"tools": page}
     if (after := start + len(page)) < len(tools):
-        result["nextCursor"] = base64.urlsafe_b64encode(f"{_mark(operations)}:{after}".encode()).decode()
+        result["nextCursor"] = cursors.written(of, after)
     return result
 
 
-def _tools(release: Release, sub_agent: str) -> list[msgspec.Raw]:
-    body, _ = publishing.export(release, FORMAT, is_partial=True, sub_agent=sub_agent)
-    return msgspec.json.decode(body, type=_Listed).tools
-
-
-def _start(operations: Operations, cursor: object, count: int) -> int:
-    if cursor is None:
-        return 0
-    try:
-        plain = base64.urlsafe_b64decode(cursor).decode() if isinstance(cursor, str) else ""
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        plain = ""
-    found = _CURSOR.fullmatch(plain)
-    if found is None or found[1] != _mark(operations) or int(found[2]) >= count:
-        # The channel may have moved between two pages.
-        raise RpcError(
-            INVALID_PARAMS, "This cursor is of no list that is there now. Start again without one."
-        )
-    return int(found[2])
-
-
-def _mark(operations: Operations) -> str:
-    return operations.release.digest[:16]
+def _tools(operations: Operations) -> list[msgspec.Raw]:
+    return msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
 
 
 def _in_revision(tool: msgspec.Raw, version: str) -> object:
