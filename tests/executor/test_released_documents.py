@@ -4,6 +4,7 @@ import gc
 
 import pytest
 
+from catalog.calls import queue
 from designer import tunings
 from designer.models import Release
 from designer.releases import channels, publishing
@@ -70,9 +71,10 @@ def test_a_channel_that_moves_is_followed_at_once():
         assert client.post(url(), GIVEN).json()["release"] == 2
 
 
-def test_a_call_asks_the_database_little(django_assert_max_num_queries):
+def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypatch):
     """The key and its owner; the release; the version; its review; then, in one transaction, a lock, the row
     and its audit row; the outcome; the receipt."""
+    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)  # each twentieth call forgets old ones as well
     owner = make_user(Role.DESIGNER, username="ada")
     with HostileVendor(ANSWER) as vendor:
         agent, _ = desk_with(owner, vendor)
@@ -84,4 +86,4 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries):
             assert client.post(url(), GIVEN).json()["outcome"] == "ok"
     told = [each["sql"].split()[0] for each in asked.captured_queries]
     assert told.count("INSERT") == 3
-    assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 9 + told.count("DELETE")
+    assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 9
