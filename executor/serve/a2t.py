@@ -25,6 +25,7 @@ from executor.serve.base import Operations, Refusal, Reply, Request, ServedProto
 from executor.serve.versions import Entry
 
 FORMAT = exported.FORMAT.name
+FORM = versions.Form(FORMAT, lambda version: (str(version.uuid), str(version.number)))
 PAGE, MAX_PAGE = 100, 1000
 # Each may be of another release, which has to be read.
 VERSIONS_PAGE, MAX_VERSIONS_PAGE = 20, 100
@@ -82,7 +83,7 @@ def _answered(request: Request, document: object) -> Reply:
 
 def _listed(request: Request, operations: Operations) -> dict[str, Any]:
     wanted = set(request.query.getlist("tag"))
-    entries = versions.shown(operations, FORMAT).entries
+    entries = versions.shown(operations, FORM).entries
     documents = [e.document for e in entries if wanted <= set(e.document.get("tags", ()))]
     of = f"{operations.release.digest} {operations.sub_agent} {sorted(wanted)}"
     return _page(*versions.page(request, documents, of, usual=PAGE, most=MAX_PAGE))
@@ -96,13 +97,13 @@ def _versions(request: Request, operations: Operations, tool_id: str) -> dict[st
     rows = _rows(operations, tool_id)
     of = f"{operations.release.digest} {rows[0].node} {rows[0].uuid}"
     some, limit, after = versions.page(request, rows, of, usual=VERSIONS_PAGE, most=MAX_VERSIONS_PAGE)
-    found = [versions.through(operations, row, FORMAT) for row in some]
+    found = [versions.through(operations, row, FORM) for row in some]
     return _page([_current(each[1], rows) for each in found if each], limit, after)
 
 
 def _rows(operations: Operations, tool_id: str) -> list[EffectiveVersion]:
     """All versions that a tool has had up to this release, the newest first. Raises DomainError."""
-    node = versions.shown(operations, FORMAT).node
+    node = versions.shown(operations, FORM).node
     try:
         rows = effective_versions.of_uuid(operations.release, node, UUID(tool_id))
     except ValueError:
@@ -122,7 +123,7 @@ def _named(operations: Operations, tool_id: str, number: str | None) -> tuple[Op
     """The tool in one version, by default in the one that this release shows. Raises DomainError."""
     rows = _rows(operations, tool_id)
     if number is None:
-        entries = versions.shown(operations, FORMAT).entries
+        entries = versions.shown(operations, FORM).entries
         entry = next((each for each in entries if each.version.uuid == rows[0].uuid), None)
         if entry is None:
             message = (
@@ -132,7 +133,7 @@ def _named(operations: Operations, tool_id: str, number: str | None) -> tuple[Op
             raise DomainError("not_listed", message, status=404)
         return operations, entry
     row = next((row for row in rows if row.number == int(number)), None)
-    found = versions.through(operations, row, FORMAT) if row else None
+    found = versions.through(operations, row, FORM) if row else None
     if found is None:
         gone = "Every release that holds it is retired." if row else f"The newest is {rows[0].number}."
         message = f"There is no version {number} of this tool here. {gone}"

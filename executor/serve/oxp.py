@@ -28,6 +28,7 @@ from executor.serve.base import Operations, Refusal, Reply, Request, ServedProto
 from executor.serve.versions import Entry
 
 FORMAT = exported.FORMAT.name
+FORM = versions.Form(FORMAT, lambda version: (version.dotted_name, version.semver))
 VERSION = {"OXP-Version": "1.0"}
 SCHEMA = "urn:oxp:1.0"
 _SPOKEN = re.compile(r"1(?:\.0){0,2}")
@@ -63,7 +64,7 @@ class OXP(ServedProtocol):
             return refused
         if path == "tools/call":
             return _called(request, operations)
-        items = [_listed(entry.document) for entry in versions.shown(operations, FORMAT).entries]
+        items = [_listed(entry.document) for entry in versions.shown(operations, FORM).entries]
         return json_reply({"items": items}, headers=VERSION)
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
@@ -136,7 +137,7 @@ def _named(operations: Operations, tool_id: object) -> tuple[Operations, Entry]:
     if found is None:
         raise DomainError("invalid_tool_id", "“tool_id” has the form Toolkit.Tool or Toolkit.Tool@1.0.0.")
     dotted_name, major, minor, patch = found.groups()
-    shown = versions.shown(operations, FORMAT)
+    shown = versions.shown(operations, FORM)
     if major is None:
         entry = next((each for each in shown.entries if each.version.dotted_name == dotted_name), None)
         if entry is None:
@@ -144,7 +145,7 @@ def _named(operations: Operations, tool_id: object) -> tuple[Operations, Entry]:
         return operations, entry
     semver = ".".join(str(int(part or 0)) for part in (major, minor, patch))
     row = effective_versions.of_semver(operations.release, shown.node, dotted_name, semver)
-    through = versions.through(operations, row, FORMAT) if row else None
+    through = versions.through(operations, row, FORM) if row else None
     if through is None:
         message = f"Version {semver} of {dotted_name} is not available here. List the tools."
         raise DomainError("version_not_found", message)

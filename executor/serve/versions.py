@@ -1,7 +1,7 @@
 """The tools of a release as clients that know versions see them: each in one version, and its older ones."""
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -21,6 +21,14 @@ from executor.serve.base import Operations, Request
 CONFIRM_HEADER = "Pegboard-Confirm"
 
 
+@dataclass(frozen=True)
+class Form:
+    """How a protocol writes a version: in an export format, by an id of its tool and a number."""
+
+    format_name: str
+    named: Callable[[EffectiveVersion], tuple[str, str]]
+
+
 class Entry(NamedTuple):
     """A version of a tool, by which name a model knows the tool, and what the protocol lists of it."""
 
@@ -37,15 +45,15 @@ class Shown:
     entries: tuple[Entry, ...]
 
 
-def shown(operations: Operations, format_name: str) -> Shown:
+def shown(operations: Operations, form: Form) -> Shown:
     """Without the tools that the format cannot carry. Raises Http404 where there is no such agent."""
     release, sub_agent = operations.release, operations.sub_agent
-    key = ("shown", release.pk, sub_agent, format_name)
-    return sealed(release).derived(key, lambda: _shown(release, sub_agent, format_name))
+    key = ("shown", release.pk, sub_agent, form.format_name)
+    return sealed(release).derived(key, lambda: _shown(release, sub_agent, form))
 
 
-def _shown(release: Release, sub_agent: str, format_name: str) -> Shown:
-    document, format_ = sealed(release).document, exports.get(format_name)
+def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
+    document, format_ = sealed(release).document, exports.get(form.format_name)
     own = document.at(sub_agent)
     if own is None:
         raise Http404
@@ -54,9 +62,7 @@ def _shown(release: Release, sub_agent: str, format_name: str) -> Shown:
     fitting = carried(own, format_.limits).fitting
     keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
     held = effective_versions.held_by(release, node, zip(keys, fitting.tools, strict=True))
-    tools = tuple(
-        _numbered(tool, held[key], format_name) for key, tool in zip(keys, fitting.tools, strict=True)
-    )
+    tools = tuple(_numbered(tool, held[key], form) for key, tool in zip(keys, fitting.tools, strict=True))
     written: Any = format_.write(structs.replace(fitting, tools=tools))
     return Shown(
         node,
@@ -67,27 +73,21 @@ def _shown(release: Release, sub_agent: str, format_name: str) -> Shown:
     )
 
 
-def _numbered(tool: ReleasedTool, version: EffectiveVersion, format_name: str) -> ReleasedTool:
+def _numbered(tool: ReleasedTool, version: EffectiveVersion, form: Form) -> ReleasedTool:
     # By our ids and versions, which the format writes as it writes those of a vendor who has the same rules.
-    named = {
-        "a2t": (str(version.uuid), str(version.number)),
-        "oxp": (version.dotted_name, version.semver),
-    }
-    tool_id, label = named[format_name]
+    tool_id, label = form.named(version)
     return structs.replace(
         tool,
         tool_id=tool_id,
-        protocol=format_name,
+        protocol=form.format_name,
         version=structs.replace(tool.version, label=label),
     )
 
 
-def through(
-    operations: Operations, version: EffectiveVersion, format_name: str
-) -> tuple[Operations, Entry] | None:
+def through(operations: Operations, version: EffectiveVersion, form: Form) -> tuple[Operations, Entry] | None:
     """The version as it was released, and what runs it: this release if it holds it, else the newest before
     it. None where all that hold it are retired."""
-    here = shown(operations, format_name)
+    here = shown(operations, form)
     for entry in here.entries:
         if entry.version.pk == version.pk:
             return operations, entry
@@ -99,7 +99,7 @@ def through(
     slug = next(node.slug for node in nodes if (node.id or release.agent_id) == version.node)
     sub_agent = "" if version.node == release.agent_id else slug
     older = replace(operations, release=release, sub_agent=sub_agent)
-    entries = shown(older, format_name).entries
+    entries = shown(older, form).entries
     found = next((entry for entry in entries if entry.version.pk == version.pk), None)
     return (older, found) if found else None
 
