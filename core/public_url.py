@@ -1,7 +1,7 @@
 """Pegboard's own addresses, as pages, replies, mail, webhooks and other servers are given them.
 
 `PEGBOARD_URL` is the same whichever way a request came in; without it, the address that the request was sent
-to has to do.
+to has to do. `PEGBOARD_RUNTIMES_URL` is where runtimes reach us, if that is elsewhere.
 """
 
 from urllib.parse import urlsplit
@@ -16,6 +16,11 @@ def public_url(path: str, request: HttpRequest | Request | None = None) -> str:
     if settings.PUBLIC_URL or request is None:
         return f"{settings.PUBLIC_URL}{path}"
     return request.build_absolute_uri(path)
+
+
+def runtimes_url(path: str, request: HttpRequest | Request | None = None) -> str:
+    """The same for programs that run released tools, where they have processes of their own."""
+    return f"{settings.RUNTIMES_URL}{path}" if settings.RUNTIMES_URL else public_url(path, request)
 
 
 def is_open_elsewhere(request: HttpRequest) -> bool:

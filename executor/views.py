@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 
-from core.public_url import public_url
+from core.public_url import runtimes_url
 from designer.models import Agent
 from designer.releases import channels
 from executor import preflight
@@ -22,7 +22,7 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
     named = asked if asked in ways else ways[0]
     served = []
     for protocol in SERVED:
-        address = public_url(f"/serve/{agent.slug}/{named}/{protocol.name}", request)
+        address = runtimes_url(f"/serve/{agent.slug}/{named}/{protocol.name}", request)
         served.append((protocol, address, protocol.snippets(address, agent.slug)))
     context = {"agent": agent, "release": release, "ways": ways, "named": named, "served": served}
     return render(request, "executor/connect.html", context)
@@ -38,6 +38,7 @@ def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpRespo
     context = {
         "agent": agent,
         "release": release,
+        "served_at": runtimes_url(f"/serve/{agent.slug}/{number}/", request),
         "met": met,
         "unmet": len(found) - len(met),
         "stopped": sum(not each.can_run for each in found),

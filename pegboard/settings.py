@@ -364,6 +364,7 @@ KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
 # Where users open Pegboard (core/public_url.py), and how mail leaves.
 PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
+RUNTIMES_URL = os.environ.get("PEGBOARD_RUNTIMES_URL", "").rstrip("/")
 MAIL_FROM = DEFAULT_FROM_EMAIL = os.environ.get("PEGBOARD_MAIL_FROM", "Pegboard <pegboard@localhost>")
 MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))
 if MAIL_IS_SET_UP:

@@ -8,7 +8,7 @@ from django.views.decorators.http import require_POST
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
-from core.public_url import public_url
+from core.public_url import public_url, runtimes_url
 from designer import agent_keys, agents
 from designer.exports import FORMATS
 from designer.forms import KeyForm
@@ -46,8 +46,10 @@ def key_new(request: HttpRequest) -> HttpResponse:
             # The address of something that the key may read.
             slug = facts["agents"][0].slug if facts["agents"] else "AGENT"
             live = f"/api/v1/agents/{slug}/releases/live/tools/?format={FORMATS[0].name}"
-            example = live if set(key.scopes) <= RUNTIME_SCOPES else reverse("api-key-list")
-            context["example"] = public_url(example, request)
+            is_runtime = set(key.scopes) <= RUNTIME_SCOPES
+            context["example"] = (
+                runtimes_url(live, request) if is_runtime else public_url(reverse("api-key-list"), request)
+            )
             # The POST is answered without a redirect: the key must not be kept between two requests.
             return render(request, "designer/key_made.html", context)
     return render(request, "designer/key_new.html", {"form": form})

@@ -5,6 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from core.public_url import runtimes_url
 from designer.api.releases import NUMBER, found_release
 from designer.models import Release
 from executor import preflight
@@ -30,6 +31,9 @@ class ReadinessOutput(serializers.Serializer[Any]):
 
 class PreflightOutput(serializers.Serializer[Any]):
     release = serializers.IntegerField()
+    served_at = serializers.URLField(
+        help_text="Where it is served under the name that was asked; a protocol's name follows: `mcp`."
+    )
     can_run = serializers.BooleanField(help_text="Whether every tool can.")
     tools = ReadinessOutput(many=True)
 
@@ -49,6 +53,7 @@ class ReleasePreflight(GenericAPIView[Release]):
         found = preflight.of(release)
         document = {
             "release": release.number,
+            "served_at": runtimes_url(f"/serve/{release.agent.slug}/{number}/", request),
             "can_run": all(each.can_run for each in found),
             "tools": [
                 {

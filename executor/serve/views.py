@@ -14,7 +14,7 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import APIException, NotAuthenticated
 
 from core.errors import DomainError
-from core.public_url import public_url
+from core.public_url import public_url, runtimes_url
 from designer.api.releases import found_release
 from designer.releases import receipts
 from executor import serve as served
@@ -131,7 +131,7 @@ def _operations(
         agent=slug,
         named=number,
         protocol=protocol,
-        site=public_url("/", request).rstrip("/"),
+        site=runtimes_url("/", request).rstrip("/"),
         sub_agent=sub,
     )
 

@@ -254,6 +254,7 @@ class LocalProduct:
             **self.embedded.urls,
             **keys(self.data),
             "PEGBOARD_URL": os.environ.get("PEGBOARD_URL", f"http://{HOST}:{self.wishes.port}"),
+            **self._address_for_runtimes(),
             # Tells `manage.py doctor` that this serves one person on one machine.
             "PEGBOARD_LOCAL": "1",
             "PEGBOARD_DATA": str(self.data),
@@ -262,6 +263,16 @@ class LocalProduct:
         }
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here
+
+    def _address_for_runtimes(self) -> dict[str, str]:
+        if given := os.environ.get("PEGBOARD_RUNTIMES_URL"):
+            return {"PEGBOARD_RUNTIMES_URL": given}
+        port = self.runtimes.getsockname()[1] if self.runtimes else 0
+        # The next start may not get another port; the processes of the pages answer too. And a user who says
+        # where Pegboard is has a proxy in front.
+        if port != self.wishes.port + 1 or "PEGBOARD_URL" in os.environ:
+            return {}
+        return {"PEGBOARD_RUNTIMES_URL": f"http://{HOST}:{port}"}
 
     def _start_product(self, pages: socket.socket, runtimes: socket.socket) -> None:
         for name, listener, env in (("web", pages, {}), ("runtimes", runtimes, FOR_RUNTIMES)):

@@ -9,7 +9,7 @@ from django.test import Client
 
 from executor.serve import SERVED
 from people.models import ApiKey, Role, Scope
-from tests.executor.test_calls import desk, owner, vendor
+from tests.executor.test_calls import desk, owner, runtime, vendor
 from tests.factories import make_user
 
 __all__ = ["desk", "owner", "vendor"]
@@ -44,6 +44,20 @@ def test_each_text_for_a_client_of_mcp_names_the_server_and_leaves_a_place_for_t
         (server,) = (document.get("mcpServers") or document["servers"]).values()
         assert "http://testserver/serve/desk/live/mcp" in json.dumps(server)
         assert "Bearer" in json.dumps(server)
+
+
+def test_runtimes_are_given_the_address_of_their_own_processes(browser, desk, owner, settings):
+    settings.PUBLIC_URL, settings.RUNTIMES_URL = "https://pegboard.example", "https://run.example"
+    page = browser.get(PAGE).content.decode()
+    assert "https://run.example/serve/desk/live/mcp" in page
+    assert "https://pegboard.example/serve" not in page
+    looked = browser.get(PAGE.replace("connect", "preflight"))
+    assert "https://run.example/serve/desk/1/" in looked.content.decode()
+    asked = runtime(owner, desk[0], scopes=["runtime"])
+    told = asked.get("/api/v1/agents/desk/releases/live/preflight/").json()
+    assert told["served_at"] == "https://run.example/serve/desk/live/"
+    made = {"name": "Till", "scope": "runtime", "days": "90"}
+    assert "https://run.example/api/v1/agents/" in browser.post("/keys/new/", made).content.decode()
 
 
 def test_the_address_names_the_channel_the_number_or_the_digest(browser, desk):

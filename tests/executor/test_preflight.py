@@ -42,6 +42,7 @@ def codes(told):
 def test_a_release_that_runs_says_so_and_asks_no_vendor(asked, vendor):
     assert asked() == {
         "release": 1,
+        "served_at": "http://testserver/serve/desk/live/",
         "can_run": True,
         "tools": [{"agent": "desk", "tool": "sky", "can_run": True, "obstacles": []}],
     }

@@ -148,6 +148,10 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
     """One walk, for a start takes ten seconds and more."""
     first = product().ready()
     assert "createsuperuser" in first.said
+    # Where the next port was free; on any other one it is not given out.
+    beside = f"http://127.0.0.1:{first.port + 1}"
+    is_beside = f"for runtimes: {beside}/" in first.said
+    assert first.variables().get("PEGBOARD_RUNTIMES_URL") == (beside if is_beside else None)
     its_programs_work_and_all_is_well(first)
     it_starts_once(first, product)
     subprocess.run(
