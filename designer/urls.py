@@ -8,6 +8,7 @@ from designer.views import (
     compare,
     home,
     keys,
+    notifications,
     pins,
     procedures,
     publish,
@@ -118,4 +119,14 @@ urlpatterns = [
     path(
         "agents/<slug:slug>/releases/<int:number>/restore/", releases.release_restore, name="release-restore"
     ),
+    path("notifications/", notifications.notifications, name="notifications"),
+    path("notifications/address/", notifications.address, name="notification-address"),
+    path("notifications/address/forget/", notifications.address_forget, name="notification-forget"),
+    path("notifications/confirm/", notifications.confirm, name="notification-confirm"),
+    path("notifications/webhooks/new/", notifications.webhook_new, name="webhook-new"),
+    path("notifications/webhooks/<uuid:pk>/", notifications.webhook, name="webhook"),
+    path("notifications/webhooks/<uuid:pk>/test/", notifications.webhook_test, name="webhook-test"),
+    path("notifications/webhooks/<uuid:pk>/pause/", notifications.webhook_pause, name="webhook-pause"),
+    path("notifications/webhooks/<uuid:pk>/secret/", notifications.webhook_secret, name="webhook-secret"),
+    path("notifications/webhooks/<uuid:pk>/remove/", notifications.webhook_remove, name="webhook-remove"),
 ]

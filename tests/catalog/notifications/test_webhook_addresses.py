@@ -8,7 +8,7 @@ from catalog.notifications import tasks, webhooks
 from catalog.notifications.models import Delivery, Event, Notice, Webhook
 from core import encryption
 from people.models import AuditEntry, Role
-from tests.catalog.notifications.test_pages import admin, api  # noqa: F401
+from tests.designer.views.test_notifications import admin, api  # noqa: F401
 from tests.factories import make_user
 from tests.pages import text_of
 

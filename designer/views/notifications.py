@@ -8,9 +8,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from catalog.notifications import subscriptions, webhooks
-from catalog.notifications.forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
 from core.errors import DomainError
+from designer.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -70,7 +70,7 @@ def confirm(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, f"Confirmed. Mail goes to {row.address} from now on.")
         return redirect("notifications")
-    return render(request, "catalog/notifications/confirm.html", {"token": token})
+    return render(request, "designer/notifications/confirm.html", {"token": token})
 
 
 @never_cache
@@ -85,7 +85,7 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
             form.refuse(error)
         else:
             return _show_secret(request, row, secret.reveal())
-    return render(request, "catalog/notifications/webhook_new.html", {"form": form})
+    return render(request, "designer/notifications/webhook_new.html", {"form": form})
 
 
 @requires(Role.ADMIN)
@@ -110,7 +110,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
     waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
     context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting}
-    return render(request, "catalog/notifications/webhook.html", context, status=form.status)
+    return render(request, "designer/notifications/webhook.html", context, status=form.status)
 
 
 @requires(Role.ADMIN)
@@ -157,7 +157,7 @@ def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
 
 
 def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse:
-    return render(request, "catalog/notifications/webhook_secret.html", {"webhook": row, "plain": plain})
+    return render(request, "designer/notifications/webhook_secret.html", {"webhook": row, "plain": plain})
 
 
 def _chosen(user: User) -> list[str]:
@@ -180,4 +180,4 @@ def _page(
         "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
         "webhooks": webhooks.live() if user.can_administer else None,
     }
-    return render(request, "catalog/notifications/index.html", context)
+    return render(request, "designer/notifications/index.html", context)

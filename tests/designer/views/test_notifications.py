@@ -12,10 +12,11 @@ from catalog.notifications import mail, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Event, Mail, MailAddress, Notice, Subscription, Webhook
 from people import api_keys
 from people.models import AuditEntry, Role
-from tests.catalog.notifications.conftest import reader
+from tests.catalog.notifications.conftest import listener, post_office, reader
 from tests.factories import make_user
 from tests.pages import text_of
 
+__all__ = ["listener", "post_office"]
 pytestmark = pytest.mark.django_db
 
 

@@ -22,7 +22,7 @@ EXPLAINED = {
 
 
 class EventsField(forms.MultipleChoiceField):
-    """Boxes that say what each event means; drawn by catalog/notifications/_events.html."""
+    """Boxes that say what each event means; drawn by designer/notifications/_events.html."""
 
     widget = forms.CheckboxSelectMultiple
     explained = [(event.value, event.label, says) for event, says in EXPLAINED.items()]

@@ -2,7 +2,6 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from django.urls import path
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
@@ -252,15 +251,3 @@ class KeyReport(GenericAPIView[Any]):
         reports.report(given.validated_data["key"], place=given.validated_data.get("place", ""))
         answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
         return Response(answer, status=202, headers={"Cache-Control": "no-store"})
-
-
-urlpatterns = [
-    path("key-report/", KeyReport.as_view(), name="api-key-report"),
-    path("subscriptions/", SubscriptionList.as_view(), name="api-subscription-list"),
-    path("subscriptions/<str:event>/", SubscriptionDetail.as_view(), name="api-subscription"),
-    path("webhooks/", WebhookList.as_view(), name="api-webhook-list"),
-    path("webhooks/<uuid:pk>/", WebhookDetail.as_view(), name="api-webhook"),
-    path("webhooks/<uuid:pk>/test/", WebhookTest.as_view(), name="api-webhook-test"),
-    path("webhooks/<uuid:pk>/secret/", WebhookSecret.as_view(), name="api-webhook-secret"),
-    path("webhooks/<uuid:pk>/deliveries/", DeliveryList.as_view(), name="api-delivery-list"),
-]
