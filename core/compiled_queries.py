@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import psycopg
-from django.db import connection, connections
+from django.db import DEFAULT_DB_ALIAS, connection, connections
 from django.db.models import Model, QuerySet
 from django.db.models.expressions import RawSQL
 
@@ -110,20 +110,22 @@ class PreparedInsert:
         return True
 
 
-def run_prepared(sql: str, params: Sequence[object]) -> list[tuple[Any, ...]]:
+def run_prepared(sql: str, params: Sequence[object] | Mapping[str, object]) -> list[tuple[Any, ...]]:
     """The rows of a constant statement, which each connection prepares once."""
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    connection.validate_no_broken_transaction()
-    line: psycopg.Connection = connection.connection
+    ours = connections[DEFAULT_DB_ALIAS]
+    ours.close_if_health_check_failed()
+    ours.ensure_connection()
+    ours.validate_no_broken_transaction()
+    line: psycopg.Connection = ours.connection
     # Planning takes longer than the answer. Nothing is prepared unless this is set, and Django's own cursors
     # prepare nothing even then.
     line.prepare_threshold = 0
     began = time.monotonic()
-    with connection.wrap_database_errors, psycopg.Cursor(line) as cursor:
+    with ours.wrap_database_errors, psycopg.Cursor(line) as cursor:
         cursor.execute(sql, params)
-        rows = cursor.fetchall() if cursor.description else []
-    if connection.queries_logged:
+        # `description` says the same, and makes an object of each column for it.
+        rows = cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
+    if ours.queries_logged:
         # Where Django's own cursors would count it, for those that hold a page to so many queries.
-        connection.queries_log.append({"sql": sql, "time": f"{time.monotonic() - began:.3f}"})
+        ours.queries_log.append({"sql": sql, "time": f"{time.monotonic() - began:.3f}"})
     return rows

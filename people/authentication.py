@@ -7,6 +7,7 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
+from core.compiled_queries import run_prepared
 from people.api_keys import is_well_formed
 from people.models import ApiKey, User
 
@@ -14,8 +15,8 @@ from people.models import ApiKey, User
 WRITE_LAST_USE_EVERY = timedelta(hours=1)
 _KEY = [field.attname for field in ApiKey._meta.concrete_fields]
 _USER = [field.attname for field in User._meta.concrete_fields]
-# Constant, because every call of every program runs it, and compiling an ORM query each time took longer than
-# running it.
+# Constant and planned once, because every call of every program runs it: compiling an ORM query, and planning
+# it, each took longer than running it.
 _FIND = f"""
     SELECT {", ".join(f"key.{name}" for name in _KEY)}, {", ".join(f"owner.{name}" for name in _USER)}
     FROM people_apitoken key JOIN people_user owner ON owner.id = key.user_id
@@ -62,11 +63,10 @@ class SessionAuthentication(authentication.SessionAuthentication):
 
 
 def _with_owner(digest: str) -> ApiKey | None:
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND, [digest])
-        row = cursor.fetchone()
-    if row is None:
+    rows = run_prepared(_FIND, [digest])
+    if not rows:
         return None
+    (row,) = rows
     key = ApiKey.from_db(connection.alias, _KEY, row[: len(_KEY)])
     key.user = User.from_db(connection.alias, _USER, row[len(_KEY) :])
     return key

@@ -3,9 +3,9 @@
 from datetime import timedelta
 
 import pytest
+import time_machine
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 
 from designer import pins, tunings
 from designer.models import Receipt
@@ -179,8 +179,8 @@ def test_a_receipt_is_written_once_a_minute_and_also_for_what_is_unchanged(api, 
         assert runtime_api.get(path, headers=unchanged).status_code == 304
     assert not [query for query in queries if query["sql"].lstrip().startswith("UPDATE")]
     assert Receipt.objects.get(surface="mcp").last_at == first.last_at
-    an_hour_ago = timezone.now() - timedelta(hours=1)
-    Receipt.objects.update(first_at=an_hour_ago, last_at=an_hour_ago)
-    assert runtime_api.get(path, headers=unchanged).status_code == 304
-    again = Receipt.objects.get(surface="mcp")
-    assert (again.first_at, again.last_at > first.last_at) == (an_hour_ago, True)
+    for moment in (first.last_at + timedelta(minutes=2), first.last_at + timedelta(minutes=4)):
+        with time_machine.travel(moment, tick=False):
+            assert runtime_api.get(path, headers=unchanged).status_code == 304
+        again = Receipt.objects.get(surface="mcp")
+        assert (again.first_at, again.last_at) == (first.first_at, moment)
