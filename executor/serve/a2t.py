@@ -21,7 +21,16 @@ from designer.models import EffectiveVersion
 from designer.releases import effective_versions, publishing
 from executor.calls import Answer
 from executor.serve import versions
-from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, Snippet, json_reply
+from executor.serve.base import (
+    Operations,
+    Refusal,
+    Reply,
+    Request,
+    ServedProtocol,
+    Snippet,
+    explained,
+    json_reply,
+)
 from executor.serve.versions import Entry
 
 FORMAT = exported.FORMAT.name
@@ -52,7 +61,7 @@ class A2T(ServedProtocol):
                 raise Http404
             if refused := self.refuse_method(request, "POST"):
                 return refused
-            return _invoked(request, *_named(operations, tool_id, number))
+            return _invoked(request, operations, tool_id, number)
         if refused := self.refuse_method(request, "GET"):
             return refused
         if tool_id and below and not number:
@@ -142,16 +151,20 @@ def _named(operations: Operations, tool_id: str, number: str | None) -> tuple[Op
     return older, entry._replace(document=_current(entry, rows))
 
 
-def _invoked(request: Request, operations: Operations, entry: Entry) -> Reply:
-    arguments = _arguments(request.json(), entry)
-    answer = operations.run(
+def _invoked(request: Request, operations: Operations, tool_id: str, number: str | None) -> Reply:
+    try:
+        through, entry = _named(operations, tool_id, number)
+    except DomainError:
+        operations.note_unknown(tool_id)
+        raise
+    answer = through.run(
         entry.name,
-        arguments,
+        _arguments(request.json(), entry),
         format_=FORMAT,
-        is_confirmed=versions.is_confirmed(request),
-        call_id=versions.call_id(request.headers.get("Idempotency-Key", ""), operations),
+        is_confirmed=request.is_confirmed,
+        call_id=operations.id_of(request.call_name),
     )
-    return _outcome(answer, operations)
+    return _outcome(answer, through)
 
 
 def _arguments(body: object, entry: Entry) -> dict[str, Any]:
@@ -196,14 +209,9 @@ def _outcome(answer: Answer, operations: Operations) -> Reply:
 
 
 def _error(answer: Answer) -> dict[str, Any]:
-    result, error = answer.result, answer.result.error or {}
-    code, message = error.get("code", ""), error.get("message") or "The tool did not answer."
-    if answer.outcome is None:
-        code, message = "STILL_RUNNING", "The tool is still running. Look for its effect before another call."
-    elif result.cut:
-        code, message = "TOO_LONG", "The tool has run, but its answer is too long to be passed on."
+    result, (code, message) = answer.result, explained(answer)
     said: dict[str, Any] = {"code": code, "message": message}
-    if fields := error.get("fields"):
+    if fields := (result.error or {}).get("fields"):
         said["fields"] = fields
     if result.asks:
         said["asks"] = result.asks

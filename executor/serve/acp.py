@@ -21,13 +21,28 @@ from designer.models import EffectiveVersion
 from designer.releases import effective_versions, numbering
 from executor.calls import Answer
 from executor.released_documents import sealed
-from executor.serve import versions
-from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, json_reply
+from executor.serve.base import (
+    Operations,
+    Refusal,
+    Reply,
+    Request,
+    ServedProtocol,
+    explained,
+    json_reply,
+)
 
 FORMAT = exported.FORMAT.name
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 CAPABILITIES = {"threads": False, "interrupts": False, "callbacks": False}
-ERRORS = {"tool_error": 1, "unavailable": 2, "refused": 3, "needs_authorization": 4, "invalid_arguments": 5}
+ERRORS = {
+    "tool_error": 1,
+    "unavailable": 2,
+    "refused": 3,
+    "needs_authorization": 4,
+    "invalid_arguments": 5,
+    "ok": 6,
+    "needs_input": 7,
+}
 
 
 class ACP(ServedProtocol):
@@ -53,7 +68,7 @@ class ACP(ServedProtocol):
             case "GET", ["runs", run_id, "wait"]:
                 return json_reply(_made(operations, run_id))
             case "POST", ["runs", run_id]:
-                return json_reply(_resumed(operations, run_id, _object(request))["run"])
+                return json_reply(_resumed(operations, run_id, request)["run"])
         raise Http404
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
@@ -138,11 +153,21 @@ def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
 
 def _run(request: Request, operations: Operations) -> dict[str, Any]:
     asked = _object(request)
-    agent, given = _found(operations, asked.get("agent_id")), asked.get("input")
+    try:
+        agent = _found(operations, asked.get("agent_id"))
+    except Http404:
+        operations.note_unknown(str(asked.get("agent_id")))
+        raise
+    given = asked.get("input")
     if given is not None and not isinstance(given, dict):
         raise DomainError("invalid", "“input” is no object.")
-    name, is_confirmed = agent.document["name"], versions.is_confirmed(request)
-    answer = operations.run(name, given or {}, format_=FORMAT, is_confirmed=is_confirmed)
+    answer = operations.run(
+        agent.document["name"],
+        given or {},
+        format_=FORMAT,
+        is_confirmed=request.is_confirmed,
+        call_id=operations.id_of(request.call_name),
+    )
     return _ended(agent, answer, asked)
 
 
@@ -151,7 +176,8 @@ def _made(operations: Operations, run_id: str) -> dict[str, Any]:
     return _ended(_agent_of(operations, answer), answer, {})
 
 
-def _resumed(operations: Operations, run_id: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _resumed(operations: Operations, run_id: str, request: Request) -> dict[str, Any]:
+    given = _object(request)
     before = operations.made(_uuid(run_id), format_=FORMAT)
     agent = _agent_of(operations, before)
     if before.call is None or agent is None:
@@ -159,8 +185,9 @@ def _resumed(operations: Operations, run_id: str, given: Mapping[str, Any]) -> d
     asked = given.get("interrupt_type")
     named = asked if isinstance(asked, str) else "".join(ask.id for ask in before.result.asks)
     answers = {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
-    name = before.tool.signature.name
-    return _ended(agent, operations.resume(before.call.pk, name, answers, format_=FORMAT), given)
+    name, call_id = before.tool.signature.name, operations.id_of(request.call_name)
+    answer = operations.resume(before.call.pk, name, answers, format_=FORMAT, call_id=call_id)
+    return _ended(agent, answer, given)
 
 
 def _agent_of(operations: Operations, answer: Answer) -> _Agent | None:
@@ -176,18 +203,20 @@ def _ended(agent: _Agent | None, answer: Answer, asked: Mapping[str, Any]) -> di
     if answer.call is None:
         said = str(error.get("message", ""))
         raise DomainError(str(error.get("code", "refused")), said, fields=error.get("fields"))
+    has_worked = answer.outcome == "ok" and not result.cut
     # An interrupt is one question.
     waits = result.resume is not None and len(result.asks) == 1
+    status = "success" if has_worked else "interrupted" if waits else "error"
     run = {
         "run_id": str(answer.call.key),
         "agent_id": str(agent.version.uuid) if agent else "",
         "created_at": answer.call.queued_at.isoformat(),
         "updated_at": (answer.call.finished_at or answer.call.queued_at).isoformat(),
-        "status": {"ok": "success", None: "pending"}.get(answer.outcome, "interrupted" if waits else "error"),
+        "status": status if answer.outcome else "pending",
         "creation": dict(asked),
     }
     output: dict[str, Any]
-    if answer.outcome == "ok" and not result.cut:
+    if has_worked:
         output = {"type": "result", "values": result.outputs}
     elif waits:
         (ask,) = result.asks
@@ -197,10 +226,8 @@ def _ended(agent: _Agent | None, answer: Answer, asked: Mapping[str, Any]) -> di
             "interrupt": {"interrupt_type": ask.id, "message": ask.message, **beside},
         }
     else:
-        said = str(error.get("message", "")) or "The tool is still running."
-        if result.cut:
-            said = "The tool has run, but its answer is too long to be passed on."
         number = ERRORS.get(answer.outcome or "", 0)
+        said = explained(answer)[1]
         output = {"type": "error", "run_id": run["run_id"], "errcode": number, "description": said}
     return {"run": run, "output": output}
 

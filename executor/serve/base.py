@@ -57,6 +57,16 @@ class Request:
             raise DomainError("invalid_json", f"The body holds {problem[1]}.")
         return document
 
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether a person has agreed to what the tool may do; of protocols that have no word for it."""
+        return self.headers.get("Pegboard-Confirm", "").strip().lower() in ("true", "1", "yes")
+
+    @property
+    def call_name(self) -> str:
+        """What the client calls its call, of protocols that have no word for it; "" where it has no name."""
+        return self.headers.get("Idempotency-Key", "").strip()
+
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
@@ -90,6 +100,17 @@ def refusal_of(error: DomainError | Http404) -> Refusal:
     if isinstance(error, Http404):
         return NOT_FOUND
     return Refusal(error.status, error.code, error.message, error.fields)
+
+
+def explained(answer: Answer) -> tuple[str, str]:
+    """A code and a sentence for whatever is no success."""
+    error = answer.result.error or {}
+    if answer.outcome is None:
+        message = "The tool is still running. Look for its effect before it is called again."
+        return "STILL_RUNNING", message
+    if answer.outcome == "ok" and answer.result.cut:
+        return "TOO_LONG", "The tool has run, but its answer is too long to be passed on."
+    return str(error.get("code", "")), str(error.get("message", "")) or "The tool did not answer."
 
 
 class ThrottledError(DomainError):
@@ -189,7 +210,7 @@ class Operations:
                 call_id=call_id,
             )
         except UnknownToolError:
-            note_refusal(self.caller, agent=self.agent, tool=name)
+            self.note_unknown(name)
             raise
 
     def made(self, call: uuid.UUID, *, format_: str = "") -> Answer:
@@ -222,6 +243,19 @@ class Operations:
             format_=format_,
             call_id=call_id,
         )
+
+    def note_unknown(self, tool: str) -> None:
+        """Notes that the key asked to run what is not there, or is not its own."""
+        note_refusal(self.caller, agent=self.agent, tool=tool)
+
+    def id_of(self, name: str) -> uuid.UUID | None:
+        """The id of a call that its client gave a name, which may be any text."""
+        if not name:
+            return None
+        try:
+            return uuid.UUID(name)
+        except ValueError:
+            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.caller.key.pk}/{name}")
 
     def _own_call(self, **which: Any) -> tuple[Call, Release, ReleasedTool]:
         rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(

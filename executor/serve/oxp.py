@@ -24,7 +24,16 @@ from designer.exports import transfers
 from designer.releases import effective_versions
 from executor.calls import Answer
 from executor.serve import versions
-from executor.serve.base import Operations, Refusal, Reply, Request, ServedProtocol, Snippet, json_reply
+from executor.serve.base import (
+    Operations,
+    Refusal,
+    Reply,
+    Request,
+    ServedProtocol,
+    Snippet,
+    explained,
+    json_reply,
+)
 from executor.serve.versions import Entry
 
 FORMAT = exported.FORMAT.name
@@ -108,7 +117,11 @@ def _called(request: Request, operations: Operations) -> Reply:
     name, given = call.get("call_id"), call.get("input")
     if not isinstance(name, str | None) or len(name or "") > 255:
         raise DomainError("invalid_body", "“call_id” is no text of at most 255 characters.")
-    through, entry = _named(operations, call.get("tool_id"))
+    try:
+        through, entry = _named(operations, call.get("tool_id"))
+    except DomainError:
+        operations.note_unknown(str(call.get("tool_id")))
+        raise
     if not isinstance(given, dict | None):
         return _unfit("“input” is no object.", {})
     name = name or str(uuid.uuid4())
@@ -116,8 +129,8 @@ def _called(request: Request, operations: Operations) -> Reply:
         entry.name,
         given or {},
         format_=FORMAT,
-        is_confirmed=versions.is_confirmed(request),
-        call_id=versions.call_id(name, operations),
+        is_confirmed=request.is_confirmed,
+        call_id=operations.id_of(name),
     )
     answer = _with_user(answer, through, call)
     reply = _refused(answer) or json_reply(
@@ -209,17 +222,12 @@ def _outcome(answer: Answer, operations: Operations) -> dict[str, Any]:
             return ran | {"success": True}
         is_any = not is_declared and answer.tool.protocol == FORMAT and value.keys() == {"value"}
         return ran | {"success": True, "value": value["value"] if is_any else value}
-    error = result.error or {}
-    message = str(error.get("message", "")) or "The tool did not answer."
-    if answer.outcome is None:
-        message = "The tool is still running. Look for its effect before it is called again."
-    elif result.cut:
-        message = "The tool has run, but its answer is too long to be passed on."
-    elif answer.outcome == "needs_input":
+    code, message = explained(answer)
+    if answer.outcome == "needs_input":
         message = " ".join([message, *(ask.message for ask in result.asks)])
     said: dict[str, Any] = {"message": message, "can_retry": False}
-    if code := error.get("code"):
-        said["developer_message"] = str(code)
+    if code:
+        said["developer_message"] = code
     if retry := result.retry:
         said["can_retry"] = retry.can_retry
         said |= {"additional_prompt_content": retry.hint} if retry.hint else {}

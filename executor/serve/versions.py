@@ -1,6 +1,5 @@
 """The tools of a release as clients that know versions see them: each in one version, and its older ones."""
 
-import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -17,8 +16,6 @@ from designer.releases import effective_versions, numbering
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request
-
-CONFIRM_HEADER = "Pegboard-Confirm"
 
 
 @dataclass(frozen=True)
@@ -102,20 +99,6 @@ def through(operations: Operations, version: EffectiveVersion, form: Form) -> tu
     entries = shown(older, form).entries
     found = next((entry for entry in entries if entry.version.pk == version.pk), None)
     return (older, found) if found else None
-
-
-def is_confirmed(request: Request) -> bool:
-    return request.headers.get(CONFIRM_HEADER, "").strip().lower() in ("true", "1", "yes")
-
-
-def call_id(text: str, operations: Operations) -> uuid.UUID | None:
-    """The id of a call that its client gave one, which may be any text."""
-    if not text:
-        return None
-    try:
-        return uuid.UUID(text)
-    except ValueError:
-        return uuid.uuid5(uuid.NAMESPACE_OID, f"{operations.caller.key.pk}/{text}")
 
 
 def page(

@@ -124,6 +124,7 @@ def _operations(
         raise
     # Once for all protocols: some answer without reading what is served, and a receipt names the sub-agent.
     if sub and shown(release, sub) is None:
+        note_refusal(caller, agent=slug, tool="")
         raise Http404
     return Operations(
         caller=caller,

@@ -6,16 +6,15 @@ from typing import Any
 import msgspec
 
 from catalog.calls.queue import ConfirmationError
-from catalog.models.calls import Result
+from catalog.protocols.json import validation
 from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
-from designer.exports.document import ReleasedTool
 from designer.signatures.effective import Effective
 from executor.calls import Answer, UnknownToolError
 from executor.released_documents import sealed
 from executor.serve import cursors
-from executor.serve.base import Operations, Request
+from executor.serve.base import Operations, Request, explained
 from executor.serve.mcp import clients, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
@@ -68,11 +67,15 @@ def _tools(operations: Operations) -> list[msgspec.Raw]:
 
 
 def _in_revision(tool: msgspec.Raw, version: str) -> object:
-    unknown = {name for last, names in UNKNOWN_UNTIL.items() if version <= last for name in names}
+    unknown = _unknown_to(version)
     if not unknown:
         return tool
     document: dict[str, Any] = msgspec.json.decode(tool)
     return {name: value for name, value in document.items() if name not in unknown}
+
+
+def _unknown_to(version: str) -> set[str]:
+    return {name for last, names in UNKNOWN_UNTIL.items() if version <= last for name in names}
 
 
 def called(
@@ -83,16 +86,18 @@ def called(
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
-    arguments = arguments or {}
+    arguments, call_id = arguments or {}, operations.id_of(request.call_name)
     if client.is_modern:
         _check_headers(request, operations, name, arguments)
     try:
         if goes_on := questions.answered(params):
             call, answers = goes_on
-            answer = operations.resume(call, name, answers, format_=FORMAT)
+            answer = operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
         else:
             is_confirmed = _is_confirmed(client, params)
-            answer = operations.run(name, arguments, format_=FORMAT, is_confirmed=is_confirmed)
+            answer = operations.run(
+                name, arguments, format_=FORMAT, is_confirmed=is_confirmed, call_id=call_id
+            )
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except ConfirmationError as error:
@@ -101,7 +106,7 @@ def called(
         return questions.confirmation(error.message)
     except DomainError as error:
         # What a model can read and do something about is a result; the rest is an error of the protocol.
-        if isinstance(error, RpcError) or error.status in (401, 403, 404) or error.code == "throttled":
+        if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
             raise
         return _failed(error.code, error.message, error.fields)
     return _result(answer, operations, client)
@@ -126,7 +131,7 @@ def _result(answer: Answer, operations: Operations, client: Client) -> dict[str,
     if answer.outcome == transfers.KIND:
         return _handed_over(answer, operations)
     if answer.outcome == "ok" and not result.cut:
-        return _succeeded(answer.tool, result)
+        return _succeeded(answer, operations, client)
     required = None
     if answer.call and result.asks and result.resume is not None and client.is_modern:
         required = questions.asked(answer.call.pk, result.asks, client)
@@ -136,15 +141,12 @@ def _result(answer: Answer, operations: Operations, client: Client) -> dict[str,
 def _explained(answer: Answer) -> dict[str, Any]:
     """Anything but a success, in words that a model reads."""
     result = answer.result
-    error: Mapping[str, Any] = result.error or {}
-    message = str(error.get("message", "")) or "The tool did not answer."
-    if answer.outcome is None:
-        message = "The tool is still running: it takes longer than a call waits. Look for its effect later."
-    elif result.cut:
-        message = f"The tool has run, but its answer is too long to be passed on. It begins: {result.cut}"
     if answer.outcome == "tool_error" and (blocks := _blocks(answer.tool.signature, result.outputs)):
         return {"content": blocks, "isError": True, "_meta": _about(answer)}
-    failed = _failed(str(error.get("code", "")), message, error.get("fields") or {}, _about(answer))
+    code, message = explained(answer)
+    failed = _failed(code, message, (result.error or {}).get("fields"), _about(answer))
+    if result.cut:
+        failed["content"].append(_text(f"It begins: {result.cut}"))
     for ask in result.asks:
         where = f" {ask.url}" if ask.url else ""
         failed["content"].append(_text(f"It asks: {ask.message}{where}"))
@@ -153,18 +155,40 @@ def _explained(answer: Answer) -> dict[str, Any]:
     return failed
 
 
-def _succeeded(tool: ReleasedTool, result: Result) -> dict[str, Any]:
-    shown, structured = tool.signature, _structured(tool.signature, result.outputs)
-    blocks = _blocks(shown, result.outputs)
+def _succeeded(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
+    shown, result = answer.tool.signature, answer.result
+    structured, blocks = _structured(shown, result.outputs), _blocks(shown, result.outputs)
     if blocks is None:
         text = msgspec.json.encode(result.outputs if structured is None else structured).decode()
         blocks = [_text(text)]
+    if faults := _misfits(operations, client, shown.name, structured):
+        # A client that goes by the schema would hide what the vendor answered, and say that the call failed.
+        message = "The tool has run, and its answer does not fit its output schema. Its answer follows."
+        unfit = _failed("UNFIT_OUTPUT", message, faults, _about(answer))
+        return {**unfit, "content": [*unfit["content"], *blocks]}
     written: dict[str, Any] = {"content": blocks}
     if structured is not None:
         written["structuredContent"] = structured
     if result.notes:
         written["_meta"] = {"pegboard/notes": result.notes}
     return written
+
+
+def _misfits(
+    operations: Operations, client: Client, name: str, structured: Mapping[str, Any] | None
+) -> dict[str, str]:
+    """Where the answer is not what `tools/list` says of it."""
+    released = sealed(operations.release)
+    listed = released.tool(name, operations.sub_agent)
+    if listed is None or "outputSchema" in _unknown_to(client.version):
+        return {}
+    shown = listed.signature
+    if not shown.outputs and shown.outputs_rest is None:
+        return {}
+    key = ("mcp outputs", operations.sub_agent, name)
+    ready = released.derived(key, lambda: validation.checked(schema.of_outputs_as_an_object(shown)[0]))
+    found = validation.faults(ready, structured or {})
+    return {".".join(map(str, fault.path)) or "outputs": fault.why for fault in found}
 
 
 def _blocks(tool: Effective, outputs: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -181,7 +205,13 @@ def _structured(tool: Effective, outputs: Mapping[str, Any]) -> dict[str, Any] |
     """By the names of the output schema; None where nothing but content came."""
     if tool.outputs:
         names = set(exported.wire(tool).outputs) or {output.alias for output in tool.outputs}
-        return {name: value for name, value in outputs.items() if name in names}
+        # A vendor may write null for what it leaves out.
+        simple = {output.alias for output in tool.outputs if output.parameter.type != "json"}
+        return {
+            name: value
+            for name, value in outputs.items()
+            if name in names and not (value is None and name in simple)
+        }
     beside = {"content", "text"} if _blocks(tool, outputs) is not None else set()
     rest = {name: value for name, value in outputs.items() if name not in beside}
     return rest or None
