@@ -202,7 +202,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
     conversation = _Conversation(call, signature, endpoint.speak())
-    with sessions.open_session(endpoint, exchanges, _limits(call)) as session:
+    with sessions.open_session(endpoint, exchanges, _limits(call), keeps_connection=True) as session:
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)

@@ -28,6 +28,7 @@ from core import encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.outbound.challenges import scope_asked, wants_more_scope
+from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.policy import origin_of, outbound_policy
@@ -223,14 +224,26 @@ def open_session(
     exchanges: MutableSequence[Exchange] | None = None,
     limits: Limits | None = None,
     reached: dict[str, str] | None = None,
+    *,
+    keeps_connection: bool = False,
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
 
-    What the protocol finds out about the endpoint meanwhile is kept for the next session.
+    What the protocol finds out about the endpoint meanwhile is kept for the next session, and so is the
+    connection if it `keeps_connection`.
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
-    return _keeping_memory(endpoint, carrier, _session(endpoint, carrier, exchanges, bounded, reached))
+    kept_for = _kept_for(endpoint) if keeps_connection else None
+    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for)
+    return _keeping_memory(endpoint, carrier, session)
+
+
+def _kept_for(endpoint: Endpoint) -> KeptFor:
+    # All by which a vendor could tell two conversations of one endpoint apart, or we whom we speak with.
+    credential = endpoint.credential
+    proves = (credential.pk, credential.set_at) if credential else None
+    return KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
 
 
 def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
@@ -303,6 +316,7 @@ def _session(
     exchanges: MutableSequence[Exchange] | None,
     limits: Limits,
     reached: dict[str, str] | None,
+    kept_for: KeptFor | None,
 ) -> Session:
     return Session(
         endpoint.url,
@@ -316,4 +330,5 @@ def _session(
         turns=rate_limit.turns(endpoint),
         limits=limits,
         authorities=endpoint.authorities,
+        kept_for=kept_for,
     )

@@ -9,8 +9,10 @@ environment, or keeps a cookie.
 import functools
 import http.client
 import os
+import re
 import socket
 import ssl
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -21,7 +23,9 @@ from urllib3.connection import HTTPConnection
 from urllib3.response import BaseHTTPResponse
 from urllib3.util.response import assert_header_parsing
 
+from core.failpoints import failpoint
 from core.outbound.addresses import CheckedUrl, Policy, check_addresses
+from core.outbound.connection_pool import ConnectionKey, KeptFor, is_usable, pool
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import Budget
 from core.outbound.sockets import BoundedSocket, BoundedTlsSocket, tls_context, tls_problem
@@ -69,8 +73,17 @@ class _Head(http.client.HTTPResponse):
         assert_header_parsing(self.msg)
 
 
+_TIMEOUT = re.compile(r"(?:^|[\s,])timeout=([0-9]{1,6})(?=$|[\s,])", re.IGNORECASE)
+
+
+def _promised_idle(keep_alive: str) -> float | None:
+    # `Keep-Alive: timeout=5, max=100`
+    found = _TIMEOUT.search(keep_alive)
+    return float(found[1]) if found else None
+
+
 class Connection(HTTPConnection):
-    """Keeps one connection to one origin and dials only addresses that the policy has judged."""
+    """One connection to one origin, which dials only addresses that the policy has judged."""
 
     response_class = _Head
 
@@ -81,38 +94,74 @@ class Connection(HTTPConnection):
         resolver: Resolver,
         authorities: str = "",
         reached: dict[str, str] | None = None,
+        kept_for: KeptFor | None = None,
     ) -> None:
-        """`reached` learns which entry of the policy opened which private address."""
+        """`reached` learns which entry of the policy opened which private address. With `kept_for` it takes a
+        connection that was kept, if there is one, and leaves its own behind when it is closed."""
         super().__init__(url.host, url.port)
         self._url = url
         self._policy = policy
         self._resolver = resolver
         self._authorities = authorities
         self._reached = {} if reached is None else reached
+        self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
+        self._has_sent = False
         self._budget: Budget
 
     def ask(
-        self, method: str, target: str, headers: Mapping[str, str], body: bytes | None, budget: Budget
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        budget: Budget,
+        *,
+        is_repeatable: bool = False,
     ) -> BaseHTTPResponse:
         """Sends one request and reads the head of the reply."""
         self._budget = budget
-        if isinstance(self.sock, BoundedSocket):
-            if self.is_connected:
-                self.sock.budget = budget
-            else:
-                self.close()
-        self.request(
-            method,
-            target,
-            body=body,
-            headers={"Host": self._url.authority, **headers},
-            preload_content=False,
-            decode_content=False,
-        )
+        is_used = self._take_up(is_repeatable=is_repeatable)
+        failpoint("connection-taken")
+        options: dict[str, Any] = {
+            "body": body,
+            "headers": {"Host": self._url.authority, **headers},
+            "preload_content": False,
+            "decode_content": False,
+        }
+        self._has_sent = False
+        try:
+            self.request(method, target, **options)
+        except UnavailableError as error:
+            # Not all of the head has left, so no server has a request of it that it could have handled: RFC
+            # 9112 section 9.3.1. After that, of what must not be sent twice nothing is sent again.
+            if not is_used or self._has_sent or error.code != "RESET":
+                raise
+            self.abandon()
+            self.request(method, target, **options)
         response = self.getresponse()
         budget.head_is_read()
+        if self._dialled:
+            self._dialled.promised_idle = _promised_idle(response.headers.get("keep-alive", ""))
         return response
+
+    def _take_up(self, *, is_repeatable: bool) -> bool:
+        # A connection that has carried a request before, if there is one that can carry another.
+        sock = self.sock
+        if isinstance(sock, BoundedSocket) and not is_usable(
+            sock, time.monotonic(), is_repeatable=is_repeatable
+        ):
+            self.close()
+        if self.sock is None and self._key:
+            self.sock = self._dialled = pool.take(self._key, is_repeatable=is_repeatable)
+        if not isinstance(self.sock, BoundedSocket):
+            return False
+        self.sock.budget = self._budget
+        return True
+
+    def send(self, data: Any) -> None:
+        super().send(data)
+        self._has_sent = True
 
     def connect(self) -> None:
         rows = look_up(self._url, self._resolver, self._budget)
@@ -123,7 +172,15 @@ class Connection(HTTPConnection):
         if self._url.scheme == "https":
             sock = self._secured(sock)
         sock.budget = self._budget
+        sock.dialled_at = sock.heard_at = time.monotonic()
         self.sock = self._dialled = sock
+
+    def leave(self) -> None:
+        """Ends the conversation. What was read to its end is left for the owner's next one."""
+        if self._key and self._dialled and self.sock is self._dialled:
+            sock, self.sock, self._dialled = self._dialled, None, None
+            pool.give(self._key, sock)
+        self.abandon()
 
     def abandon(self) -> None:
         """Closes the socket at once; `close` leaves it to a reply that may never be read to its end."""

@@ -23,6 +23,7 @@ from urllib3.response import BaseHTTPResponse
 from core.outbound.addresses import Policy, check_url
 from core.outbound.challenges import wants_more_scope
 from core.outbound.connection import Connection, Resolver, system_resolver
+from core.outbound.connection_pool import KeptFor
 from core.outbound.errors import (
     ProtocolError,
     RefusedError,
@@ -76,7 +77,8 @@ class Session(RequestMethods):
     holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
     is None, or the list to which every exchange is added; `reached` likewise learns through which entry
     of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
-    each request what carries the credential now. `agent` is as whom we introduce ourselves.
+    each request what carries the credential now. `agent` is as whom we introduce ourselves. With `kept_for`
+    the connection outlives the session, for the next one of the same owner and identity.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class Session(RequestMethods):
         resolver: Resolver = system_resolver,
         authorities: str = "",
         agent: str = AGENT,
+        kept_for: KeptFor | None = None,
     ) -> None:
         url = check_url(root, policy, may_ask=True)
         self.root = str(url)
@@ -116,7 +119,7 @@ class Session(RequestMethods):
         self._limits = limits
         self._turns = turns
         self._ends: float | None = None
-        self._connection = Connection(url, policy, resolver, authorities, reached)
+        self._connection = Connection(url, policy, resolver, authorities, reached, kept_for)
         self._elsewhere = partial(
             Session,
             policy=policy,
@@ -133,6 +136,7 @@ class Session(RequestMethods):
             resolver=resolver,
             authorities=authorities,
             agent=agent,
+            kept_for=kept_for,
         )
 
     def __enter__(self) -> Self:
@@ -144,7 +148,7 @@ class Session(RequestMethods):
         self.close()
 
     def close(self) -> None:
-        self._connection.abandon()
+        self._connection.leave()
 
     def at(self, url: str) -> "Session":
         """A session of its own, with what is left of this one's time."""
@@ -232,7 +236,14 @@ class Session(RequestMethods):
             with in_our_words(budget):
                 # The key goes along on the wire and into nothing that is kept or shown.
                 keyed = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
-                response = self._connection.ask(request.method, keyed, sent, request.content, budget)
+                response = self._connection.ask(
+                    request.method,
+                    keyed,
+                    sent,
+                    request.content,
+                    budget,
+                    is_repeatable=request.is_repeatable,
+                )
                 self._status = response.status
                 challenge = response.headers.get("www-authenticate", "")
                 # What it asks for is kept and shown; our own credential must not come to stand there.

@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Any
 
 from core.outbound.limits import KIB, Budget, size_text
@@ -15,12 +16,21 @@ class BoundedSocket(socket.socket):
     """Reads and writes within `budget`, and speaks of failures in our own words."""
 
     budget: Budget
+    # On the monotonic clock. `promised_idle` is for how long the server says that it keeps an idle one.
+    dialled_at: float
+    heard_at: float
+    promised_idle: float | None = None
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         with self._bounded():
             size = super().recv_into(buffer, nbytes, flags)
+        self.heard_at = monotonic()
         self.budget.count(size)
         return size
+
+    def holds_more(self) -> bool:
+        """Whether something came that was not read, and that the system no longer knows of."""
+        return False
 
     def send(self, data: Any, flags: int = 0) -> int:
         with self._bounded():
@@ -43,6 +53,9 @@ class BoundedSocket(socket.socket):
 
 class BoundedTlsSocket(BoundedSocket, ssl.SSLSocket):  # type: ignore[misc]  # Any for a buffer is wide enough
     """The same over TLS; `tls_context` makes the ssl module create these."""
+
+    def holds_more(self) -> bool:
+        return self.pending() > 0
 
 
 @functools.lru_cache(maxsize=64)

@@ -12,12 +12,13 @@ from django.utils import timezone
 from catalog.calls import invocation, queue
 from catalog.calls.queue import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
-from catalog.models import Call, Credential, Finding, ToolVersion
+from catalog.models import Call, Credential, Endpoint, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
 from catalog.protocols.signature import Annotations
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
+from core.outbound import connection_pool
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
@@ -55,6 +56,29 @@ def test_a_call_is_sent_and_its_outputs_are_kept():
     assert call.decoded().outputs == {"weather": "fair"}
     assert vendor.requests[0].json()["input_parameters"] == [{"name": "city", "value": "Oslo"}]
     assert call.duration_ms is not None
+
+
+def test_calls_of_an_endpoint_share_a_connection_until_its_credential_or_address_changes(monkeypatch):
+    monkeypatch.setattr(connection_pool, "MAX_IDLE_BEFORE_A_CALL", 15.0)  # a test may take its time
+    admin = make_user(Role.ADMIN)
+    with HostileVendor(ANSWER) as vendor:
+        key = credential_operations.create_credential(
+            actor=admin, name="Key", kind="bearer", url=vendor.url, secret="first-secret"
+        )
+        version = make_version(vendor.url, credential=key)
+        other = make_version(vendor.url, credential=key)
+        run(version), run(version)
+        assert vendor.connections == 1
+        run(other)
+        assert vendor.connections == 2
+        credential_operations.replace_secret(key, actor=admin, secret="second-secret")
+        run(version)
+        assert vendor.connections == 3
+        Endpoint.objects.filter(pk=version.tool.endpoint_id).update(url=f"{vendor.url}/v2")
+        run(version)
+    assert vendor.connections == 4
+    keys = [request.headers["authorization"] for request in vendor.requests]
+    assert keys == ["Bearer first-secret"] * 3 + ["Bearer second-secret"] * 2
 
 
 def test_an_answer_is_kept_when_what_is_noted_beside_it_fails(monkeypatch):

@@ -18,7 +18,9 @@ from cryptography.x509.oid import NameOID
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
+from core.outbound import connection
 from core.outbound.addresses import Policy
+from core.outbound.connection_pool import ConnectionPool, KeptFor
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import Limits
 from core.outbound.session import Session
@@ -94,13 +96,14 @@ def to_loopback(host, port):
     return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
 
 
-def open_session(vendor, authorities, host="vendor.example"):
+def open_session(vendor, authorities, host="vendor.example", **given):
     return Session(
         f"https://{host}:{vendor.port}",
         policy=LOOPBACK,
         limits=QUICK,
         resolver=to_loopback,
         authorities=authorities,
+        **given,
     )
 
 
@@ -128,6 +131,20 @@ def test_private_authority_is_trusted_when_it_is_given(serve, authority):
         assert session.post("/", json={"long": "x" * 300_000}).status == 200
     assert vendor.connections == 1
     assert vendor.requests[0].headers["host"] == f"vendor.example:{vendor.port}"
+
+
+def test_connection_that_is_kept_was_verified_with_the_same_authorities(serve, authority, monkeypatch):
+    monkeypatch.setattr(connection, "pool", pool := ConnectionPool())
+    kept = {"kept_for": KeptFor("an endpoint", "")}
+    with HostileVendor(reply(), tls=serve()) as vendor:
+        for _ in range(3):
+            with open_session(vendor, authority.pem, **kept) as session:
+                session.get("/")
+        assert (vendor.connections, len(vendor.requests)) == (1, 3)
+        with open_session(vendor, Authority().pem, **kept) as session, pytest.raises(RefusedError):
+            session.get("/")
+        assert len(vendor.requests) == 3
+        pool.begin_anew()
 
 
 def test_trailing_dot_is_for_the_resolver_only(serve, authority):
