@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from catalog import search
-from catalog.calls import invocation, queue
+from catalog.calls import challenges, invocation, queue
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -81,6 +81,11 @@ def perform_call(call_id: int) -> None:
 @shared_task
 def forget_call_ids() -> None:
     queue.forget_ids()
+
+
+@shared_task
+def check_user_grant(grant_id: str) -> None:
+    challenges.check(uuid.UUID(grant_id))
 
 
 @shared_task

@@ -2,6 +2,7 @@ from django.urls import path
 
 from catalog.views import (
     credentials,
+    endpoint_secrets,
     endpoints,
     previews,
     review,
@@ -30,6 +31,12 @@ urlpatterns = [
     path("endpoints/new/preview/", previews.endpoint_preview, name="endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.endpoint, name="endpoint"),
     path("endpoints/<int:pk>/preview/", previews.endpoint_change_preview, name="endpoint-change-preview"),
+    path("endpoints/<int:pk>/secrets/", endpoint_secrets.endpoint_secrets, name="endpoint-secrets"),
+    path(
+        "endpoints/<int:pk>/secrets/<uuid:secret>/forget/",
+        endpoint_secrets.endpoint_secret_forget,
+        name="endpoint-secret-forget",
+    ),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
     path("endpoints/<int:pk>/second-look/", second_looks.endpoint_second_look, name="endpoint-second-look"),

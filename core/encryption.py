@@ -181,9 +181,21 @@ def _bound_to(row: UUID, field: str) -> bytes:
 def fingerprint(secret: Secret) -> str:
     """8 hexadecimal digits that change with the secret and tell nothing about it.
 
-    Its key is a random one that is encrypted in the database: it outlives every rotation, and fingerprints
-    in the audit trail stay comparable. Raises UndecryptableError when that key cannot be decrypted.
+    Raises UndecryptableError when the key of fingerprints cannot be decrypted.
     """
+    return _keyed(secret.reveal())[:8]
+
+
+def keyed_digest(text: str, *, field: str) -> str:
+    """64 hexadecimal digits by which a text is found again, and which cannot be guessed back without the key
+    of this installation. `field` is what it is a digest for, as with `encrypt`: those of two fields differ.
+    """
+    return _keyed(f"{field}\0{text}")
+
+
+def _keyed(text: str) -> str:
+    # Under a random key that is encrypted in the database: it outlives every rotation, and fingerprints in
+    # the audit trail stay comparable.
     model = apps.get_model("catalog", "FingerprintKey")
     column = EncryptedColumn(model, "sealed", "key_id")
     kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
@@ -192,7 +204,7 @@ def fingerprint(secret: Secret) -> str:
         row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
         kept = row.sealed
     key = decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
-    return hmac.new(key.reveal().encode(), secret.reveal().encode(), hashlib.sha256).hexdigest()[:8]
+    return hmac.new(key.reveal().encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 class EncryptedField(models.TextField):  # type: ignore[type-arg]

@@ -47,6 +47,7 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
         "Settings",
         (
             NavigationEntry("Credentials", "credential", "credential-list", ("/credentials/",)),
+            NavigationEntry("Grants", "check", "grant-list", ("/grants/",)),
             NavigationEntry("API keys", "key", "key-list", ("/keys/",)),
             NavigationEntry("Notifications", "bell", "notifications", ("/notifications/",)),
             NavigationEntry("People", "people", "user-list", ("/users/",)),

@@ -28,6 +28,7 @@ from catalog.models.calls import Result
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
+from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer.exports import transfers, wire
@@ -80,12 +81,15 @@ def run(
     deadline_seconds: int = queue.DEADLINE,
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
+    on_behalf_of: OnBehalfOf | None = None,
+    site: str = "",
 ) -> Answer:
     """Run the tool that a model knows by `name`, or hand over, and wait for what comes of it.
 
     `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
     names of the export format, or of any where none is said; those that do not fit are an answer like
-    others. A call that was made with this `call_id` before is not made again.
+    others. A call that was made with this `call_id` before is not made again. `on_behalf_of` is the user of
+    the agent for whom it runs, and `site` our own address as the caller knows it.
 
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
@@ -115,6 +119,8 @@ def run(
             is_confirmed=is_confirmed,
             call_id=call_id,
             format_=format_,
+            on_behalf_of=on_behalf_of,
+            site=site,
         )
     except ArgumentsError as error:
         return _refused(tool, error)
@@ -131,6 +137,7 @@ def resume(
     answers: Mapping[str, Any],
     format_: str = "",
     call_id: uuid.UUID | None = None,
+    site: str = "",
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
     another call, or is the one that was made with this `call_id` before.
@@ -139,7 +146,7 @@ def resume(
     DomainError.
     """
     _released_version(tool)
-    runtime = _runtime(release, key, call.sub_agent, tool.signature.name)
+    runtime = _runtime(release, key, call.sub_agent, tool.signature.name, site=site)
     try:
         following = invocation.continue_now(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
     except ArgumentsError as error:
@@ -220,6 +227,8 @@ def _call(
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
     format_: str = "",
+    on_behalf_of: OnBehalfOf | None = None,
+    site: str = "",
 ) -> Call:
     # Or the one that was made with this `call_id` before.
     version = _released_version(tool)
@@ -235,7 +244,7 @@ def _call(
             deadline_seconds=deadline_seconds,
             is_confirmed=is_confirmed,
             key=call_id,
-            runtime=_runtime(release, key, sub_agent, tool.signature.name),
+            runtime=_runtime(release, key, sub_agent, tool.signature.name, on_behalf_of, site),
         )
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
@@ -303,9 +312,23 @@ def _released_version(tool: ReleasedTool) -> ToolVersion:
     return version
 
 
-def _runtime(release: Release, key: ApiKey | None, sub_agent: str = "", tool: str = "") -> Runtime:
+def _runtime(
+    release: Release,
+    key: ApiKey | None,
+    sub_agent: str = "",
+    tool: str = "",
+    on_behalf_of: OnBehalfOf | None = None,
+    site: str = "",
+) -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
     return Runtime(
-        agent=release.agent_id, release=release.number, key=key, why=why, sub_agent=sub_agent, tool=tool
+        agent=release.agent_id,
+        release=release.number,
+        key=key,
+        why=why,
+        sub_agent=sub_agent,
+        tool=tool,
+        on_behalf_of=on_behalf_of,
+        site=site,
     )

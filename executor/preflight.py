@@ -12,10 +12,13 @@ from django.utils import timezone
 
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
-from catalog.models import Credential, Endpoint, ToolVersion
+from catalog.models import Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.models.user_grants import GrantState
 from catalog.review import holds
+from catalog.user_grants import context, end_users, vault
+from core.outbound.errors import printable
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedTool
 from designer.models import Release
@@ -48,8 +51,22 @@ class Readiness:
         return not any(each.severity == "stops" for each in self.obstacles)
 
 
-def of(release: Release) -> list[Readiness]:
-    """In a number of queries that does not grow with the release. Transfers always run."""
+@dataclass(frozen=True)
+class _OfUsers:
+    """`secrets` are names by endpoint; `granted` are endpoint and provider of what the user has authorized,
+    and `asked` of what waits for the user."""
+
+    user: str
+    secrets: dict[int, list[str]]
+    granted: set[tuple[int, str]]
+    asked: set[tuple[int, str]]
+
+
+def of(release: Release, user: str = "") -> list[Readiness]:
+    """In a number of queries that does not grow with the release. Transfers always run.
+
+    `user` is the agent's name for a user, for whom the tools would run.
+    """
     document = release_document.decode(release.document)
     known = _versions(document.all_tools)
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
@@ -57,11 +74,12 @@ def of(release: Release) -> list[Readiness]:
     now = timezone.now()
     credentials = {row.tool.endpoint.credential for row in known.values()} - {None}
     states = {each.pk: status.status_of(each, now) for each in credentials if each}
+    of_users = _of_users(release, user, {row.tool.endpoint for row in known.values()})
     found = []
     for node in document.nodes:
         for tool in node.tools:
             row = known.get((tool.id, tool.version.ordinal))
-            obstacles = tuple(_obstacles(tool, row, reviewed, states))
+            obstacles = tuple(_obstacles(tool, row, reviewed, states, of_users))
             found.append(Readiness(node.slug, tool.signature.name, obstacles))
     return found
 
@@ -85,6 +103,7 @@ def _obstacles(
     row: ToolVersion | None,
     reviewed: dict[int, FindingState],
     states: dict[UUID, CredentialStatus],
+    of_users: _OfUsers,
 ) -> Iterator[Obstacle]:
     if row is None or row.digest != tool.version.digest:
         message = "The catalog's version is not the one that was released."
@@ -107,11 +126,41 @@ def _obstacles(
         yield Obstacle(
             "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
         )
-    if tool.signature.requirements.user:
-        message = "It has to know who its user is."
-        yield Obstacle(
-            "user_needed", "asks", message, "Let the runtime say who the user is when it is asked."
+    yield from _of_needs(row, endpoint, of_users)
+
+
+def _of_users(release: Release, user: str, endpoints: Iterable[Endpoint]) -> _OfUsers:
+    about = [each for each in endpoints if each.speak().takes_context]
+    granted: set[tuple[int, str]] = set()
+    asked: set[tuple[int, str]] = set()
+    if user and about:
+        rows = UserGrant.objects.filter(
+            end_user__agent=release.agent_id,
+            end_user__digest=end_users.digest_of(release.agent_id, user),
+            endpoint__in=about,
         )
+        for endpoint, provider, state in rows.values_list("endpoint", "provider", "state"):
+            (granted if state == GrantState.COMPLETED else asked).add((endpoint, provider))
+    return _OfUsers(user, vault.names_by_endpoint(about), granted, asked)
+
+
+def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Iterator[Obstacle]:
+    needs = endpoint.speak().needs(row.decoded())
+    for name in context.missing_secrets(needs, of_users.secrets.get(endpoint.pk, ())):
+        message = f"It needs the secret “{printable(name, 100)}”, which is not in the vault of its vendor."
+        yield Obstacle("secret_missing", "stops", message, "Ask an administrator to enter it there.")
+    if needs.user and not of_users.user:
+        message = "It has to know who its user is."
+        yield Obstacle("user_needed", "asks", message, "Let the runtime say in each call who the user is.")
+    for provider in needs.providers:
+        if (endpoint.pk, provider) in of_users.granted:
+            continue
+        whom = "The user has" if of_users.user else "Each user has"
+        message = f"{whom} to authorize it at “{printable(provider, 100)}” first."
+        if (endpoint.pk, provider) in of_users.asked:
+            message = f"The user was asked to authorize it at “{printable(provider, 100)}”, and has not yet."
+        to_do = "Call it: the answer says where the user does that."
+        yield Obstacle("grant_missing", "asks", message, to_do)
 
 
 def _of_review(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[Obstacle]:

@@ -1,14 +1,22 @@
-"""How a runtime is connected to a release, with one text to copy for each client, and whether it can run."""
+"""How a runtime is connected to a release, whether it can run, and what its users have authorized."""
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
 
+from catalog.user_grants import grants
+from core.pagination import Keyset
 from core.public_url import runtimes_url
 from designer.models import Agent
 from designer.releases import channels
 from executor import preflight
 from executor.serve import SERVED
+from people.models import Role
 from people.permissions import person, requires
+
+PAGE_SIZE = 50
 
 
 @requires()
@@ -45,3 +53,21 @@ def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpRespo
         "total": len(found),
     }
     return render(request, "executor/preflight.html", context)
+
+
+@never_cache
+@requires()
+def grant_list(request: HttpRequest) -> HttpResponse:
+    page = Keyset(grants.visible_to(person(request)), "-opened_at").page(request.GET.get("cursor"), PAGE_SIZE)
+    agents = Agent.objects.in_bulk({row.end_user.agent for row in page.rows})
+    rows = [(row, agents.get(row.end_user.agent)) for row in page.rows]
+    return render(request, "executor/grants.html", {"rows": rows, "page": page})
+
+
+@require_POST
+@requires(Role.DESIGNER)
+def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
+    row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
+    grants.forget(row, actor=person(request))
+    messages.success(request, "Forgotten. The next call that needs it asks the user again.")
+    return redirect("grant-list")

@@ -17,7 +17,12 @@ logger = logging.getLogger(__name__)
 
 WORKERS_LOOK_EVERY = 10.0  # seconds
 TICK = "catalog.enumeration.schedule.tick"
-WORK = (TICK, "catalog.calls.queue.sweep", "catalog.notifications.dispatch.tick")
+WORK = (
+    TICK,
+    "catalog.calls.queue.sweep",
+    "catalog.calls.challenges.tick",
+    "catalog.notifications.dispatch.tick",
+)
 
 
 def perform(name: str) -> None:

@@ -332,6 +332,7 @@ CELERY_BEAT_SCHEDULE = {
     "tick": {"task": "catalog.enumeration.schedule.tick", "schedule": 5.0},
     "inspect": {"task": "catalog.tasks.inspect_pending", "schedule": 60.0, "options": {"expires": 60}},
     "calls": {"task": "catalog.calls.queue.sweep", "schedule": 5.0},
+    "grants": {"task": "catalog.calls.challenges.tick", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
     "looks": {"task": "catalog.tasks.second_looks", "schedule": 60.0, "options": {"expires": 60}},
     "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},

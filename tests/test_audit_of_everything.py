@@ -23,12 +23,15 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions, pace
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Call, Endpoint, Finding, Grant, Run, Tool
+from catalog.models import Call, Endpoint, EndUser, Finding, Grant, Run, Tool
 from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
+from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
+from catalog.user_grants import end_users, grants, vault
+from catalog.user_grants.end_users import OnBehalfOf
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import ProtocolError
@@ -66,6 +69,7 @@ OPERATIONAL = {
     "catalog_likeness": "derived from names",
     "catalog_call": "a call is a record itself; that a person asked for it is told",
     "catalog_callid": "part of a call's record",
+    "catalog_enduser": "for whom a call is made; that the call is made is told",
     "catalog_circuit": "when to ask a vendor again",
     "catalog_toolcircuit": "when to call a tool again",
     "catalog_secondlook": "when to look again; what a look found, and who asked for one, is told",
@@ -93,6 +97,13 @@ WORKING = {
         *("generation", "access_token", "access_key_id", "refresh_token", "refresh_key_id", "obtained_at"),
         *("expires_at", "renew_at", "used_at", "lease", "lease_until", "started_at"),
         *("failures", "retry_at", "failed_at", "error_message"),
+    ],
+    # How a question to a user goes on, and tokens. That it was asked, and how it ended, is told.
+    "catalog_usergrant": [
+        *("scopes", "url", "check_url", "opened_at", "expires_at", "message", "next_check_at", "checks"),
+        *("call_id", "resumes", "link_digest", "state_digest", "verifier", "verifier_key_id", "lease_until"),
+        *("access_token", "access_key_id", "refresh_token", "refresh_key_id", "token_expires_at"),
+        "generation",
     ],
     "people_apitoken": ["last_used_at"],
     "people_user": ["last_login"],
@@ -249,6 +260,9 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     vendor.script = None
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
     credential_operations.replace_secret(secret, actor=ada, secret="another-secret")
+    for value in ("a-vault-secret", "a-later-one"):
+        kept = vault.put(endpoint, actor=ada, name="pin", value=value)
+    vault.forget(kept, actor=ada)
     look_twice(ada, endpoint, vendor)
     return endpoint
 
@@ -339,6 +353,15 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     Call.objects.filter(pk=made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
     calls.resume(Call.objects.get(pk=made.call.pk), release, made.tool, answers={"q": "it"}, **asks)
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
+    acting = calls.run(
+        release, "ask", {"city": "Oslo"}, is_confirmed=True, on_behalf_of=OnBehalfOf("ada"), **asks
+    )
+    end_users.remember(agent.pk, "ada")
+    grant = grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/")
+    grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/2")
+    grant.refresh_from_db()
+    assert grants.settle(grant, GrantState.EXPIRED, "The user did not answer.")
+    grants.forget(grant, actor=bob)
     (transfer,) = (tool for tool in calls.shown(release).tools if tool.signature.kind == "transfer")
     calls.run(release, transfer.signature.name, {}, **asks)
 
@@ -423,7 +446,8 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
     by_workers = set(AuditEntry.objects.filter(actor=None).values_list("action", flat=True))
     about_tokens = {"renew", "refuse", "accept", "ask", "end sign-in"}
     about_vendors = {"read", "inspect", "add older versions", "hold", "fail", "recover", "look again"}
-    assert by_workers == about_vendors | about_tokens | {"make"}  # the key that signs releases
+    # The key that signs releases, and what a user did not answer.
+    assert by_workers == about_vendors | about_tokens | {"make", "expire"}
     assert not AuditEntry.objects.filter(actor=None, why="").exists()
     for kind in ("endpoint", "credential"):  # the second failure was the same
         assert AuditEntry.objects.filter(action="fail", kind=kind).count() == 1

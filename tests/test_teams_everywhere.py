@@ -10,7 +10,8 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
-from catalog.models import Call
+from catalog.models import Call, EndUser, UserGrant
+from catalog.user_grants import end_users, grants
 from designer import agents, pins, tunings
 from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
 from designer.procedures import editing
@@ -35,6 +36,7 @@ NOTHING = {
     "procedure": "no-such-procedure",
     "protocol": "mcp",
     "rest": "",
+    "grant": "00000000-0000-4000-8000-000000000001",
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
@@ -75,6 +77,7 @@ class World:
     procedure: Procedure
     release: Release
     call: Call
+    grant: UserGrant
     insider: User
     outsiders: list[User]
 
@@ -93,6 +96,7 @@ class World:
             "sub": self.agent.slug,
             "protocol": "mcp",
             "rest": "",
+            "grant": self.grant.pk,
         }
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
@@ -120,7 +124,9 @@ def world(db) -> World:
     procedure = editing.create_procedure(agent, actor=insider, title=f"{MARK} flow", body=f"Ask the {MARK}.")
     release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
     made = calls.run(release, f"{MARK}_tool", {"city": "Oslo"}, actor=insider, key=None)
-    return World(zebra, agent, pin, procedure, release, made.call, insider, outsiders)
+    end_users.remember(agent.pk, f"{MARK} user")
+    grant = grants.ask(EndUser.objects.get(), made.call, f"{MARK}-provider")
+    return World(zebra, agent, pin, procedure, release, made.call, grant, insider, outsiders)
 
 
 def browser_of(user: User) -> Client:
@@ -183,7 +189,7 @@ def test_its_own_people_reach_it(world):
 ADDRESSES = [
     "/", "/agents/", "/tools/", "/audit/", "/audit/?kind=agent", "/audit/?q=zebra", "/review/", "/keys/",
     "/api/v1/agents/", "/api/v1/audit/", "/api/v1/audit/?q=zebra", "/api/v1/teams/", "/api/v1/users/",
-    "/api/v1/tools/", "/vendors/", "/users/",
+    "/api/v1/tools/", "/vendors/", "/users/", "/grants/", "/api/v1/grants/",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from catalog.api import (
     calls,
     compare,
     credentials,
+    endpoint_secrets,
     endpoints,
     findings,
     runs,
@@ -35,6 +36,16 @@ urlpatterns = [
     path("endpoints/preview/", endpoints.EndpointPreview.as_view(), name="api-endpoint-preview"),
     path("endpoints/<int:pk>/", endpoints.EndpointDetail.as_view(), name="api-endpoint"),
     path("endpoints/<int:pk>/enumerate/", endpoints.EndpointEnumerate.as_view(), name="api-enumerate"),
+    path(
+        "endpoints/<int:pk>/secrets/",
+        endpoint_secrets.EndpointSecretList.as_view(),
+        name="api-endpoint-secret-list",
+    ),
+    path(
+        "endpoints/<int:pk>/secrets/<uuid:secret>/",
+        endpoint_secrets.EndpointSecretDetail.as_view(),
+        name="api-endpoint-secret",
+    ),
     path(
         "endpoints/<int:pk>/second-look/",
         second_looks.EndpointSecondLook.as_view(),

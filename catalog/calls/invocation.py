@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
 
-from catalog.calls import queue, refused_calls, results
+from catalog.calls import challenges, queue, refused_calls, results
 from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call, ToolVersion
@@ -27,6 +27,8 @@ from catalog.models.calls import Attempt, CallStatus
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
+from catalog.user_grants import context
+from catalog.user_grants.context import NOTHING_SENT, MissingError
 from core.compiled_queries import run_prepared
 from core.errors import DomainError
 from core.failpoints import failpoint
@@ -115,6 +117,7 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
         outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
     failpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
+    _note_challenges(call, outcome)
     told = results.told(outcome, attempts, is_safe=is_safe(call.version.decoded()))
     if not (ended := _written([duration, *told.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
@@ -128,6 +131,14 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
     except DatabaseError:
         logger.exception("what call %s says of its tool was not noted", call.pk)
     return call
+
+
+def _note_challenges(call: Call, outcome: Outcome) -> None:
+    # Before the outcome is written, so that who reads of a challenge finds the grant.
+    try:
+        challenges.note(call, outcome)
+    except DatabaseError:
+        logger.exception("what call %s asks of its user was not noted", call.pk)
 
 
 def _written(values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -177,9 +188,9 @@ class _Conversation:
     protocol: Protocol
 
     def begin(self, session: Session) -> Outcome:
-        if self.call.continues is None:
+        state = (self.call.continues.decoded().resume or {}) if self.call.continues else NOTHING_SENT
+        if state == NOTHING_SENT:
             return self.protocol.invoke(session, *self._tool(), self.call.arguments)
-        state = self.call.continues.decoded().resume or {}
         return self.protocol.resume(session, *self._tool(), state, self.call.answers)
 
     def again(self, session: Session, before: Outcome) -> Outcome:
@@ -196,13 +207,21 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     ends = time.monotonic() + call.deadline_seconds
     tool, endpoint = call.version.tool, call.version.tool.endpoint
     refuse_removed(endpoint)
+    protocol = endpoint.speak()
+    try:
+        protocol.context = context.of(call, protocol)
+    except MissingError as missing:
+        return missing.outcome
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
         circuit_breaker.admit(asked, call.deadline_seconds + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
     signature = call.version.decoded()
-    conversation = _Conversation(call, signature, endpoint.speak())
-    with sessions.open_session(endpoint, exchanges, _limits(call), keeps_connection=True) as session:
+    conversation = _Conversation(call, signature, protocol)
+    carried = [*protocol.context.tokens.values(), *protocol.context.secrets.values()]
+    with sessions.open_session(
+        endpoint, exchanges, _limits(call), carried=carried, keeps_connection=True
+    ) as session:
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)

@@ -26,6 +26,9 @@ from catalog.models.findings import FindingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
 from catalog.review import holds
+from catalog.user_grants import end_users
+from catalog.user_grants.context import USER
+from catalog.user_grants.end_users import OnBehalfOf
 from core import task_dispatch
 from core.compiled_queries import PreparedInsert, run_prepared
 from core.errors import DomainError
@@ -80,7 +83,8 @@ class TooManyCallsError(DomainError):
 class Runtime:
     """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
 
-    `tool` is what the release calls the tool.
+    `tool` is what the release calls the tool, and `on_behalf_of` the user of the agent for whom it runs.
+    `site` is our own address as the caller knows it, for links to our pages.
     """
 
     agent: int
@@ -89,6 +93,8 @@ class Runtime:
     why: str
     sub_agent: str = ""
     tool: str = ""
+    on_behalf_of: OnBehalfOf | None = None
+    site: str = ""
 
     def called_by(self, actor: User) -> str:
         return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]
@@ -162,7 +168,12 @@ def continue_call(
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
+        on_behalf_of=call.on_behalf_of,
     )
+    if runtime and isinstance(name := following.answers.get(USER), str):
+        # Who the user is was asked for, and is kept as it would be if the call had said it.
+        following.on_behalf_of = end_users.remember(runtime.agent, name)
+        del following.answers[USER]
     return _made(following, actor, runtime, key, is_claimed=is_claimed)
 
 
@@ -228,6 +239,12 @@ def _made(
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
         call.sub_agent = runtime.sub_agent
         call.requested_name = runtime.called_by(actor)
+        call.site = runtime.site
+        if acting := runtime.on_behalf_of:
+            takes_it = call.version.tool.endpoint.speak().takes_context
+            kept = end_users.remember if takes_it else end_users.digest_of
+            call.on_behalf_of = kept(runtime.agent, acting.name)
+            call.resumes_when_granted = acting.resumes
     if key:
         call.key = key
         if earlier := _made_before(call):
@@ -329,9 +346,10 @@ def _made_before(call: Call) -> Call | None:
 def _digest(call: Call) -> str:
     # Over what is asked, and by which user: calls with the same digest are one call.
     facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
-    # Calls from before there were sub-agents keep their digests.
+    # Calls from before there were sub-agents, and users, keep their digests.
     of_sub_agent = [call.sub_agent] if call.sub_agent else []
-    return digest([*(getattr(call, fact) for fact in facts), *of_sub_agent])
+    of_user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
+    return digest([*(getattr(call, fact) for fact in facts), *of_sub_agent, *of_user])
 
 
 def _forget_old(call: Call) -> int:

@@ -6,7 +6,7 @@ import hmac
 import json
 import logging
 import time
-from collections.abc import Iterator, MutableSequence
+from collections.abc import Iterator, MutableSequence, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -224,18 +224,20 @@ def open_session(
     exchanges: MutableSequence[Exchange] | None = None,
     limits: Limits | None = None,
     reached: dict[str, str] | None = None,
+    carried: Sequence[str] = (),
     *,
     keeps_connection: bool = False,
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
 
     What the protocol finds out about the endpoint meanwhile is kept for the next session, and so is the
-    connection if it `keeps_connection`.
+    connection if it `keeps_connection`. `carried` are secrets that requests hold beside the credential: no
+    reply may hold them either.
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
     kept_for = _kept_for(endpoint) if keeps_connection else None
-    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for)
+    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for, carried)
     return _keeping_memory(endpoint, carrier, session)
 
 
@@ -317,10 +319,12 @@ def _session(
     limits: Limits,
     reached: dict[str, str] | None,
     kept_for: KeptFor | None,
+    carried: Sequence[str] = (),
 ) -> Session:
     return Session(
         endpoint.url,
         policy=outbound_policy(),
+        secrets=carried,
         authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
         renewal=carrier,

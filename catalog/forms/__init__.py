@@ -207,6 +207,16 @@ class SecretForm(OperationForm):
     )
 
 
+class EndpointSecretForm(OperationForm):
+    name = forms.CharField(max_length=500, help_text="By which tools ask for it.")
+    value = forms.CharField(
+        max_length=8_000,
+        label="Secret",
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
+    )
+
+
 class ConnectForm(CredentialDetailsForm, ReachForm):
     """Everything needed to read a vendor for the first time, on one page."""
 

@@ -14,6 +14,7 @@ from catalog.models.search_index import (
 )
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.tools import Tool, ToolVersion
+from catalog.models.user_grants import EndpointSecret, EndUser, ProviderClient, UserGrant
 from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
 
@@ -22,8 +23,10 @@ __all__ = [
     "CallId",
     "Circuit",
     "Credential",
+    "EndUser",
     "Endpoint",
     "EndpointDocument",
+    "EndpointSecret",
     "Example",
     "Finding",
     "FingerprintKey",
@@ -33,6 +36,7 @@ __all__ = [
     "LastReply",
     "Likeness",
     "OtherAnswer",
+    "ProviderClient",
     "Rejection",
     "Run",
     "SearchDocument",
@@ -45,6 +49,7 @@ __all__ = [
     "Tool",
     "ToolCircuit",
     "ToolVersion",
+    "UserGrant",
     "Vendor",
     "VendorRequest",
     "Withdrawal",

@@ -101,14 +101,15 @@ class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
     A call that a program waits for is `running` from the first moment: the process that made the row makes
-    the call, which `is_ours` says in that process.
+    the call, which `is_ours` says in that process; `site` is our own address as its caller knows it.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
 
     `agent` and `release` (its number) are set for what a runtime asked for, with `api_key`; no foreign
     keys, because agents lie above the catalog. `sub_agent` is the slug of the one in the release whose tool
-    it is, empty for the agent's own.
+    it is, empty for the agent's own. `on_behalf_of` is the digest of an end user
+    (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -127,6 +128,8 @@ class Call(models.Model):
     arguments = models.JSONField(default=dict)
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="continued_by")
     answers = models.JSONField(default=dict)
+    on_behalf_of = models.CharField(max_length=64, blank=True, default="", db_default="")
+    resumes_when_granted = models.BooleanField(default=False, db_default=False)
     deadline_seconds = models.PositiveIntegerField(default=30)
     status = models.CharField(max_length=10, choices=CallStatus.choices, default=CallStatus.QUEUED)
     queued_at = models.DateTimeField(db_default=Now())
@@ -140,6 +143,7 @@ class Call(models.Model):
     result = models.TextField(blank=True)
 
     is_ours = False
+    site = ""
 
     objects = CallQuerySet.as_manager()
 

@@ -55,6 +55,7 @@ class CredentialKind(models.TextChoices):
     JWT = "jwt", "Signed token (JWT, HS256)"
     OAUTH_CLIENT = "oauth_client", "OAuth 2, as ourselves (client credentials)"
     OAUTH_CODE = "oauth_code", "OAuth 2, after a sign-in (authorization code)"
+    OAUTH_USERS = "oauth_users", "OAuth 2, for each user of an agent (authorization code)"
 
 
 class Credential(models.Model):

@@ -142,12 +142,17 @@ class NothingKnown:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a call still needs from a person: an answer that fits `schema`, or a visit to `url`."""
+    """What a call still needs from a person: an answer that fits `schema`, or a visit to `url`.
+
+    A visit that authorizes something at a `provider` may be asked about at `check_url`.
+    """
 
     id: str
     message: str
     schema: Mapping[str, Any] | None = None
     url: str = ""
+    provider: str = ""
+    check_url: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +181,28 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Needs:
+    """What a call of a tool needs beside its inputs: scopes by the provider where its user has to authorize
+    them, secrets by name, and to know its user."""
+
+    providers: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    secrets: Sequence[str] = ()
+    user: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """For whom a call is made, and with which access tokens (by provider) and secrets (by name).
+
+    It does not show itself, and nothing that is kept of a call may hold it.
+    """
+
+    user: str = field(default="", repr=False)
+    tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field.
 
@@ -193,7 +220,8 @@ class Setting:
 
 
 class Protocol(ABC):
-    """One wire protocol. Instances hold no state beyond the settings of their endpoint."""
+    """One wire protocol. Instances hold no state beyond the settings of their endpoint, and the `context` of
+    the call that they make."""
 
     name: ClassVar[str]
     label: ClassVar[str]
@@ -210,11 +238,14 @@ class Protocol(ABC):
     lists_at_once: ClassVar[bool] = False
     # How an administrator reads less of a list that is too long to be decoded in one go.
     way_to_less: ClassVar[str] = ""
+    # Whether calls carry a `Context`; what is in it goes to no vendor of another protocol.
+    takes_context: ClassVar[bool] = False
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         self.values = {s.name: s.default for s in self.settings} | dict(settings or {})
+        self.context = Context()
 
     @abstractmethod
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
@@ -265,6 +296,15 @@ class Protocol(ABC):
             return None
         said = f"An input has a type that Pegboard does not send: {printable(', '.join(strange), 300)}."
         return Note("UNSUPPORTED_TYPE", f"{said} Ask the vendor for a version without it.")
+
+    def needs(self, signature: Signature) -> Needs:
+        """What a `Context` has to hold for this tool."""
+        return Needs()
+
+    def may_ask_at(self, url: str) -> bool:
+        """Whether an administrator lets us ask there how far an authorization is, beside the endpoint's own
+        origin."""
+        return False
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
         """What a person should know of a tool beside its parameters: what it is about, and what it says."""

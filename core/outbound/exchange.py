@@ -51,7 +51,7 @@ def recorded(
         method=request.method,
         url=secrets.struck_out(url),
         headers={name: secrets.struck_out(value) for name, value in request.headers.items()},
-        body=_start_of([request.content or b""], secrets),
+        body=_start_of([request.content or b"" if request.shown is None else request.shown], secrets),
         status=response.status if response else 0,
         reply_headers={name: secrets.struck_out(value) for name, value in replied.items()},
         reply=_start_of(parts, secrets),

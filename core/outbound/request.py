@@ -20,7 +20,8 @@ class Request:
 
     A reply of any status in `accept` is given back, any other is an error. Only what `is_repeatable` is
     tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
-    to its end, or until what has come `is_enough`.
+    to its end, or until what has come `is_enough`. `shown` stands for the body wherever the exchange is
+    recorded.
     """
 
     method: str
@@ -31,6 +32,7 @@ class Request:
     accept: Sequence[int] = (200,)
     is_repeatable: bool = False
     is_enough: IsEnough | None = None
+    shown: bytes | None = None
 
 
 class RequestMethods(Interface):
@@ -61,13 +63,11 @@ class RequestMethods(Interface):
         accept: Sequence[int] = (200,),
         is_repeatable: bool = False,
         is_enough: IsEnough | None = None,
+        shown: object = None,
     ) -> Reply:
-        try:
-            content = jsonlib.dumps(json, allow_nan=False, separators=(",", ":")).encode()
-        except ValueError as exc:
-            raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+        content, kept = _written(json), None if shown is None else _written(shown)
         typed = {"Content-Type": "application/json", **(headers or {})}
-        return self.send(Request("POST", path, "", typed, content, accept, is_repeatable, is_enough))
+        return self.send(Request("POST", path, "", typed, content, accept, is_repeatable, is_enough, kept))
 
     def delete(
         self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)
@@ -87,3 +87,10 @@ class RequestMethods(Interface):
     ) -> Reply:
         """Any method with any body; `headers` say what `content` is."""
         return self.send(Request(method, path, query, headers or {}, content, accept, is_repeatable))
+
+
+def _written(document: object) -> bytes:
+    try:
+        return jsonlib.dumps(document, allow_nan=False, separators=(",", ":")).encode()
+    except ValueError as exc:
+        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc

@@ -20,6 +20,10 @@ from catalog.api.calls import (
 from catalog.calls import queue
 from catalog.models import Call
 from catalog.models.calls import OUTCOMES, CallStatus
+from catalog.user_grants import end_users
+from catalog.user_grants.end_users import OnBehalfOf
+from core.public_url import public_url
+from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.release_agents import SUB
@@ -44,7 +48,22 @@ FORMAT_PARAMETER = OpenApiParameter(
 )
 
 
+class OnBehalfOfInput(Input):
+    id = serializers.CharField(
+        max_length=end_users.MAX_LENGTH,
+        trim_whitespace=False,
+        help_text="Your own name for the user: one user of this agent, and kept as a keyed digest with the "
+        "call. Vendors whose protocol has a place for it (OXP) are told it.",
+    )
+
+
 class RuntimeCallInput(CallInput):
+    on_behalf_of = OnBehalfOfInput(required=False, help_text="The user of the agent for whom the tool runs.")
+    resume_when_granted = serializers.BooleanField(
+        required=False,
+        help_text="If the user has to authorize something first, the call goes on once by itself when that "
+        "is done: `continued_by` names the call that it becomes.",
+    )
     id = serializers.UUIDField(
         required=False,
         help_text="Of your choice. The same call sent again with it does not run again, for at least 24 "
@@ -85,6 +104,9 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True, help_text="Where answers go.")
+    continued_by = serializers.IntegerField(
+        allow_null=True, help_text="The newest call that goes on where this one stopped to ask."
+    )
     duration_ms = serializers.IntegerField(allow_null=True)
 
 
@@ -94,10 +116,16 @@ def asked_format(request: Request) -> str:
     return publishing.find_format(name).name if name is not None else ""
 
 
+def _on_behalf_of(asked: dict[str, Any]) -> OnBehalfOf | None:
+    named = asked.get("on_behalf_of")
+    return OnBehalfOf(named["id"], asked.get("resume_when_granted", False)) if named else None
+
+
 def answer_document(answer: Answer, release: Release, request: Request) -> dict[str, Any]:
     call, tool, result = answer.call, answer.tool, answer.result
-    resume = None
+    resume = continued_by = None
     if call and result.resume is not None:
+        continued_by = call.continued_by.order_by("-pk").values_list("pk", flat=True).first()
         at = {"slug": release.agent.slug, "call": call.pk}
         resume = _in_format(reverse("api-agent-call-resume", kwargs=at, request=request), request)
     is_transfer = answer.outcome == transfers.KIND
@@ -119,6 +147,7 @@ def answer_document(answer: Answer, release: Release, request: Request) -> dict[
         "notes": result.notes,
         "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
         "resume": resume,
+        "continued_by": continued_by,
         "duration_ms": call.duration_ms if call else 0,
     }
 
@@ -186,6 +215,8 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
                 is_confirmed=asked.get("confirm", False),
                 call_id=asked.get("id"),
+                on_behalf_of=_on_behalf_of(asked),
+                site=public_url("/", request).rstrip("/"),
             )
         except (Http404, UnknownToolError) as error:
             # A key that asks for another agent's tools is noted, and hears what it would of one that is not
@@ -269,5 +300,6 @@ class AgentCallResume(GenericAPIView[Call]):
             key=key_of(request),
             answers=given.validated_data.get("answers", {}),
             format_=format_,
+            site=public_url("/", request).rstrip("/"),
         )
         return _answered(answer, release, request)

@@ -1,15 +1,26 @@
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.user_grants import end_users
+from core.errors import invalid
 from core.public_url import runtimes_url
 from designer.api.releases import NUMBER, found_release
 from designer.models import Release
 from executor import preflight
+from executor.serve.base import USER_HEADER
 from people.api.generics import GenericAPIView
+
+# In a header, so that it stands in no log of addresses.
+FOR_USER = OpenApiParameter(
+    USER_HEADER,
+    str,
+    OpenApiParameter.HEADER,
+    description="Your own name for the user of the agent for whom the tools would run.",
+)
 
 
 class ObstacleOutput(serializers.Serializer[Any]):
@@ -47,10 +58,13 @@ class ReleasePreflight(GenericAPIView[Release]):
     pagination_class = None
     queryset = Release.objects.none()
 
-    @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER])
+    @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER, FOR_USER])
     def get(self, request: Request, slug: str, number: str) -> Response:
         release = found_release(request, slug, number)
-        found = preflight.of(release)
+        user = request.headers.get(USER_HEADER, "")
+        if len(user) > end_users.MAX_LENGTH:
+            raise invalid(on_behalf_of=f"Give a name of at most {end_users.MAX_LENGTH} characters.")
+        found = preflight.of(release, user)
         document = {
             "release": release.number,
             "served_at": runtimes_url(f"/serve/{release.agent.slug}/{number}/", request),

@@ -1,9 +1,11 @@
 from django.urls import path
 
 from designer.api.urls import AGENT, PART
-from executor.api import calls, preflight
+from executor.api import calls, grants, preflight
 
 urlpatterns = [
+    path("grants/", grants.GrantList.as_view(), name="api-grant-list"),
+    path("grants/<uuid:grant>/", grants.GrantDetail.as_view(), name="api-grant"),
     path(
         f"{AGENT}releases/<str:number>/tools/<str:name>/invoke/",
         calls.ReleaseInvoke.as_view(),

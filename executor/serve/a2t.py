@@ -163,6 +163,7 @@ def _invoked(request: Request, operations: Operations, tool_id: str, number: str
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=operations.id_of(request.call_name),
+        on_behalf_of=request.on_behalf_of(),
     )
     return _outcome(answer, through)
 

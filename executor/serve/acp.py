@@ -167,6 +167,7 @@ def _run(request: Request, operations: Operations) -> dict[str, Any]:
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=operations.id_of(request.call_name),
+        on_behalf_of=request.on_behalf_of(),
     )
     return _ended(agent, answer, asked)
 

@@ -18,6 +18,8 @@ from django.shortcuts import get_object_or_404
 
 from catalog.calls import queue
 from catalog.models import Call
+from catalog.user_grants import end_users
+from catalog.user_grants.end_users import OnBehalfOf
 from core import rate_limits, strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError
@@ -32,6 +34,7 @@ from people.throttling import Kind, is_within_limit
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
+USER_HEADER = "Pegboard-On-Behalf-Of"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,17 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     own_origin: str
+
+    def on_behalf_of(self, named: object = None) -> OnBehalfOf | None:
+        """The user of the agent for whom a tool shall run: as the protocol has `named` it, or else the header
+        Pegboard-On-Behalf-Of. Raises DomainError for what is no name."""
+        name = self.headers.get(USER_HEADER) if named is None else named
+        if name is None or name == "":
+            return None
+        if not isinstance(name, str) or len(name) > end_users.MAX_LENGTH or "\0" in name:
+            message = f"A user is named by a text of at most {end_users.MAX_LENGTH} characters."
+            raise DomainError("invalid_user", message)
+        return OnBehalfOf(name)
 
     def json(self) -> Any:
         """Raises DomainError for what is no JSON, and for values that cannot be kept."""
@@ -193,6 +207,7 @@ class Operations:
         deadline_seconds: int = queue.DEADLINE,
         is_confirmed: bool = False,
         call_id: uuid.UUID | None = None,
+        on_behalf_of: OnBehalfOf | None = None,
     ) -> Answer:
         """As `executor.calls.run`. Raises DomainError where the key may list tools and not run them."""
         self._spend_a_call()
@@ -208,6 +223,8 @@ class Operations:
                 deadline_seconds=deadline_seconds,
                 is_confirmed=is_confirmed,
                 call_id=call_id,
+                on_behalf_of=on_behalf_of,
+                site=self.site,
             )
         except UnknownToolError:
             self.note_unknown(name)
@@ -242,6 +259,7 @@ class Operations:
             answers=answers,
             format_=format_,
             call_id=call_id,
+            site=self.site,
         )
 
     def note_unknown(self, tool: str) -> None:

@@ -114,7 +114,7 @@ def _called(request: Request, operations: Operations) -> Reply:
     call = document["request"] if is_wrapped else document
     if not isinstance(call, dict):
         raise DomainError("invalid_body", "“request” is no object.")
-    name, given = call.get("call_id"), call.get("input")
+    name, given, context = call.get("call_id"), call.get("input"), call.get("context")
     if not isinstance(name, str | None) or len(name or "") > 255:
         raise DomainError("invalid_body", "“call_id” is no text of at most 255 characters.")
     try:
@@ -131,8 +131,8 @@ def _called(request: Request, operations: Operations) -> Reply:
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=operations.id_of(name),
+        on_behalf_of=request.on_behalf_of(context.get("user_id") if isinstance(context, dict) else None),
     )
-    answer = _with_user(answer, through, call)
     reply = _refused(answer) or json_reply(
         _wrapped({"call_id": name, **_outcome(answer, through)}, is_wrapped)
     )
@@ -163,19 +163,6 @@ def _named(operations: Operations, tool_id: object) -> tuple[Operations, Entry]:
         message = f"Version {semver} of {dotted_name} is not available here. List the tools."
         raise DomainError("version_not_found", message)
     return through
-
-
-def _with_user(answer: Answer, operations: Operations, call: Mapping[str, Any]) -> Answer:
-    # The caller says who its user is with the call, and the vendor has not run a tool that asks for that.
-    context = call.get("context")
-    user = context.get("user_id") if isinstance(context, dict) else None
-    asks = [ask.id for ask in answer.result.asks]
-    if answer.call and asks == ["user_id"] and isinstance(user, str) and user:
-        # The same call sent again goes on with what its first request made.
-        again = uuid.uuid5(answer.call.key, "user_id")
-        asked, name = answer.call.pk, answer.tool.signature.name
-        return operations.resume(asked, name, {"user_id": user}, format_=FORMAT, call_id=again)
-    return answer
 
 
 def _unfit(message: str, fields: Mapping[str, str]) -> Reply:

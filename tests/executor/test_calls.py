@@ -15,7 +15,7 @@ from rest_framework.test import APIClient
 from catalog.calls import invocation, queue
 from catalog.calls.queue import TooManyCallsError
 from catalog.models import Call, CallId, Finding
-from catalog.protocols.signature import AllowedValue, Annotations, Requirements
+from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
 from core.errors import DomainError
@@ -118,6 +118,7 @@ def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, 
         "notes": [],
         "asks": [],
         "resume": None,
+        "continued_by": None,
         "duration_ms": call.duration_ms,
     }
     assert sent(vendor) == [{"Zip code": "0150"}]
@@ -529,7 +530,7 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
     asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
     done = json_reply({"success": True, "value": {"sent": True}})
     with HostileVendor(in_turn(asks, done)) as vendor:
-        agent, pin = desk_with(owner, vendor, protocol="oxp", requirements=Requirements(user=True))
+        agent, pin = desk_with(owner, vendor, protocol="oxp")
         client = runtime(owner, agent)
         asked = client.post(url(), GIVEN).json()
         # Publishing in between changes nothing for a call that is under way.

@@ -110,7 +110,11 @@ def test_what_stands_in_the_way_is_told_with_what_to_do(asked, desk, owner, vend
 
 def test_what_a_caller_has_to_add_is_told_before_the_call(owner, vendor):
     agent, _ = desk_with(
-        owner, vendor, annotations=Annotations(destructive=True), requirements=Requirements(user=True)
+        owner,
+        vendor,
+        protocol="oxp",
+        annotations=Annotations(destructive=True),
+        requirements=Requirements(user=True),
     )
     told = runtime(owner, agent).get(URL).json()
     assert codes(told) == {"sky": ["confirm_needed", "user_needed"]}

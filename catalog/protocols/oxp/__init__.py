@@ -21,6 +21,7 @@ from catalog.protocols import members, paging
 from catalog.protocols.base import (
     Item,
     KnownPages,
+    Needs,
     Note,
     Outcome,
     Page,
@@ -78,12 +79,21 @@ class OXP(Protocol):
         Setting(
             name="user_id",
             label="User ID",
-            help="Who the tools act for. It is sent only to tools that ask for it.",
+            help="Who the tools act for where a call does not say it. It is sent only to tools that ask "
+            "for it.",
+        ),
+        Setting(
+            name="check_hosts",
+            label="Hosts that tell of authorizations",
+            kind="lines",
+            help="Where Pegboard may ask whether a user has authorized a tool, beside the endpoint's own "
+            "address: one host on a line, such as auth.example.com.",
         ),
     )
     promises = frozenset({"locked_versions"})
     lists_at_once = True
     unshown = frozenset({"developer_message"})
+    takes_context = True
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
@@ -110,6 +120,18 @@ class OXP(Protocol):
         if _NAME.fullmatch(signature.name):
             return ()
         return [Note("ODD_NAME", f"{called} has a name of other characters, or longer, than the protocol's.")]
+
+    def needs(self, signature: Signature) -> Needs:
+        said = (signature.rest or {}).get("requirements") or {}
+        named = [each for each in said.get("authorization") or () if isinstance(each.get("id"), str)]
+        is_unknown = signature.requirements.user and not self.values["user_id"]
+        providers = {each["id"]: tuple(_scopes_of(each)) for each in named}
+        return Needs(providers, signature.requirements.secrets, is_unknown)
+
+    def may_ask_at(self, url: str) -> bool:
+        asked = urlsplit(url)
+        known = self.values["check_hosts"] or ()
+        return asked.scheme == "https" and asked.netloc.lower() in {host.strip().lower() for host in known}
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
         needs = (signature.rest or {}).get("requirements") or {}
@@ -151,9 +173,7 @@ class OXP(Protocol):
             "tool_id": f"{tool_id}@{version}",
             "input": oxp_calls.input_of(signature, arguments),
         }
-        if signature.requirements.user and self.values["user_id"]:
-            request["context"] = {"user_id": self.values["user_id"]}
-        return _called(session, signature, request)
+        return _called(session, signature, request, self._context(signature))
 
     def resume(
         self,
@@ -165,15 +185,26 @@ class OXP(Protocol):
         answers: Mapping[str, Any],
     ) -> Outcome:
         # The same call once more, under the same id: a vendor that ran it already may answer from memory.
-        request = dict(state["request"])
-        if user := answers.get("user_id"):
-            request["context"] = {"user_id": user}
-        return _called(session, signature, request)
+        request = {member: value for member, value in state["request"].items() if member != "context"}
+        return _called(session, signature, request, self._context(signature, answers.get("user_id")))
+
+    def _context(self, signature: Signature, answered: object = None) -> dict[str, Any]:
+        said = self.context
+        usual = self.values["user_id"] if signature.requirements.user else ""
+        context = {
+            "user_id": said.user or answered or usual,
+            "authorization": [{"id": name, "token": token} for name, token in said.tokens.items()],
+            "secrets": [{"id": name, "value": value} for name, value in said.secrets.items()],
+        }
+        return {member: value for member, value in context.items() if value}
 
 
-def _called(session: Session, signature: Signature, request: dict[str, Any]) -> Outcome:
+def _called(
+    session: Session, signature: Signature, request: dict[str, Any], context: Mapping[str, Any]
+) -> Outcome:
+    # The context is made anew each time that the call goes on, so that nothing of it is kept.
     try:
-        outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request)
+        outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request, context)
     except ProtocolError as failure:
         outcome = outcomes.after(failure)
     if (outcome.error or {}).get("code") in _PERHAPS_GONE and _is_gone(session, request["tool_id"]):
@@ -404,11 +435,16 @@ def _named(each: object, member: str) -> dict[str, Any]:
     raise members.wrong(f"requirements.{member}", each, "an array of objects")
 
 
-def _scopes(provider: dict[str, Any]) -> list[str]:
+def _scopes_of(provider: dict[str, Any]) -> list[str]:
     oauth2 = provider.get("oauth2")
     scopes = members.array(oauth2, "scopes", _OAUTH2) if isinstance(oauth2, dict) else []
     if not all(isinstance(scope, str) for scope in scopes):
         raise members.wrong(f"{_OAUTH2}scopes", scopes, "an array of text")
+    return scopes
+
+
+def _scopes(provider: dict[str, Any]) -> list[str]:
+    scopes = _scopes_of(provider)
     # A provider that wants no particular scope is named by itself; the published schema lets it be nameless,
     # and then it is shown nowhere.
     if scopes or provider.get("id") is None:

@@ -21,6 +21,7 @@ VERSION_HEADER = {"OXP-Version": "1.0"}
 MAX_HINT_LENGTH = 4000
 MAX_URL_LENGTH = 2048
 MAX_CHALLENGES = 20
+HIDDEN = "•••"
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
 _ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
@@ -32,9 +33,15 @@ _MISSED = {"bare": "request", "wrapped": "tool_id"}
 _OTHER = {"bare": "wrapped", "wrapped": "bare"}
 
 
-def call(session: Session, path: str, signature: Signature, request: Mapping[str, Any]) -> Outcome:
+def call(
+    session: Session,
+    path: str,
+    signature: Signature,
+    request: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> Outcome:
     """`NOT_RUN` is a refusal for another reason than the input. Raises ProtocolError."""
-    reply = _sent(session, path, request)
+    reply = _sent(session, path, request, context)
     match reply.status:
         case 200:
             return _result(signature, reply)
@@ -59,25 +66,40 @@ def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
     return given
 
 
-def _sent(session: Session, path: str, request: Mapping[str, Any]) -> Reply:
+def _sent(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
     # In the revision that the vendor speaks. A vendor that misses the other form has not run the tool.
     revision = session.memory.get("revision", "bare")
-    reply = _posted(session, path, request, revision)
+    reply = _posted(session, path, request, context, revision)
     if not _is_missed(reply, _MISSED[revision]):
         if reply.status == 200:
             session.memory["revision"] = revision
         return reply
-    second = _posted(session, path, request, _OTHER[revision])
+    second = _posted(session, path, request, context, _OTHER[revision])
     if _is_missed(second, _MISSED[_OTHER[revision]]):
         return reply
     session.memory["revision"] = _OTHER[revision]
     return second
 
 
-def _posted(session: Session, path: str, request: Mapping[str, Any], revision: str) -> Reply:
-    body = request if revision == "bare" else {"$schema": "urn:oxp:1.0", "request": request}
+def _posted(
+    session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], revision: str
+) -> Reply:
+    full = {**request, **({"context": context} if context else {})}
+    shown = {**request, **({"context": _without_values(context)} if context else {})}
     headers = VERSION_HEADER if revision == "bare" else None
-    return session.post(path, json=body, headers=headers, accept=_ANSWERS)
+    if revision != "bare":
+        full, shown = ({"$schema": "urn:oxp:1.0", "request": each} for each in (full, shown))
+    return session.post(path, json=full, headers=headers, accept=_ANSWERS, shown=shown)
+
+
+def _without_values(context: Mapping[str, Any]) -> dict[str, Any]:
+    # What a record of the call shows: whom and what it named, and no value.
+    struck_out = {
+        member: [{"id": each["id"], value: HIDDEN} for each in context[member]]
+        for member, value in (("authorization", "token"), ("secrets", "value"))
+        if member in context
+    }
+    return {**({"user_id": HIDDEN} if "user_id" in context else {}), **struck_out}
 
 
 def _is_missed(reply: Reply, member: str) -> bool:
@@ -129,9 +151,9 @@ def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
     for each in readable[:MAX_CHALLENGES]:
         name = _text(each, "id")
         who = name or "the provider"
-        url = _url(each, "url")
-        asks.append(Ask(who, f"Let the tool act for you at {who}, then run it again.", url=url))
+        message = f"Let the tool act for you at {who}, then run it again."
         checks[name] = _url(each, "check_url")
+        asks.append(Ask(who, message, url=_url(each, "url"), provider=name, check_url=checks[name]))
     if missing.get("user_id") is True:
         asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
     message = f"The tool needs more before it can run{_quoted(said)}"

@@ -7,6 +7,7 @@ import msgspec
 
 from catalog.calls.queue import ConfirmationError
 from catalog.protocols.json import validation
+from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
@@ -20,6 +21,7 @@ from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
 FORMAT = exported.FORMAT.name
+USER = "pegboard/on_behalf_of"
 # A page ends at the one or the other, and holds one tool at least.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
 # Members that a revision does not know yet, by the last one that lacks them.
@@ -96,7 +98,12 @@ def called(
         else:
             is_confirmed = _is_confirmed(client, params)
             answer = operations.run(
-                name, arguments, format_=FORMAT, is_confirmed=is_confirmed, call_id=call_id
+                name,
+                arguments,
+                format_=FORMAT,
+                is_confirmed=is_confirmed,
+                call_id=call_id,
+                on_behalf_of=_on_behalf_of(request, params),
             )
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
@@ -118,6 +125,12 @@ def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
         return True
     responses = params.get("inputResponses")
     return isinstance(responses, dict) and questions.is_confirmed(responses)
+
+
+def _on_behalf_of(request: Request, params: Mapping[str, Any]) -> OnBehalfOf | None:
+    meta = params.get("_meta")
+    named = meta.get(USER) if isinstance(meta, dict) else None
+    return request.on_behalf_of(named.get("id", "") if isinstance(named, dict) else named)
 
 
 def _check_headers(request: Request, operations: Operations, name: str, arguments: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from catalog.calls import invocation, queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.runs import Trigger
-from catalog.protocols.signature import Annotations, Requirements
+from catalog.protocols.signature import Annotations
 from people.models import Role
 from tests.catalog.protocols.openapi.documents import document, operation
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
@@ -102,7 +102,7 @@ def test_an_answer_goes_on_with_a_call_that_asked(designer_api):
     done = json_reply({"success": True, "value": {"sent": True}})
     with HostileVendor(in_turn(asks, done)) as vendor:
         endpoint = make_endpoint(url=vendor.url, protocol="oxp")
-        tool = make_tool(make_signature(requirements=Requirements(user=True)), endpoint=endpoint)
+        tool = make_tool(make_signature(), endpoint=endpoint)
         asked = designer_api.post(f"/api/v1/tools/{tool.pk}/invoke/", {"arguments": {"city": "Oslo"}}).json()
         unfit = designer_api.post(asked["resume"], {"answers": {}}).json()
         done = designer_api.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()

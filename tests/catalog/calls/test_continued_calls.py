@@ -5,7 +5,7 @@ import pytest
 from catalog.calls import invocation, queue
 from catalog.calls.queue import ArgumentsError
 from catalog.models import Call
-from catalog.protocols.signature import Annotations, Requirements
+from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
@@ -20,7 +20,7 @@ DONE = json_reply({"call_id": "1", "success": True, "value": {"sent": True}})
 
 
 def run(url: str, **fields) -> Call:
-    signature = make_signature(requirements=Requirements(user=True), **fields)
+    signature = make_signature(**fields)
     tool = make_tool(signature, endpoint=make_endpoint(url=url, protocol="oxp"))
     call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     return performed(call)

@@ -13,7 +13,7 @@ from designer import agents, tunings
 from designer.releases import publishing
 from tests.executor.test_calls import desk_with, owner, runtime, vendor
 from tests.factories import make_parameter
-from tests.hostile_vendor import in_turn, json_reply
+from tests.hostile_vendor import json_reply
 
 __all__ = ["owner", "vendor"]
 
@@ -200,8 +200,7 @@ def test_challenges_are_passed_on(http, vendor):
 
 
 def test_who_the_user_is_goes_on_to_a_vendor_that_asks(owner, vendor):
-    asks = json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
-    vendor.script = in_turn(asks, DONE, asks, asks, DONE)
+    vendor.script = DONE
     agent, _ = desk_with(
         owner,
         vendor,
@@ -215,15 +214,15 @@ def test_who_the_user_is_goes_on_to_a_vendor_that_asks(owner, vendor):
     (tool,) = listed(http)
     assert tool["requirements"] == {"user_id": True}
     assert call(http, tool["id"], context={"user_id": "u7"}).json()["success"] is True
-    assert [request.json().get("context") for request in vendor.requests] == [None, {"user_id": "u7"}]
+    assert [request.json().get("context") for request in vendor.requests] == [{"user_id": "u7"}]
     missing = call(http, tool["id"])
     assert (missing.status_code, missing.json()["missing_requirements"]) == (400, {"user_id": True})
-    # The same call sent again, because the reply was lost, goes on with what the first one made.
+    # The same call sent again, because the reply was lost, is the one that the first one made.
     named = {"call_id": "order 8", "context": {"user_id": "u7"}}
     first, again = (call(http, tool["id"], **named).json() for _ in range(2))
     assert first == again
     assert first["success"] is True
-    assert len(vendor.requests) == 5
+    assert len(vendor.requests) == 2
 
 
 def test_the_same_call_id_runs_once(http, vendor):

@@ -1,0 +1,86 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Endpoint, EndpointSecret
+from catalog.user_grants import vault
+from core.serializers import Input
+from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class EndpointSecretInput(Input):
+    name = serializers.CharField(
+        max_length=vault.MAX_NAME_LENGTH, help_text="By which tools of the endpoint ask for it."
+    )
+    value = serializers.CharField(
+        max_length=vault.MAX_LENGTH,
+        trim_whitespace=False,
+        write_only=True,
+        help_text="Never shown again. In the place of an earlier one of this name.",
+    )
+
+
+class EndpointSecretOutput(serializers.ModelSerializer[EndpointSecret]):
+    set_by = serializers.CharField(source="set_by.username", default=None, allow_null=True)
+
+    class Meta:
+        model = EndpointSecret
+        fields = ["id", "name", "fingerprint", "origin", "set_at", "set_by"]
+        read_only_fields = fields
+
+
+class VaultOutput(serializers.Serializer[Any]):
+    secrets = EndpointSecretOutput(many=True)
+    missing = serializers.ListField(
+        child=serializers.CharField(), help_text="Names that tools ask for and nothing was entered for."
+    )
+
+
+@extend_schema(tags=["endpoints"])
+class EndpointSecretList(GenericAPIView[EndpointSecret]):
+    """Secrets that tools of an endpoint ask for by name. They go to its address alone, and are not shown."""
+
+    read_role = Role.ADMIN
+    write_role = Role.ADMIN
+    serializer_class = EndpointSecretOutput
+    pagination_class = None
+
+    @extend_schema(responses={200: VaultOutput})
+    def get(self, request: Request, pk: int) -> Response:
+        endpoint = live_endpoint(pk)
+        rows = vault.secrets_of(endpoint)
+        missing = [need.name for need in vault.needed(endpoint) if not need.is_there]
+        return Response(VaultOutput({"secrets": rows, "missing": missing}).data)
+
+    @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Enter one, or replace the one of this name."""
+        given = EndpointSecretInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = vault.put(live_endpoint(pk), actor=person(request), **given.validated_data)
+        return Response(EndpointSecretOutput(row).data)
+
+
+@extend_schema(tags=["endpoints"])
+class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
+    write_role = Role.ADMIN
+    serializer_class = EndpointSecretOutput
+    pagination_class = None
+    queryset = EndpointSecret.objects.none()
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int, secret: str) -> Response:
+        """Forget it. Tools that ask for it are not called from then on."""
+        row = get_object_or_404(live_endpoint(pk).secrets.all(), pk=secret)
+        vault.forget(row, actor=person(request))
+        return Response(status=204)
+
+
+def live_endpoint(pk: int) -> Endpoint:
+    return get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)

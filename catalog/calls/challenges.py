@@ -1,0 +1,174 @@
+"""Authorizations that a vendor asks a user for: noted when a call meets one, asked about until settled.
+
+A vendor says at its `check_url` how far a user is. It is asked there as the endpoint is spoken to, and only
+at the endpoint's own origin or where an administrator allows it. Claims are compare-and-set with a lease, so
+that any process may do this, at any time and twice.
+"""
+
+import uuid
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+
+from celery import current_app
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog.calls import queue
+from catalog.calls.queue import Runtime
+from catalog.credentials import sessions
+from catalog.models import Call, UserGrant
+from catalog.models.user_grants import GrantState
+from catalog.protocols.base import Ask, Outcome
+from catalog.user_grants import grants
+from core import strict_json, task_dispatch
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, RefusedError
+from core.outbound.limits import DEFAULT_LIMITS, KIB
+from core.outbound.policy import origin_of
+
+TASK = "catalog.tasks.check_user_grant"
+LEASE = timedelta(seconds=60)  # longer than one question
+LIMITS = replace(
+    DEFAULT_LIMITS, request=10.0, session=15.0, body=64 * KIB, session_bytes=128 * KIB, backoff=()
+)
+PAUSE, GROWTH, MAX_PAUSE = 2.0, 1.5, 60.0  # seconds
+AT_ONCE = 100
+ELSEWHERE = (
+    "The vendor would tell on another host whether it is done, which no administrator allows Pegboard to ask."
+)
+
+
+def note(call: Call, outcome: Outcome) -> None:
+    """What a call on behalf of a user says of what that user has authorized."""
+    if not call.on_behalf_of:
+        return
+    visits = [ask for ask in outcome.asks if ask.provider and ask.url]
+    protocol = call.version.tool.endpoint.speak()
+    needs = protocol.needs(call.version.decoded())
+    has_run = outcome.outcome in ("ok", "tool_error") and bool(needs.providers)
+    if not (visits or has_run) or (user := grants.user_of(call)) is None:
+        return
+    for ask in visits:
+        grants.ask(
+            user,
+            call,
+            ask.provider,
+            scopes=needs.providers.get(ask.provider, ()),
+            url=ask.url[: grants.MAX_URL_LENGTH],
+            check_url=ask.check_url,
+            why_not_checked="" if not ask.check_url or _may_ask(call, ask) else ELSEWHERE,
+        )
+    if has_run:
+        waiting = UserGrant.objects.filter(
+            end_user=user,
+            endpoint=call.version.tool.endpoint,
+            provider__in=needs.providers,
+            state=GrantState.PENDING,
+            credential=None,
+        )
+        for grant in waiting.select_related("end_user"):
+            grants.settle(grant, GrantState.COMPLETED, "The tool ran, so the vendor has it.")
+
+
+def _may_ask(call: Call, ask: Ask) -> bool:
+    endpoint = call.version.tool.endpoint
+    try:
+        is_own = origin_of(ask.check_url, may_ask=True) == origin_of(endpoint.url, may_ask=True)
+    except RefusedError:
+        return False
+    return is_own or endpoint.speak().may_ask_at(ask.check_url)
+
+
+def tick() -> None:
+    """Every few seconds: ends what no user answered in time, and has a worker ask about the rest."""
+    waiting = UserGrant.objects.filter(state=GrantState.PENDING)
+    for grant in waiting.filter(expires_at__lte=Now()).select_related("end_user")[:AT_ONCE]:
+        grants.settle(grant, GrantState.EXPIRED, "The user did not authorize it within an hour.")
+    due = waiting.filter(next_check_at__lte=Now()).order_by("next_check_at")
+    for pk in due.values_list("pk", flat=True)[:AT_ONCE]:
+        task_dispatch.give(partial(current_app.send_task, TASK, args=[str(pk)]), f"grant {pk}")
+
+
+def check(grant_id: uuid.UUID) -> None:
+    """One question to the vendor, if it is due. Whatever comes of it stands in the row."""
+    rows = UserGrant.objects.filter(pk=grant_id, state=GrantState.PENDING, next_check_at__lte=Now())
+    if not rows.update(next_check_at=Now() + LEASE, checks=F("checks") + 1):
+        return
+    found = UserGrant.objects.select_related(
+        "end_user", "endpoint__vendor", "endpoint__credential", "call__version__tool", "call__api_key__user"
+    )
+    grant = found.get(pk=grant_id)
+    if not grant.endpoint.is_live:
+        grants.settle(grant, GrantState.FAILED, "The vendor was removed.")
+        return
+    pause = min(PAUSE * GROWTH ** min(grant.checks, 20), MAX_PAUSE)
+    try:
+        status = _asked(grant)
+    except (ProtocolError, DomainError) as error:
+        asked_to_wait = getattr(error, "retry_after", None) or 0.0
+        _look_again(grant, max(pause, min(asked_to_wait, 600.0)), error.message)
+        return
+    if status == "pending":
+        _look_again(grant, pause, "")
+    elif status == "failed":
+        grants.settle(grant, GrantState.FAILED, "The vendor says that it was not authorized.")
+    else:
+        # Together, so that a process that dies leaves both to be done or none.
+        with transaction.atomic():
+            if grants.settle(grant, GrantState.COMPLETED, "The vendor says that it is authorized."):
+                go_on(grant)
+
+
+def _asked(grant: UserGrant) -> str:
+    """`pending`, `completed` or `failed`. Raises ProtocolError, DomainError."""
+    with (
+        sessions.open_session(grant.endpoint, limits=LIMITS) as session,
+        session.at(grant.check_url) as there,
+    ):
+        document = strict_json.require_json(there.get(""))
+    status = document.get("status") if isinstance(document, dict) else None
+    if status not in ("pending", "completed", "failed"):
+        raise RefusedError("SHAPE", "The vendor did not say in a known way how far it is.")
+    return str(status)
+
+
+def _look_again(grant: UserGrant, pause: float, message: str) -> None:
+    rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING, opened_at=grant.opened_at)
+    rows.update(next_check_at=Now() + timedelta(seconds=pause), message=message[:300])
+
+
+def go_on(grant: UserGrant) -> None:
+    """The call that waited for the grant goes on by itself, once, if its runtime asked for that and may still
+    make it. What stands against it is noted with the grant."""
+    call = grant.call
+    if call is None or not grant.resumes:
+        return
+    # One call may wait for several providers; the last one that is settled takes it on.
+    if UserGrant.objects.filter(call=call, state=GrantState.PENDING).exists():
+        return
+    key, actor = call.api_key, call.requested_by
+    is_allowed = key is None or (key.is_usable(timezone.now()) and key.user.is_active)
+    if actor is None or not actor.is_active or not is_allowed or call.agent is None or call.release is None:
+        _say(grant, "The call did not go on, because its key or its user may not make it any more.")
+        return
+    runtime = Runtime(
+        agent=call.agent,
+        release=call.release,
+        key=key,
+        why=f"The user has authorized what call {call.pk} asked for.",
+        sub_agent=call.sub_agent,
+        tool=call.version.tool.name,
+    )
+    try:
+        queue.continue_call(
+            call, actor=actor, answers={}, key=uuid.uuid5(call.key, "granted"), runtime=runtime
+        )
+    except DomainError as error:
+        _say(grant, f"The call did not go on: {error.message}")
+
+
+def _say(grant: UserGrant, message: str) -> None:
+    UserGrant.objects.filter(pk=grant.pk).update(message=message[:300])

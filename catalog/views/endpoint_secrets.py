@@ -1,0 +1,48 @@
+"""The vault of an endpoint: secrets go in by name, and never come out."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_POST
+
+from catalog.forms import EndpointSecretForm
+from catalog.models import Endpoint
+from catalog.user_grants import vault
+from core.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+
+@never_cache
+@sensitive_post_parameters("value")
+@requires(Role.ADMIN)
+def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
+    endpoint = get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
+    form = EndpointSecretForm(request.POST or None, initial={"name": request.GET.get("name", "")})
+    if request.method == "POST" and form.is_valid():
+        try:
+            vault.put(endpoint, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Kept. The next call of a tool that asks for it takes it along.")
+            return redirect("endpoint-secrets", endpoint.pk)
+    needed = vault.needed(endpoint)
+    context = {
+        "endpoint": endpoint,
+        "secrets": [(row, vault.is_usable(row, endpoint)) for row in vault.secrets_of(endpoint)],
+        "missing": [need for need in needed if not need.is_there],
+        "form": form,
+    }
+    return render(request, "catalog/endpoint_secrets.html", context)
+
+
+@require_POST
+@requires(Role.ADMIN)
+def endpoint_secret_forget(request: HttpRequest, pk: int, secret: str) -> HttpResponse:
+    endpoint = get_object_or_404(Endpoint.objects.live(), pk=pk)
+    vault.forget(get_object_or_404(endpoint.secrets.all(), pk=secret), actor=person(request))
+    messages.success(request, "Forgotten. Tools that ask for it are not called until it is entered again.")
+    return redirect("endpoint-secrets", pk)

@@ -1,0 +1,389 @@
+"""Tools that act for a user of an agent: whom, with what leave of that user, and with which secrets."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.db.models.functions import Now
+from django.test import Client
+from rest_framework.test import APIClient
+
+from catalog.calls import challenges, invocation
+from catalog.models import Call, EndpointSecret, EndUser, UserGrant
+from catalog.models.calls import CallStatus
+from catalog.protocols.signature import Requirements
+from catalog.user_grants import end_users, vault
+from people import api_keys, teams
+from people.models import ApiKey, AuditEntry, Role
+from tests.executor.test_calls import desk_with, owner, runtime, url, vendor
+from tests.factories import make_parameter, make_user
+from tests.hostile_vendor import by_path, in_turn, json_reply
+from tests.pages import text_of
+
+__all__ = ["owner", "vendor"]
+pytestmark = pytest.mark.django_db
+
+NAME = "ada-lovelace-7@example.com"
+DONE = json_reply({"call_id": "v", "success": True, "value": {"sky": "fair"}})
+INPUTS = (make_parameter("zip"),)
+NEEDS_GOOGLE = {"requirements": {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail.read"]}}]}}
+
+
+def desk(owner, vendor, **fields):
+    return desk_with(owner, vendor, protocol="oxp", **{"inputs": INPUTS, "outputs": ()} | fields)
+
+
+def asked(client, *, name=NAME, slug="desk", **more):
+    body = {"arguments": {"zip": "0150"}, "on_behalf_of": {"id": name}, **more}
+    return client.post(url(slug), body, format="json")
+
+
+def contexts(vendor):
+    return [r.json().get("context") for r in vendor.requests if r.path == "/tools/call"]
+
+
+def challenge(vendor, check="/check"):
+    visit = {"id": "google", "url": "https://auth.example/go?state=1", "check_url": f"{vendor.url}{check}"}
+    said = {"message": "Sign in first.", "missing_requirements": {"authorization": [visit]}}
+    return json_reply(said, status=400)
+
+
+def said(status):
+    return json_reply({"status": status})
+
+
+def check_now():
+    UserGrant.objects.update(next_check_at=Now() - timedelta(seconds=1))
+    for pk in UserGrant.objects.values_list("pk", flat=True):
+        challenges.check(pk)
+
+
+def test_the_vendor_is_told_the_user_and_the_call_keeps_a_digest(owner, vendor):
+    vendor.script = DONE
+    agent, _ = desk(owner, vendor)
+    answer = asked(runtime(owner, agent)).json()
+    assert (answer["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}])
+    call = Call.objects.get()
+    assert call.on_behalf_of == end_users.digest_of(agent.pk, NAME)
+    kept = json.dumps(list(Call.objects.values()), default=str) + str(list(AuditEntry.objects.values()))
+    assert NAME not in kept
+    assert NAME not in str(EndUser.objects.values())
+    (attempt,) = call.decoded().attempts
+    assert json.loads(attempt.exchanges[0].body)["context"] == {"user_id": "•••"}
+
+
+def by_a2t(client):
+    (tool,) = client.get("/serve/desk/live/a2t/tools").json()["items"]
+    body = {"name": tool["name"], "input_parameters": [{"name": "zip", "value": "0150"}]}
+    where = f"/serve/desk/live/a2t/tools/{tool['toolId']}:invoke"
+    return client.post(where, body, format="json", headers={"Pegboard-On-Behalf-Of": NAME})
+
+
+def by_acp(client):
+    (agent,) = client.post("/serve/desk/live/acp/agents/search", {}, format="json").json()
+    body = {"agent_id": agent["agent_id"], "input": {"zip": "0150"}}
+    headers = {"Pegboard-On-Behalf-Of": NAME}
+    return client.post("/serve/desk/live/acp/runs/wait", body, format="json", headers=headers)
+
+
+def by_mcp(client):
+    meta = {"pegboard/on_behalf_of": {"id": NAME}}
+    params = {"name": "sky", "arguments": {"zip": "0150"}, "_meta": meta}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-06-18"}
+    return client.post("/serve/desk/live/mcp", body, format="json", headers=headers)
+
+
+@pytest.mark.parametrize("door", [by_a2t, by_acp, by_mcp])
+def test_each_door_says_for_whom(owner, vendor, door):
+    vendor.script = DONE
+    agent, _ = desk(owner, vendor)
+    answer = door(runtime(owner, agent))
+    assert answer.status_code == 200, answer.content
+    assert contexts(vendor) == [{"user_id": NAME}]
+    assert Call.objects.get().on_behalf_of == end_users.digest_of(agent.pk, NAME)
+
+
+def test_a_name_that_is_too_long_is_refused_by_each_protocol(owner, vendor):
+    agent, _ = desk(owner, vendor)
+    client = runtime(owner, agent)
+    (tool,) = client.get("/serve/desk/live/oxp/tools").json()["items"]
+    for user in ("x" * 201, 7):
+        body = {"tool_id": tool["id"], "input": {"zip": "0150"}, "context": {"user_id": user}}
+        refused = client.post("/serve/desk/live/oxp/tools/call", body, format="json")
+        assert (refused.status_code, refused.json()["developer_message"]) == (400, "invalid_user")
+    assert vendor.requests == []
+
+
+@pytest.mark.parametrize("wrong", [{"id": ""}, {"id": "x" * 201}, {"id": 7}, {}, "ada", {"id": "a", "b": 1}])
+def test_what_names_no_user_is_refused(owner, vendor, wrong):
+    agent, _ = desk(owner, vendor)
+    body = {"arguments": {"zip": "0150"}, "on_behalf_of": wrong}
+    assert runtime(owner, agent).post(url(), body, format="json").status_code == 400
+    assert vendor.requests == []
+
+
+def test_digests_of_one_name_differ_by_agent_and_cannot_be_guessed():
+    one, other = end_users.digest_of(1, NAME), end_users.digest_of(2, NAME)
+    assert one != other
+    assert one == end_users.digest_of(1, NAME)
+    assert end_users.digest_of(1, "1") != end_users.digest_of(11, "")
+
+
+def test_the_same_id_for_another_user_is_another_call(owner, vendor):
+    vendor.script = DONE
+    agent, _ = desk(owner, vendor)
+    client, made = runtime(owner, agent), "6f1d0c2e-0000-4000-8000-000000000001"
+    first, again = (asked(client, id=made).json()["call"] for _ in range(2))
+    assert first == again
+    assert asked(client, id=made, name="bob").json()["code"] == "key_taken"
+    assert len(vendor.requests) == 1
+
+
+def test_a_tool_that_acts_for_a_user_asks_for_one_before_anything_is_sent(owner, vendor):
+    vendor.script = DONE
+    agent, _ = desk(owner, vendor, requirements=Requirements(user=True))
+    client = runtime(owner, agent)
+    missing = client.post(url(), {"arguments": {"zip": "0150"}}, format="json").json()
+    assert (missing["outcome"], missing["error"]["code"]) == ("needs_authorization", "USER_MISSING")
+    assert vendor.requests == []
+    # What is answered is kept as it would be if the call had said it.
+    done = client.post(missing["resume"], {"answers": {"user_id": NAME}}, format="json").json()
+    assert (done["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}])
+    call = Call.objects.get(pk=done["call"])
+    assert (call.answers, call.on_behalf_of) == ({}, end_users.digest_of(agent.pk, NAME))
+
+
+def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner, vendor):
+    vendor.script = by_path(
+        {
+            "/tools/call": in_turn(challenge(vendor), DONE),
+            "/check": in_turn(said("pending"), said("completed")),
+        }
+    )
+    agent, _ = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client = runtime(owner, agent)
+    answer = asked(client).json()
+    assert answer["outcome"] == "needs_authorization"
+    assert [(ask["id"], ask["url"]) for ask in answer["asks"]] == [
+        ("google", "https://auth.example/go?state=1")
+    ]
+    grant = UserGrant.objects.get()
+    assert (grant.provider, grant.scopes, grant.state) == ("google", "mail.read", "pending")
+    check_now()
+    assert UserGrant.objects.get().state == "pending"
+    check_now()
+    assert UserGrant.objects.get().state == "completed"
+    preflight = "/api/v1/agents/desk/releases/live/preflight/"
+    for name, codes in ((NAME, []), ("bob", ["grant_missing"]), ("", ["grant_missing"])):
+        headers = {"Pegboard-On-Behalf-Of": name} if name else {}
+        told = client.get(preflight, headers=headers).json()
+        assert [each["code"] for each in told["tools"][0]["obstacles"]] == codes
+        assert told["can_run"] is True
+    check_now()  # nothing is asked any more
+    assert sum(r.path == "/check" for r in vendor.requests) == 2
+    told = AuditEntry.objects.filter(kind="usergrant").order_by("id")
+    assert [(entry.action, entry.agent) for entry in told] == [("ask", agent.pk), ("authorize", agent.pk)]
+    done = client.post(answer["resume"], {}, format="json").json()
+    assert (done["outcome"], contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
+    assert NAME not in json.dumps(list(Call.objects.values()), default=str)
+
+
+def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(owner, vendor):
+    vendor.script = by_path({"/tools/call": in_turn(challenge(vendor), DONE), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    client = runtime(owner, agent)
+    answer = asked(client, resume_when_granted=True).json()
+    check_now()
+    (following,) = Call.objects.filter(continues=answer["call"])
+    assert (following.status, following.resumes_when_granted) == (CallStatus.QUEUED, False)
+    invocation.perform(following.pk, ())
+    following.refresh_from_db()
+    assert (following.outcome, contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
+    first = client.get(f"/api/v1/agents/desk/calls/{answer['call']}/").json()
+    assert first["continued_by"] == following.pk
+    challenges.go_on(UserGrant.objects.get())
+    assert Call.objects.filter(continues=answer["call"]).count() == 1
+
+
+def test_a_call_does_not_go_on_with_a_key_that_was_revoked(owner, vendor):
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent), resume_when_granted=True)
+    api_keys.revoke(ApiKey.objects.get(), actor=owner)
+    check_now()
+    grant = UserGrant.objects.get()
+    assert (grant.state, Call.objects.count()) == ("completed", 1)
+    assert "did not go on" in grant.message
+
+
+@pytest.mark.parametrize(
+    ("reply", "state", "message"),
+    [
+        (said("failed"), "failed", "The vendor says that it was not authorized."),
+        (said("perhaps"), "pending", "did not say in a known way"),
+        (json_reply([], status=500), "pending", "500"),
+    ],
+)
+def test_what_a_vendor_says_otherwise(owner, vendor, reply, state, message):
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": reply})
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent))
+    check_now()
+    grant = UserGrant.objects.get()
+    assert grant.state == state
+    assert message in grant.message
+    assert (grant.next_check_at is None) == (state == "failed")
+
+
+def test_nothing_is_asked_on_another_host_unless_an_administrator_allows_it(owner, vendor):
+    visit = {"id": "google", "url": "https://auth.example/go", "check_url": "https://auth.example/done"}
+    vendor.script = json_reply({"missing_requirements": {"authorization": [visit]}}, status=400)
+    agent, pin = desk(owner, vendor)
+    client = runtime(owner, agent)
+    asked(client)
+    grant = UserGrant.objects.get()
+    assert (grant.next_check_at, "another host" in grant.message) == (None, True)
+    endpoint = pin.tool.endpoint
+    endpoint.settings = {"check_hosts": ["auth.example"]}
+    endpoint.save()
+    asked(client)
+    grant = UserGrant.objects.get()
+    assert grant.next_check_at is not None
+    assert grant.message == ""
+
+
+def test_a_grant_that_no_user_answers_ends_after_an_hour(owner, vendor):
+    vendor.script = challenge(vendor)
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent))
+    challenges.tick()
+    assert UserGrant.objects.get().state == "pending"
+    UserGrant.objects.update(expires_at=Now() - timedelta(seconds=1))
+    challenges.tick()
+    assert UserGrant.objects.get().state == "expired"
+    assert AuditEntry.objects.filter(action="expire", kind="usergrant").count() == 1
+
+
+def test_two_users_and_two_teams_never_share_a_grant(vendor):
+    admin = make_user(Role.ADMIN)
+    vendor.script = challenge(vendor)
+    clients = {}
+    for name in ("one", "two"):
+        team, person = teams.create_team(actor=admin, name=name), make_user(Role.DESIGNER, username=name)
+        teams.add_member(team, person, actor=admin)
+        agent, _ = desk(person, vendor, slug=f"desk-{name}", team=team)
+        clients[name] = runtime(person, agent), person
+    asked(clients["one"][0], slug="desk-one", name="ada")
+    asked(clients["one"][0], slug="desk-one", name="bob")
+    asked(clients["two"][0], slug="desk-two", name="ada")
+    assert (UserGrant.objects.count(), EndUser.objects.count()) == (3, 3)
+    seen = {}
+    for name, (_, person) in clients.items():
+        api, pages = APIClient(), Client()
+        api.force_login(person)
+        pages.force_login(person)
+        seen[name] = {row["id"] for row in api.get("/api/v1/grants/").json()["results"]}
+        other = next(
+            str(pk) for pk in UserGrant.objects.values_list("pk", flat=True) if str(pk) not in seen[name]
+        )
+        assert api.get(f"/api/v1/grants/{other}/").status_code == 404
+        assert api.delete(f"/api/v1/grants/{other}/").status_code == 404
+        assert pages.post(f"/grants/{other}/forget/").status_code == 404
+    assert [len(ids) for ids in seen.values()] == [2, 1]
+    assert not seen["one"] & seen["two"]
+    # What one user has authorized is settled for that user alone.
+    (mine,) = seen["two"]
+    UserGrant.objects.exclude(pk=mine).update(check_url="")
+    vendor.script = said("completed")
+    UserGrant.objects.filter(pk=mine).update(next_check_at=Now() - timedelta(seconds=1))
+    challenges.check(UserGrant.objects.get(pk=mine).pk)
+    assert sorted(UserGrant.objects.values_list("state", flat=True)) == ["completed", "pending", "pending"]
+
+
+def test_a_grant_is_forgotten_on_the_page_with_the_name_of_the_user(owner, vendor):
+    vendor.script = challenge(vendor)
+    agent, _ = desk(owner, vendor)
+    answer = asked(runtime(owner, agent))
+    pages = Client()
+    pages.force_login(owner)
+    page = pages.get("/grants/")
+    assert "google" in text_of(page)
+    assert "Waiting for the user" in text_of(page)
+    assert NAME not in page.content.decode()
+    grant = UserGrant.objects.get()
+    pages.post(f"/grants/{grant.pk}/forget/")
+    assert (UserGrant.objects.count(), EndUser.objects.count()) == (0, 0)
+    entry = AuditEntry.objects.get(action="forget")
+    assert (entry.actor, entry.agent) == (owner, agent.pk)
+    gone = runtime(owner, agent).post(answer.json()["resume"], {}, format="json")
+    assert gone.status_code == 404  # another key's call
+    assert "No grant yet" in text_of(pages.get("/grants/"))
+
+
+SECRET = "vault-value-5f2c9e81"
+
+
+def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(owner, vendor):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
+    client = runtime(owner, agent)
+    refused = asked(client).json()
+    assert (refused["outcome"], refused["error"]["code"]) == ("refused", "SECRET_MISSING")
+    assert "“api-pin”" in refused["error"]["message"]
+    assert vendor.requests == []
+    told = client.get("/api/v1/agents/desk/releases/live/preflight/").json()
+    assert [each["code"] for each in told["tools"][0]["obstacles"]] == ["secret_missing"]
+    assert told["can_run"] is False
+    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    assert asked(client).json()["outcome"] == "ok"
+    assert contexts(vendor) == [{"user_id": NAME, "secrets": [{"id": "api-pin", "value": SECRET}]}]
+    assert client.get("/api/v1/agents/desk/releases/live/preflight/").json()["can_run"] is True
+    assert SECRET not in json.dumps(list(Call.objects.values()), default=str)
+
+
+def test_a_vendor_that_sends_a_secret_back_is_not_believed(owner, vendor):
+    vendor.script = json_reply({"call_id": "v", "success": True, "value": {"sky": f"heard {SECRET}"}})
+    agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
+    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    answer = asked(runtime(owner, agent))
+    assert answer.json()["error"]["code"] == "ECHO"
+    assert SECRET not in answer.content.decode() + json.dumps(list(Call.objects.values()), default=str)
+
+
+def test_a_secret_does_not_follow_its_endpoint_to_another_address(owner, vendor):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
+    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    EndpointSecret.objects.update(origin="https://elsewhere.example")
+    assert asked(runtime(owner, agent)).json()["error"]["code"] == "SECRET_MISSING"
+    assert vendor.requests == []
+
+
+def test_administrators_keep_the_vault_by_page_and_by_rest(owner, vendor):
+    admin = make_user(Role.ADMIN)
+    _, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin", "other")))
+    here = f"/endpoints/{pin.tool.endpoint_id}/secrets/"
+    pages, api = Client(), APIClient()
+    pages.force_login(admin)
+    api.force_login(admin)
+    assert "2 secrets missing" in text_of(pages.get(here))
+    kept = pages.post(here, {"name": "api-pin", "value": SECRET}, follow=True)
+    assert "1 secret missing" in text_of(kept)
+    assert SECRET not in kept.content.decode()
+    first = EndpointSecret.objects.get()
+    answer = api.post(f"/api/v1{here}", {"name": "api-pin", "value": "another-value-77"}, format="json")
+    assert (answer.status_code, answer.json()["id"]) == (200, str(first.pk))
+    assert "another-value-77" not in answer.content.decode()
+    listed = api.get(f"/api/v1{here}").json()
+    assert ([row["name"] for row in listed["secrets"]], listed["missing"]) == (["api-pin"], ["other"])
+    for wrong in ({"name": "", "value": "x"}, {"name": "x", "value": " "}, {"name": "x"}):
+        assert api.post(f"/api/v1{here}", wrong, format="json").status_code == 400
+    assert api.delete(f"/api/v1{here}{first.pk}/").status_code == 204
+    assert [e.action for e in AuditEntry.objects.filter(kind="endpointsecret").order_by("id")] == [
+        "enter",
+        "replace",
+        "forget",
+    ]
+    pages.force_login(owner)
+    assert pages.get(here).status_code == 403
