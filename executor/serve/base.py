@@ -8,7 +8,7 @@ asked (executor/serve/views.py), so that no protocol can forget it.
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -40,14 +40,14 @@ USER_HEADER = "Pegboard-On-Behalf-Of"
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """`path` is what follows the protocol's root, without the slash between; "" is the root itself. Names of
-    headers are found in any case. The body is bounded. `own_origin` is that of our own pages."""
+    headers are found in any case. The body is bounded. `own_hosts` are those that pages of ours are at."""
 
     method: str
     path: str
     query: QueryDict
     headers: Mapping[str, str]
     body: bytes
-    own_origin: str
+    own_hosts: Collection[str]
 
     def on_behalf_of(self, named: object = None) -> OnBehalfOf | None:
         """The user of the agent for whom a tool shall run: as the protocol has `named` it, or else the header
@@ -245,18 +245,20 @@ class Operations:
         call_id: uuid.UUID | None = None,
     ) -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
-        it was made through, as `executor.calls.resume` does. Raises Http404 for any other call."""
+        it was made through, as `executor.calls.resume` does. Answers to what was not asked are left out.
+        Raises Http404 for any other call."""
         self._spend_a_call()
         found, release, tool = self._own_call(pk=call)
         if tool.signature.name != name:
             raise Http404
+        asked = {ask.id for ask in found.decoded().asks}
         return calls.resume(
             found,
             release,
             tool,
             actor=self.caller.user,
             key=self.caller.key,
-            answers=answers,
+            answers={name: answer for name, answer in answers.items() if name in asked},
             format_=format_,
             call_id=call_id,
             site=self.site,

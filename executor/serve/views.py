@@ -145,14 +145,14 @@ def _note(caller: Caller, operations: Operations) -> None:
 
 
 def _request(request: HttpRequest, rest: str) -> Request:
-    site = urlsplit(public_url("/", request))
+    ours = (public_url("/", request), runtimes_url("/", request), request.build_absolute_uri("/"))
     return Request(
         method=request.method or "",
         path=rest,
         query=request.GET,
         headers=request.headers,
         body=request.body,
-        own_origin=f"{site.scheme}://{site.netloc}",
+        own_hosts={urlsplit(address).netloc for address in ours},
     )
 
 

@@ -4,6 +4,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports (`x-mc
 """
 
 import base64
+import binascii
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -70,6 +71,16 @@ def safe(value: str) -> str:
     if _PLAIN.fullmatch(value) and not _ENCODED.fullmatch(value):
         return value
     return f"=?base64?{base64.b64encode(value.encode(errors='replace')).decode()}?="
+
+
+def plain(value: str) -> str | None:
+    """What a header says, which may be written as `safe` writes it; None for what cannot be read."""
+    if not _ENCODED.fullmatch(value):
+        return value
+    try:
+        return base64.b64decode(value[len("=?base64?") : -len("?=")], validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        return None
 
 
 def _marked(schema: Mapping[str, Any]) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:

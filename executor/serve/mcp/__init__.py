@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.http import Http404
 
@@ -58,7 +59,7 @@ class MCP(ServedProtocol):
         if request.path.strip("/"):
             raise Http404
         # Against DNS rebinding, as the transport asks for it: a page of another site may not ask.
-        if request.headers.get("Origin", request.own_origin) != request.own_origin:
+        if (page := request.headers.get("Origin")) and urlsplit(page).netloc not in request.own_hosts:
             message = "Pages of other sites may not ask here. Let a program ask."
             raise DomainError("foreign_origin", message, status=403)
         if request.method != "POST":
@@ -96,7 +97,7 @@ def _modern(request: Request, operations: Operations, message: Message) -> Reply
     if message.id is None:
         # Nothing that a client tells without asking matters here.
         if request.headers.get(clients.VERSION_HEADER) not in MODERN:
-            raise clients.unsupported(request.headers.get(clients.VERSION_HEADER))
+            raise clients.unsupported(request.headers.get(clients.VERSION_HEADER), MODERN)
         return Reply(status=202)
     client = clients.modern(request, message)
     if message.method == "subscriptions/listen":

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,10 +78,10 @@ def modern(request: Request, message: Message) -> Client:
     if request.headers.get("Mcp-Method") != message.method:
         raise _mismatch("Mcp-Method", "“method”")
     named = message.params.get(NAMED.get(message.method, ""))
-    if isinstance(named, str) and request.headers.get("Mcp-Name") not in (named, mcp_headers.safe(named)):
+    if isinstance(named, str) and mcp_headers.plain(request.headers.get("Mcp-Name", "")) != named:
         raise _mismatch("Mcp-Name", f"“{NAMED[message.method]}”")
     if version not in MODERN:
-        raise unsupported(version)
+        raise unsupported(version, MODERN)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"“{needed[1]}” is no object.")
     return _client(version, capabilities)
@@ -91,7 +91,7 @@ def of_handshake(request: Request) -> Client:
     """Raises RpcError for a version that is not known."""
     version = request.headers.get(VERSION_HEADER, UNTOLD)
     if version not in HANDSHAKE:
-        raise unsupported(version)
+        raise unsupported(version, [*MODERN, *HANDSHAKE])
     said = request.headers.get("Mcp-Session-Id", "").split("-")
     return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said)
 
@@ -110,15 +110,19 @@ def met(params: Mapping[str, Any]) -> Client:
 def check_mirrored(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     """Raises RpcError where headers that repeat arguments say something else: a proxy would have gone by
     them."""
-    wanted = {name.lower(): value for name, value in mcp_headers.mirrored(schema, arguments).items()}
-    given = {name.lower(): value for name, value in request.headers.items()}
+    wanted = mcp_headers.mirrored(schema, arguments)
     for name in mcp_headers.names(schema):
-        if given.get(name.lower()) != wanted.get(name.lower()):
+        given, value = request.headers.get(name), wanted.get(name)
+        if given is None or value is None:
+            is_same = given is value
+        else:
+            is_same = mcp_headers.plain(given) == mcp_headers.plain(value)
+        if not is_same:
             raise _mismatch(name, "the argument")
 
 
-def unsupported(version: object) -> RpcError:
-    said = {"supported": [*MODERN, *HANDSHAKE], "requested": version}
+def unsupported(version: object, supported: Sequence[str]) -> RpcError:
+    said = {"supported": list(supported), "requested": version}
     return RpcError(UNSUPPORTED_VERSION, "This version of MCP is not known here.", said)
 
 

@@ -14,7 +14,17 @@ def listed(
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "All prompts are on the first page. Ask without a cursor.")
     procedures = operations.shown().procedures
-    return {"prompts": [{"name": each.slug, "title": each.title} for each in procedures]}
+    agent = operations.shown().agent.name
+    return {
+        "prompts": [
+            {
+                "name": each.slug,
+                "title": each.title,
+                "description": f"How {agent} works with these tools: {each.title}",
+            }
+            for each in procedures
+        ]
+    }
 
 
 def found(

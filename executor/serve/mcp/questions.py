@@ -94,5 +94,12 @@ def _is_drawn(member: object) -> bool:
     if "type" not in member:
         return isinstance(member.get("enum"), list)
     items = member.get("items")
-    is_choice = member["type"] == "array" and isinstance(items, dict) and items.get("type") == "string"
+    is_choice = member["type"] == "array" and isinstance(items, dict) and _is_of_texts(items)
     return is_choice or member["type"] in _SIMPLE
+
+
+def _is_of_texts(items: Mapping[str, Any]) -> bool:
+    titled = items.get("anyOf")
+    if not isinstance(titled, list):
+        return items.get("type") == "string"
+    return all(isinstance(each, dict) and isinstance(each.get("const"), str) for each in titled)

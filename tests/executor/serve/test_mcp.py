@@ -6,6 +6,7 @@ import json
 import pytest
 from django.db import OperationalError
 from django.http import Http404
+from django.test import override_settings
 
 from catalog.models import Call
 from catalog.protocols.signature import Annotations
@@ -158,7 +159,8 @@ def test_an_unknown_version_names_those_that_are_known(client):
     answer = post(client, message, **headers).json()
     assert answer["id"] == 3
     assert answer["error"]["data"]["requested"] == "2099-01-01"
-    assert MODERN in answer["error"]["data"]["supported"]
+    # As it is discovered: older revisions are met by a handshake.
+    assert answer["error"]["data"]["supported"] == [MODERN]
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,11 @@ def test_a_header_that_repeats_an_argument_must_say_the_same(owner, vendor):
     call = {"name": "sky", "arguments": {"city": "Oslo"}}
     assert modern(client, "tools/call", call).json()["error"]["code"] == -32020
     assert modern(client, "tools/call", call, **{"Mcp-Param-City": "Bergen"}).status_code == 400
-    assert modern(client, "tools/call", call, **{"Mcp-Param-City": "Oslo"}).status_code == 200
+    for wrong in ("=?base64?T3Nsbw?=", "=?base64?T3Ns*w==?=", "=?base64?QmVyZ2Vu?=", ""):
+        assert modern(client, "tools/call", call, **{"Mcp-Param-City": wrong}).status_code == 400
+    for right, named in (("Oslo", "sky"), ("=?base64?T3Nsbw==?=", "=?base64?c2t5?=")):
+        answer = modern(client, "tools/call", call, **{"Mcp-Param-City": right, "Mcp-Name": named})
+        assert answer.status_code == 200
 
 
 def test_a_batch_is_answered_where_the_revision_has_batches(client):
@@ -238,7 +244,11 @@ def test_no_stream_is_opened_and_no_session_ended(method, client):
 
 def test_a_page_of_another_site_may_not_ask(client):
     assert old(client, "ping", Origin="https://evil.example").status_code == 403
-    assert old(client, "ping", Origin="http://testserver").status_code == 200
+    with override_settings(PUBLIC_URL="https://pegboard.example", RUNTIMES_URL="https://run.example:8443"):
+        for ours in ("http://testserver", "https://pegboard.example", "https://run.example:8443"):
+            assert old(client, "ping", Origin=ours).status_code == 200
+        assert old(client, "ping", Origin="https://run.example").status_code == 403
+        assert old(client, "ping", Origin="null").status_code == 403
     assert old(client, "ping", at=f"{ROOT}/").status_code == 200
     assert old(client, "ping", at=f"{ROOT}/more").status_code == 404
 
@@ -282,7 +292,10 @@ def test_procedures_are_prompts(owner, desk, client):
     publishing.publish(agent, actor=owner, channel="live")
     for ask in (modern, old):
         listed = ask(client, "prompts/list").json()["result"]
-        assert listed["prompts"] == [{"name": "before-a-trip", "title": "Before a trip"}]
+        description = "How desk works with these tools: Before a trip"
+        assert listed["prompts"] == [
+            {"name": "before-a-trip", "title": "Before a trip", "description": description}
+        ]
         found = ask(client, "prompts/get", {"name": "before-a-trip"}).json()["result"]
         assert found["messages"][0]["content"] == {"type": "text", "text": "Ask for the sky first."}
         assert ask(client, "prompts/get", {"name": "no"}).json()["error"]["code"] == -32602
@@ -422,7 +435,8 @@ def test_what_a_tool_asks_goes_to_the_user_and_the_answer_back(lending):
     assert asked["inputRequests"]["branch"]["params"]["requestedSchema"] == BRANCH
     assert "vendor" not in json.dumps(asked)
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
-    again = {**call, "requestState": asked["requestState"], "inputResponses": {"branch": answer}}
+    responses = {"branch": answer, "another": answer}
+    again = {**call, "requestState": asked["requestState"], "inputResponses": responses}
     for other in ({"name": "other"}, {"requestState": "call-0"}, {"requestState": 7}):
         assert modern(lending, "tools/call", {**again, **other}, can=FORMS).status_code in (400, 404)
     result = modern(lending, "tools/call", again, can=FORMS).json()["result"]

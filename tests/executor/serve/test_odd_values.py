@@ -43,6 +43,8 @@ def test_only_a_form_of_simple_members_is_put_to_a_user(schema):
         ({"type": "string"}, True),
         ({"enum": ["a"]}, True),
         ({"type": "array", "items": {"type": "string"}}, True),
+        ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}, True),
+        ({"type": "array", "items": {"anyOf": [{"const": 1}, 7]}}, False),
         ({"type": ["string", "null"]}, False),
         ({"type": "array", "items": True}, False),
         ({"type": "object"}, False),
