@@ -248,7 +248,26 @@ class Endpoint(models.Model):
 
     def speak(self) -> Protocol:
         """The protocol of this endpoint with its settings."""
-        return protocols.get(self.protocol)(self.settings | self.documents())
+        kept = {
+            name: _StoredText(self, name)
+            for name in self._document_names() & self.settings.keys()
+            if not isinstance(self.settings[name], str)
+        }
+        return protocols.get(self.protocol)(self.settings | kept | dict(self.unsaved_documents))
+
+
+class _StoredText:
+    """The text of a setting, which is read when it is asked for: a call only wants to know whether there is
+    one, and some have 10 MB."""
+
+    def __init__(self, endpoint: Endpoint, name: str) -> None:
+        self._endpoint, self._name = endpoint, name
+
+    def __bool__(self) -> bool:
+        return bool(self._endpoint.settings[self._name])
+
+    def __str__(self) -> str:
+        return self._endpoint.documents()[self._name]
 
 
 class EndpointDocument(models.Model):

@@ -1,10 +1,14 @@
 """What a process remembers of releases, and what it asks each time."""
 
 import gc
+import json
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from catalog.calls import queue
+from catalog.models import Endpoint
 from designer import tunings
 from designer.models import Release
 from designer.releases import channels, publishing
@@ -12,8 +16,9 @@ from executor import released_documents
 from executor.released_documents import sealed, wires
 from people.models import Role
 from tests.executor.test_calls import ANSWER, GIVEN, desk_with, runtime, url
+from tests.executor.test_doors import openapi
 from tests.factories import make_pin, make_user
-from tests.hostile_vendor import HostileVendor
+from tests.hostile_vendor import HostileVendor, json_reply
 
 pytestmark = pytest.mark.django_db
 
@@ -86,3 +91,20 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
     told = [each["sql"].split()[0] for each in asked.captured_queries]
     assert told.count("INSERT") == 2
     assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 8
+
+
+def test_a_call_does_not_read_the_document_of_an_endpoint():
+    owner = make_user(Role.DESIGNER, username="ada")
+    with HostileVendor(json_reply({"answer": "fair"})) as vendor:
+        agent, pin = desk_with(owner, vendor, protocol="openapi", **openapi())
+        endpoint = pin.tool.endpoint
+        endpoint.take_settings({"document": json.dumps({"openapi": "3.1.0"})})
+        endpoint.save()
+        endpoint.stored_documents.create(name="document", text=endpoint.unsaved_documents["document"])
+        client = runtime(owner, agent)
+        with CaptureQueriesContext(connection) as asked:
+            assert client.post(url(), {"arguments": {"zip": "0150"}}).json()["outcome"] == "ok"
+    assert not [each for each in asked.captured_queries if "endpointdocument" in each["sql"]]
+    assert (
+        json.loads(str(Endpoint.objects.get(pk=endpoint.pk).speak().values["document"]))["openapi"] == "3.1.0"
+    )
