@@ -42,13 +42,28 @@ class CompiledQuery(Generic[Row]):
         self._queryset = queryset
         self._compiler = queryset.query.get_compiler(queryset.db)
         self._sql, self._params = self._compiler.as_sql()
+        self._converters: Any = None
 
     def rows(self, **values: object) -> list[Row]:
         params = tuple(values[each.name] if isinstance(each, Given) else each for each in self._params)
-        # A connection belongs to one thread. What else the compiler has found out, threads only read.
-        compiler = copy.copy(self._compiler)
-        compiler.connection = connections[self._queryset.db]
+        compiler = self._own_compiler()
         compiler.as_sql = lambda *_, **__: (self._sql, params)
+        return self._read(compiler)
+
+    def _own_compiler(self) -> Any:
+        # A connection belongs to one thread. What else the compiler has found out, threads only read.
+        compiler: Any = copy.copy(self._compiler)
+        compiler.connection = connections[self._queryset.db]
+        compiler.get_converters = self._known_converters
+        return compiler
+
+    def _known_converters(self, expressions: Any) -> Any:
+        # Which columns need converting is as constant as the columns are.
+        if self._converters is None:
+            self._converters = self._compiler.get_converters(expressions)
+        return self._converters
+
+    def _read(self, compiler: Any) -> list[Row]:
         queryset = self._queryset.all()
         queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
         return list(queryset)
@@ -59,13 +74,10 @@ class PreparedQuery(CompiledQuery[Row]):
 
     def rows(self, **values: object) -> list[Row]:
         params = [values[each.name] if isinstance(each, Given) else each for each in self._params]
-        compiler = copy.copy(self._compiler)
-        compiler.connection = connections[self._queryset.db]
+        compiler = self._own_compiler()
         # What `execute_sql` gives are chunks of rows.
         compiler.execute_sql = lambda *_, **__: [run_prepared(self._sql, params)]
-        queryset = self._queryset.all()
-        queryset.query.get_compiler = lambda *_, **__: compiler  # type: ignore[method-assign]
-        return list(queryset)
+        return self._read(compiler)
 
 
 class PreparedInsert:

@@ -204,7 +204,10 @@ def _why_confirm(version: ToolVersion, states: Collection[FindingState]) -> str:
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
     # Of the versions that would run: a vendor without versions runs what it lists, whichever was chosen.
     listed = version.tool.stopped if not version.label else None
-    return holds.review_states([version, *([listed] if listed else [])]).values()
+    versions = [version, *([listed] if listed else [])]
+    if version.read_stopping is None:
+        return holds.review_states(versions).values()
+    return holds.states_by(version.read_stopping, versions).values()
 
 
 def _refuse_unfit(

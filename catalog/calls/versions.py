@@ -7,6 +7,7 @@ from functools import cache
 
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
+from catalog.review import holds
 from core.compiled_queries import PreparedQuery, given
 
 MAX_KEPT = 2_000
@@ -35,6 +36,7 @@ def find(tool: int, ordinal: int) -> ToolVersion | None:
             _signatures.clear()
         _signatures[found.pk] = found.decoded()
     found.known = _signatures.get(found.pk)
+    found.read_stopping = vars(found).pop("stopping")
     return found
 
 
@@ -43,4 +45,5 @@ def _query() -> PreparedQuery[ToolVersion]:
     rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
     endpoint = "tool__endpoint"
     joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
-    return PreparedQuery(rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED))
+    rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED)
+    return PreparedQuery(rows.annotate(stopping=holds.stopping_of_tool()))

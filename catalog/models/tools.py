@@ -1,5 +1,7 @@
 """What the vendors said: tools and their frozen versions. Written by enumeration only."""
 
+from collections.abc import Sequence
+
 import msgspec
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex
@@ -135,6 +137,8 @@ class ToolVersion(models.Model):
 
     # Decoded before, by this object or another one of the same row, which never changes.
     known: Signature | None = None
+    # What stops versions of its tool (catalog/review/holds.py), where that was read along with it.
+    read_stopping: Sequence[tuple[int, str, int | None, str]] | None = None
 
     def decoded(self) -> Signature:
         if self.known is None:

@@ -8,11 +8,11 @@ docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
-from django.db.models import Case, Exists, QuerySet, TextChoices, Value, When
-from django.db.models.functions import Now
+from django.db.models import Case, Exists, OuterRef, QuerySet, TextChoices, Value, When
+from django.db.models.functions import JSONArray, Now
 
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState, Severity
@@ -21,6 +21,9 @@ from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
 from catalog.tools.versions import predecessor, stopping
 from core.compiled_queries import PreparedQuery, given_keys
+
+# Of a finding that keeps out a version: the tool, the digest and the version that it is about, and its state.
+Stopping = tuple[int, str, int | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,23 +49,34 @@ def review_state(version: ToolVersion) -> FindingState | None:
 
 def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     """By primary key; versions that may be pinned are left out."""
+    versions = list(versions)
+    return states_by(_stopping().rows(tools=list({each.tool_id for each in versions})), versions)
+
+
+def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
+    """The same of what was read of their tools before. Pure."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
     for each in versions:
         by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
-    rows = _stopping().rows(tools=list({tool for tool, _ in by_bytes}))
     pks = set().union(*by_bytes.values())
     found: dict[int, FindingState] = {}
-    for tool, subject, version, state in rows:
-        for pk in by_bytes.get((tool, subject), set()) | ({version} & pks):
+    for tool, subject, version, state in stopping:
+        for pk in by_bytes.get((tool, subject), set()) | (pks & {version}):
             is_blocked = FindingState.BLOCKED in (state, found.get(pk))
             found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
     return found
 
 
 @cache
-def _stopping() -> PreparedQuery[Any]:
+def _stopping() -> PreparedQuery[Stopping]:
     rows = Finding.objects.stopping().filter(tool__in=given_keys("tools")).order_by()
     return PreparedQuery(rows.values_list("tool_id", "subject", "version_id", "state"))
+
+
+def stopping_of_tool() -> ArraySubquery:
+    """For versions that are read: as JSON, what `states_by` takes."""
+    rows = Finding.objects.stopping().filter(tool=OuterRef("tool")).order_by()
+    return ArraySubquery(rows.values(told=JSONArray("tool_id", "subject", "version_id", "state")))
 
 
 def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:

@@ -5,6 +5,7 @@ judges what the resolver returned; the caller then dials exactly the addresses t
 Verdicts of the standard library such as `is_global` are not used: they changed between releases.
 """
 
+import functools
 import ipaddress
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -100,6 +101,7 @@ class Policy:
     ports: Ports = (range(80, 81), range(443, 444), range(8000, 10000))
 
     @classmethod
+    @functools.lru_cache(maxsize=16)
     def parse(cls, text: str, ports: str = "") -> "Policy":
         """Reads `PEGBOARD_OUTBOUND_ALLOW` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
         entries = []
@@ -195,6 +197,7 @@ _KEYS = re.compile(
 )
 
 
+@functools.lru_cache(maxsize=1_000)
 def check_url(url: str, policy: Policy, *, may_ask: bool = False) -> CheckedUrl:
     """An address, taken apart; RefusedError `URL` says what is wrong with it.
 
