@@ -63,6 +63,7 @@ def _made(
         parent=parent,
         team=source.team,
         vendors=vendors,
+        retry=source.retry,
         why=why,
     )
     if row := agent_budgets.limit_of(source):

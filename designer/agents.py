@@ -9,6 +9,8 @@ from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from catalog.models import Vendor
+from catalog.rules import retries
+from catalog.rules.retries import Stated
 from core import display_names, slugs, unique_violations
 from core.errors import DomainError
 from designer import agent_addresses, agent_vendors, transfers
@@ -41,6 +43,7 @@ class Changes(TypedDict, total=False):
     parent: Agent | None
     team: Team
     vendors: Collection[Vendor] | None
+    retry: Stated
 
 
 @transaction.atomic
@@ -53,6 +56,7 @@ def create_agent(
     parent: Agent | None = None,
     team: Team | None = None,
     vendors: Collection[Vendor] | None = None,
+    retry: Stated | None = None,
     why: str = "",
 ) -> Agent:
     """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first;
@@ -62,7 +66,7 @@ def create_agent(
         transfers.lock_tree()
     agent = Agent(created_by=actor, team=teams.locked(team or teams.first_of(actor)))
     agent.limits_vendors = vendors is not None
-    _apply(agent, {"name": name, "description": description, "parent": parent})
+    _apply(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
     _settle_team(agent, team)
     agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
     _save(agent)
@@ -242,6 +246,7 @@ def facts(agent: Agent) -> dict[str, Any]:
         "description": agent.description,
         "parent": agent.parent.slug if agent.parent else None,
         "team": agent.team.slug,
+        "retry": agent.retry,
         **_vendor_facts(agent, agent_vendors.named_for(agent)),
     }
 
@@ -257,6 +262,8 @@ def _apply(agent: Agent, changes: Changes) -> None:
             raise DomainError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
+    if "retry" in changes:
+        agent.retry = retries.stated(agent.retry, changes["retry"])
     if "parent" in changes:
         agent.parent = _checked_parent(agent, changes["parent"])
 

@@ -7,6 +7,8 @@ from django.db.models import QuerySet
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.review import holds
+from catalog.rules import retries
+from catalog.rules.retries import Resolved
 from core.outbound.errors import printable
 from designer import tunings
 from designer.models import Agent, Pin
@@ -42,6 +44,11 @@ def effective_of_tool(tool: Tool) -> Effective | None:
         return None
     signature = tool.current.decoded()
     return effective(signature, name=model_names.derive(signature.name), catalog_tuning=words_about(tool))
+
+
+def retry_of(pin: Pin) -> Resolved:
+    """What a call of this pin does that fails, and where each member of it is stated."""
+    return retries.resolved(pin=pin.retry, agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
 
 
 def misfits_of(pin: Pin) -> list[Misfit]:

@@ -11,6 +11,8 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.review import holds, inspector
+from catalog.rules import retries
+from catalog.rules.retries import Stated
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -36,6 +38,7 @@ def pin_tool(
     version: str = "",
     ordinal: int | None = None,
     alias: str = "",
+    retry: Stated | None = None,
 ) -> Pin:
     """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`."""
     agent = locked(agent)
@@ -54,7 +57,7 @@ def pin_tool(
     alias = alias.strip()
     pin = _unused_row(agent, tool)
     pin.version, pin.alias, pin.name = chosen, alias, _name(agent, tool, chosen, alias)
-    pin.created_by = actor
+    pin.created_by, pin.retry = actor, retries.stated({}, retry or {})
     pin.save()
     audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
     return pin
@@ -68,6 +71,7 @@ class PinRequest:
     version: str = ""
     ordinal: int | None = None
     alias: str = ""
+    retry: Stated | None = None
 
 
 @transaction.atomic
@@ -92,6 +96,7 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
                 version=each.version,
                 ordinal=each.ordinal,
                 alias=each.alias,
+                retry=each.retry,
             )
         except DomainError as error:
             answers.append(error)
@@ -178,6 +183,19 @@ def set_alias(pin: Pin, *, actor: User, alias: str, expected: str = edit_conflic
 
 
 @transaction.atomic
+def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_conflicts.ANY_STATE) -> Pin:
+    """What a call of this tool does that fails; None takes a member back to the agent's or the endpoint's."""
+    pin = _locked(pin)
+    before = facts(pin)
+    pin.retry = retries.stated(pin.retry, changes)
+    edit_conflicts.check(pin, expected, now=before, wanted=facts(pin))
+    if facts(pin) != before:
+        pin.save(update_fields=["retry"])
+        audit.record(actor, "edit", pin, before=before, after=facts(pin), agent=pin.agent_id)
+    return pin
+
+
+@transaction.atomic
 def remove_pin(pin: Pin, *, actor: User) -> None:
     pin = _locked(pin)
     pin.removed_at = timezone.now()
@@ -225,7 +243,7 @@ def move_to_agent(
 def _moved(pin: Pin, target: Agent, actor: User, alias: str) -> Pin:
     # The pin that is left stays as the removed one that the procedures there still refer to.
     new = _unused_row(target, pin.tool)
-    new.version, new.alias, new.created_by = pin.version, alias, actor
+    new.version, new.alias, new.created_by, new.retry = pin.version, alias, actor, pin.retry
     new.name = _name(target, pin.tool, pin.version, alias)
     new.save()
     pin.removed_at = timezone.now()
@@ -242,7 +260,7 @@ def copy_pin(pin: Pin, agent: Agent, *, actor: User) -> Pin:
     why = f"Copied from “{pin.agent}”."
     tuning = getattr(pin, "tuning", None)
     new = Pin(agent=agent, tool=pin.tool, version=pin.version, alias=pin.alias, name=pin.name)
-    new.created_by = actor
+    new.created_by, new.retry = actor, pin.retry
     new.save()
     audit.record(actor, "pin", new, after=facts(new), why=why, agent=agent.pk)
     if tuning is not None:
@@ -270,6 +288,7 @@ def facts(pin: Pin) -> dict[str, Any]:
         "ordinal": pin.version.ordinal,
         "alias": pin.alias,
         "name": pin.name,
+        "retry": pin.retry,
     }
 
 

@@ -21,13 +21,14 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from msgspec import UNSET, structs
 
-from catalog.calls import invocation, queue, versions
+from catalog.calls import invocation, versions
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
 from catalog.models.calls import Result
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
+from catalog.rules.retries import Terms
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -78,7 +79,7 @@ def run(
     key: ApiKey | None,
     sub_agent: str = "",
     format_: str = "",
-    deadline_seconds: int = queue.DEADLINE,
+    deadline_seconds: int | None = None,
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
     on_behalf_of: OnBehalfOf | None = None,
@@ -223,7 +224,7 @@ def _call(
     actor: User,
     key: ApiKey | None,
     arguments: Mapping[str, Any],
-    deadline_seconds: int = queue.DEADLINE,
+    deadline_seconds: int | None = None,
     is_confirmed: bool = False,
     call_id: uuid.UUID | None = None,
     format_: str = "",
@@ -245,6 +246,7 @@ def _call(
             is_confirmed=is_confirmed,
             key=call_id,
             runtime=_runtime(release, key, sub_agent, tool.signature.name, on_behalf_of, site),
+            terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
         )
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)

@@ -80,6 +80,14 @@ def no_pause_before_another_try() -> None:
     object.__setattr__(DEFAULT_LIMITS, "backoff", tuple(0.01 for _ in DEFAULT_LIMITS.backoff))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_pause_before_a_call_is_sent_again() -> None:
+    """What is kept of a call says how long it waited; nothing is learned from waiting so long."""
+    from catalog.calls import invocation
+
+    invocation.sleep = lambda seconds: None
+
+
 def _watch_the_door(config: pytest.Config) -> None:
     """Here, and in the child processes of whoever runs tests."""
     one_door.watch()

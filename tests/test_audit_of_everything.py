@@ -296,6 +296,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     transfers.word_transfer(below.transfer, actor=bob, name="to_helper")
     (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
+    pins.set_retry(pin, actor=bob, changes={"retry": "none"})
     tunings.tune(pin, actor=bob, description="Ask it.")
     (moved,) = pins.move_to_agent([pin], actor=bob, to=below)
     (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)

@@ -293,7 +293,7 @@ def perform(endpoint: Endpoint) -> str:
 def try_out(endpoint: Endpoint, user: User) -> None:
     tool = make_tool(endpoint=endpoint)
     call = queue.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
-    invocation.perform(call.pk, ())
+    invocation.perform(call.pk)
     call.refresh_from_db()
     assert call.outcome
     assert call.error_code != "INTERNAL"

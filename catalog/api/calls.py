@@ -229,7 +229,7 @@ class ToolInvoke(GenericAPIView[Tool]):
                 version,
                 actor=person(request),
                 arguments=asked.get("arguments", {}),
-                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
+                deadline_seconds=asked.get("deadline_seconds"),
                 is_confirmed=asked.get("confirm", False),
                 api_key=key_of(request),
             )

@@ -9,12 +9,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import bounds, protocols, twins
+from catalog.api.retries import RetryChange, RetryStated, taken
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import pace
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
+from catalog.rules import retries
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
@@ -78,7 +80,7 @@ class Bounded(serializers.IntegerField):
         super().__init__(min_value=1, max_value=bound.most, required=False, help_text=text)
 
 
-class EndpointChange(Input):
+class EndpointChange(RetryChange):
     url = Address(max_length=MAX_URL_LENGTH, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)
@@ -131,7 +133,7 @@ class EndpointInput(EndpointChange):
         return chosen_vendor(slug)
 
 
-class EndpointOutput(serializers.ModelSerializer[Endpoint]):
+class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
     vendor = serializers.CharField(source="vendor.slug", read_only=True)
     credential = serializers.UUIDField(source="credential_id", read_only=True, allow_null=True)
     settings = serializers.DictField(read_only=True)
@@ -159,6 +161,7 @@ class EndpointOutput(serializers.ModelSerializer[Endpoint]):
             "interval_minutes",
             "settings",
             "policy",
+            *retries.RetryPolicy.__struct_fields__,
             "requests_per_second",
             "requests_at_once",
             "authorities",
@@ -210,7 +213,7 @@ class EndpointList(ListAPIView[Endpoint]):
     def post(self, request: Request) -> Response:
         given = EndpointInput(data=request.data)
         given.is_valid(raise_exception=True)
-        endpoint = vendor_operations.create_endpoint(actor=person(request), **given.validated_data)
+        endpoint = vendor_operations.create_endpoint(actor=person(request), **taken(given.validated_data))
         return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
@@ -315,7 +318,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
         given.is_valid(raise_exception=True)
         endpoint = get_object_or_404(endpoints(), pk=pk)
         vendor_operations.update_endpoint(
-            endpoint, actor=person(request), expected=expected(request), **given.validated_data
+            endpoint, actor=person(request), expected=expected(request), **taken(given.validated_data)
         )
         return _answer(pk)
 

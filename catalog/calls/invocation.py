@@ -7,12 +7,14 @@ bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
 """
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from time import sleep
 from typing import Any
 
 from django.conf import settings
@@ -27,6 +29,8 @@ from catalog.models.calls import Attempt, CallStatus
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
+from catalog.rules import retries
+from catalog.rules.retries import Terms
 from catalog.user_grants import context
 from catalog.user_grants.context import NOTHING_SENT, MissingError
 from core.compiled_queries import run_prepared
@@ -41,9 +45,6 @@ from core.postgresql.base import give_back
 logger = logging.getLogger(__name__)
 
 CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
-RETRY_PAUSES = (0.5, 2.0)  # seconds
-# A user waits. A vendor that asks for more time is told of at once, and the user decides.
-MAX_PAUSE_SECONDS = 10.0
 MAX_REPLY_BYTES = 5 * MIB
 MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
 # Until the other process has written down what came of a call that is waited for here.
@@ -90,24 +91,24 @@ def _room() -> Iterator[None]:
 
 def _answered(call: Call) -> Call:
     if call.is_ours:
-        return _make(call, RETRY_PAUSES)
+        return _make(call)
     # Another request made it, and may still be at it.
     return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
 
 
-def perform(call_id: int, pauses: Sequence[float] = RETRY_PAUSES) -> None:
+def perform(call_id: int) -> None:
     """Run one queued call. Does nothing when it was claimed before, whatever became of it since."""
     if call := _claim(call_id):
-        _make(call, pauses)
+        _make(call)
 
 
-def _make(call: Call, pauses: Sequence[float]) -> Call:
+def _make(call: Call) -> Call:
     # This process alone has claimed it. What is returned is what was written.
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
     try:
-        outcome = _converse(call, attempts, pauses)
+        outcome = _converse(call, attempts)
     except DomainError as exc:
         outcome = outcomes.failed("refused", exc.code, exc.message)
     except ProtocolError as exc:
@@ -118,7 +119,7 @@ def _make(call: Call, pauses: Sequence[float]) -> Call:
     failpoint("call-answered")
     duration = round((time.monotonic() - began) * 1000)
     _note_challenges(call, outcome)
-    told = results.told(outcome, attempts, is_safe=is_safe(call.version.decoded()))
+    told = results.told(outcome, attempts, is_safe=call.terms.may_run_twice)
     if not (ended := _written([duration, *told.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
         call.refresh_from_db()
@@ -150,7 +151,7 @@ def _written(values: Sequence[object]) -> list[tuple[Any, ...]]:
             if connection.in_atomic_block:
                 raise
             connection.close()
-            time.sleep(pause)
+            sleep(pause)
     return run_prepared(_END, values)
 
 
@@ -159,11 +160,6 @@ _END = """
         outcome = %s, error_code = %s, result = %s
     WHERE id = %s AND status = 'running' RETURNING finished_at
 """
-
-
-def is_safe(signature: Signature) -> bool:
-    """Whether the vendor promises that running it twice does no more than running it once."""
-    return signature.annotations.read_only is True or signature.annotations.idempotent is True
 
 
 def _claim(call_id: int) -> Call | None:
@@ -202,9 +198,10 @@ class _Conversation:
         return self.call.version.tool.tool_id, self.call.version.label or None, self.signature
 
 
-def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> Outcome:
-    # Sent once; a safe tool again after a pause, while its vendor is unavailable and the time allows.
-    ends = time.monotonic() + call.deadline_seconds
+def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
+    # Sent once, and again only as the terms of the call have it (catalog/rules/retries.py).
+    terms = call.terms
+    ends = time.monotonic() + min(call.deadline_seconds, terms.policy.give_up_after_seconds)
     tool, endpoint = call.version.tool, call.version.tool.endpoint
     refuse_removed(endpoint)
     protocol = endpoint.speak()
@@ -216,8 +213,7 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     for asked in (tool, endpoint):
         circuit_breaker.admit(asked, call.deadline_seconds + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
-    signature = call.version.decoded()
-    conversation = _Conversation(call, signature, protocol)
+    conversation = _Conversation(call, call.version.decoded(), protocol)
     carried = [*protocol.context.tokens.values(), *protocol.context.secrets.values()]
     with sessions.open_session(
         endpoint, exchanges, _limits(call), carried=carried, keeps_connection=True
@@ -225,11 +221,8 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
-        for pause in pauses if is_safe(signature) else ():
-            wait = pause if outcome.retry_after is None else outcome.retry_after
-            if outcome.outcome != "unavailable" or wait >= min(ends - time.monotonic(), MAX_PAUSE_SECONDS):
-                break
-            time.sleep(wait)
+        while (wait := _wait(terms, outcome, len(attempts), ends)) is not None:
+            sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
     try:
@@ -237,6 +230,12 @@ def _converse(call: Call, attempts: list[Attempt], pauses: Sequence[float]) -> O
     except DatabaseError:
         logger.exception("the circuit of tool %s was not told of call %s", tool.pk, call.pk)
     return outcome
+
+
+def _wait(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:
+    left = ends - time.monotonic()
+    chance = random.random()  # noqa: S311 - spreads those who wait, protects nothing
+    return retries.wait_before_next(terms, outcome, attempts=attempts, seconds_left=left, chance=chance)
 
 
 def _attempt(

@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import cache, partial
 from typing import Any
 
+import msgspec
 from celery import current_app
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
@@ -26,6 +27,8 @@ from catalog.models.findings import FindingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
 from catalog.review import holds
+from catalog.rules import retries
+from catalog.rules.retries import Terms
 from catalog.user_grants import end_users
 from catalog.user_grants.context import USER
 from catalog.user_grants.end_users import OnBehalfOf
@@ -37,7 +40,8 @@ from people import audit
 from people.models import ApiKey, User
 
 TASK = "catalog.tasks.perform_call"
-DEADLINE, MAX_DEADLINE_SECONDS = 30, 120  # seconds
+DEADLINE = retries.DEFAULT.give_up_after_seconds
+MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
 # A user waits for the answer; a call that began much later would surprise.
 QUEUE_TIMEOUT = timedelta(seconds=30)
 # The message may be lost with the broker; a call that was begun does not match.
@@ -105,17 +109,19 @@ def request_call(
     *,
     actor: User,
     arguments: Mapping[str, Any],
-    deadline_seconds: int = DEADLINE,
+    deadline_seconds: int | None = None,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
+    terms: Terms | None = None,
     is_claimed: bool = False,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
-    With `is_claimed` a new call is not queued: it belongs to this process, which has to make it. Raises
-    ArgumentsError, ConfirmationError, DomainError.
+    Without `terms` it is made on those of its endpoint and its vendor; without `deadline_seconds` it may take
+    as long as its policy allows. With `is_claimed` a new call is not queued: it belongs to this process,
+    which has to make it. Raises ArgumentsError, ConfirmationError, DomainError.
     """
     signature, protocol = version.decoded(), version.tool.endpoint.speak()
     states = _review_states(version)
@@ -126,12 +132,16 @@ def request_call(
         raise ArgumentsError(refusal)
     if not is_confirmed and (why := _why_confirm(version, states)):
         raise ConfirmationError(why)
+    if terms is None:
+        policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
+        terms = Terms(policy=policy, effects=signature.annotations)
     call = Call(
         tool=version.tool,
         version=version,
         api_key=api_key,
         arguments=dict(arguments),
-        deadline_seconds=deadline_seconds,
+        deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
+        retry=msgspec.to_builtins(terms),
     )
     return _made(call, actor, runtime, key, is_claimed=is_claimed)
 
@@ -169,6 +179,7 @@ def continue_call(
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
         on_behalf_of=call.on_behalf_of,
+        retry=call.retry,
     )
     if runtime and isinstance(name := following.answers.get(USER), str):
         # Who the user is was asked for, and is kept as it would be if the call had said it.

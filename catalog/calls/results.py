@@ -58,7 +58,7 @@ def told(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) ->
 
 
 def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False) -> str:
-    """The `Result` as JSON. `is_safe`: the vendor promises that running the tool twice does no harm."""
+    """The `Result` as JSON. `is_safe`: it is stated that the tool may run twice."""
     outputs, parsed = _sound(dict(outcome.outputs)), _sound(dict(outcome.parsed))
     written = msgspec.json.encode(outputs)
     is_long = len(written) > MAX_OUTPUTS_BYTES

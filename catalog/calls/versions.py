@@ -23,7 +23,7 @@ _UNUSED = (
         "tool__stopped__alarms",
     ),
     *("tool__title", "tool__description", "tool__tags"),
-    *("tool__endpoint__policy", "tool__endpoint__error_message"),
+    *("tool__endpoint__policy", "tool__endpoint__retry", "tool__endpoint__error_message"),
 )
 
 

@@ -11,6 +11,7 @@ from django.db.models.functions import Now
 
 from catalog.models.tools import Tool, ToolVersion
 from catalog.protocols.base import OutcomeKind
+from catalog.rules.retries import Terms
 from people import audit
 from people.models import ApiKey, Membership, User
 
@@ -40,7 +41,7 @@ class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One try of a call, after `waited_ms`. Only tools that are marked safe are tried more than once."""
+    """One try of a call, after `waited_ms`."""
 
     outcome: str
     code: str = ""
@@ -110,6 +111,8 @@ class Call(models.Model):
     keys, because agents lie above the catalog. `sub_agent` is the slug of the one in the release whose tool
     it is, empty for the agent's own. `on_behalf_of` is the digest of an end user
     (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
+
+    `retry` are the `Terms` on which it is made; empty for a call from before there were any.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -131,6 +134,7 @@ class Call(models.Model):
     on_behalf_of = models.CharField(max_length=64, blank=True, default="", db_default="")
     resumes_when_granted = models.BooleanField(default=False, db_default=False)
     deadline_seconds = models.PositiveIntegerField(default=30)
+    retry = models.JSONField(default=dict, db_default={})
     status = models.CharField(max_length=10, choices=CallStatus.choices, default=CallStatus.QUEUED)
     queued_at = models.DateTimeField(db_default=Now())
     sent_at = models.DateTimeField(null=True)
@@ -175,6 +179,10 @@ class Call(models.Model):
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE_CALLS
+
+    @property
+    def terms(self) -> Terms:
+        return msgspec.convert(self.retry, Terms)
 
     def decoded(self) -> Result:
         return msgspec.json.decode(self.result, type=Result) if self.result else Result()

@@ -140,7 +140,8 @@ class Endpoint(models.Model):
 
     `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities` are
     certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
-    those after it bound one run over its list.
+    those after it bound one run over its list. `retry` is what it states of a retry policy for its tools
+    (catalog/rules/retries.py).
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
@@ -156,6 +157,7 @@ class Endpoint(models.Model):
         default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
     )
     policy = models.JSONField(default=dict, blank=True)
+    retry = models.JSONField(default=dict, blank=True, db_default={})
     requests_per_second = models.PositiveSmallIntegerField(
         default=300, db_default=300, validators=[MinValueValidator(1), MaxValueValidator(1_000)]
     )

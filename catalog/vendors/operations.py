@@ -26,6 +26,8 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.rules import policy as policies
+from catalog.rules import retries
+from catalog.rules.retries import Stated
 from catalog.twins import already_connected
 from catalog.vendors import setting_values, vendor_requests
 from core import slugs, unique_violations
@@ -124,6 +126,7 @@ def create_endpoint(
     interval_minutes: int = 60,
     settings: Mapping[str, Any] | None = None,
     policy: Mapping[str, str] | None = None,
+    retry: Stated | None = None,
     again: bool = False,
     vendor_request: VendorRequest | None = None,
     **reach: Any,
@@ -146,6 +149,7 @@ def create_endpoint(
         interval_minutes=interval_minutes,
         settings=dict(settings or {}),
         policy=_checked_policy({}, policy or {}),
+        retry=retries.stated({}, retry or {}),
         **reach,
     )
     _check_endpoint(endpoint)
@@ -205,6 +209,8 @@ def update_endpoint(
     before = endpoint_facts(endpoint)
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
+    if "retry" in changes:
+        endpoint.retry = retries.stated(endpoint.retry, changes["retry"])
     kept = endpoint.settings
     for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused", *REACH}:
         setattr(endpoint, field, changes[field])
@@ -226,7 +232,7 @@ def update_endpoint(
     endpoint.save(
         update_fields=[
             *("url", "name", "credential", "interval_minutes", "settings"),
-            *("is_paused", "policy", "next_due_at", "memory"),
+            *("is_paused", "policy", "retry", "next_due_at", "memory"),
             *REACH,
         ]
     )
@@ -351,6 +357,7 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "settings": endpoint.settings,
         "is_paused": endpoint.is_paused,
         "policy": dict(policies.whole(endpoint.policy)),
+        "retry": endpoint.retry,
         "requests_per_second": endpoint.requests_per_second,
         "requests_at_once": endpoint.requests_at_once,
         "authorities": f"sha256:{authorities}" if endpoint.authorities else "",

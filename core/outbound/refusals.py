@@ -33,7 +33,7 @@ def refusal(
     if status in (404, 410):
         path = printable(target.partition("?")[0])
         return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
-    if status in (408, 429) or 500 <= status < 600:
+    if status in (408, 425, 429) or 500 <= status < 600:
         code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
         asked = retry_after(response.headers.get("retry-after", ""))
         if asked is None:

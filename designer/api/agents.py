@@ -9,7 +9,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api.retries import RetryChange, RetryStated, taken
 from catalog.models import Vendor
+from catalog.rules import retries
 from core import slugs
 from core.errors import invalid
 from core.serializers import Input
@@ -31,7 +33,7 @@ class Slugs(serializers.ListField):
         super().__init__(child=serializers.SlugField(), allow_null=True, read_only=True, **options)
 
 
-class AgentChange(Input):
+class AgentChange(RetryChange):
     name = serializers.CharField(max_length=agents.MAX_NAME_LENGTH, required=False)
     slug = serializers.RegexField(f"^{slugs.PATTERN}$", max_length=slugs.MAX_LENGTH, required=False)
     description = serializers.CharField(
@@ -90,7 +92,7 @@ class AgentCopyInput(Input):
     )
 
 
-class AgentOutput(serializers.ModelSerializer[Agent]):
+class AgentOutput(RetryStated, serializers.ModelSerializer[Agent]):
     parent = serializers.SlugField(  # type: ignore[assignment]
         source="parent.slug", default=None, read_only=True, allow_null=True
     )
@@ -122,6 +124,7 @@ class AgentOutput(serializers.ModelSerializer[Agent]):
             "is_changed",
             "vendors",
             "usable_vendors",
+            *retries.RetryPolicy.__struct_fields__,
             "created_at",
             "archived_at",
         ]
@@ -190,7 +193,7 @@ class AgentList(ListAPIView[Agent]):
     def post(self, request: Request) -> Response:
         given = AgentInput(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
-        agent = agents.create_agent(actor=person(request), **given.validated_data)
+        agent = agents.create_agent(actor=person(request), **taken(given.validated_data))
         (made,) = _judged(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(made).data, status=201)
 
@@ -210,7 +213,7 @@ class AgentDetail(GenericAPIView[Agent]):
         given = AgentChange(data=request.data, context={"user": person(request)})
         given.is_valid(raise_exception=True)
         agent = agents.update_agent(
-            agent, actor=person(request), expected=expected(request), **given.validated_data
+            agent, actor=person(request), expected=expected(request), **taken(given.validated_data)
         )
         return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 

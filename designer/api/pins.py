@@ -1,5 +1,6 @@
 from typing import Any, get_args
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.types import OpenApiTypes
@@ -8,19 +9,22 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api.retries import RetryChange, RetryStated, WhenItFailsOutput, taken, when_it_fails
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
 from catalog.protocols.signature import Effect
+from catalog.rules import retries
 from core import slugs
 from core.errors import DomainError, invalid
 from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin
-from designer.pinned_signatures import effective_of, misfits_of, pinned, stale_of
+from designer.pinned_signatures import effective_of, misfits_of, pinned, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.audit import edit_conflicts
 from people.models import Role
 from people.permissions import key_of, person
 
@@ -31,7 +35,7 @@ class Alias(serializers.CharField):
     pass
 
 
-class PinChange(VersionChoice):
+class PinChange(RetryChange, VersionChoice):
     alias = Alias(
         required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
     )
@@ -51,7 +55,7 @@ class PinsInput(Input):
     pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=pins.MAX_AT_ONCE)
 
 
-class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
+class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
     """`current` is the version that the vendor offers now, and that was let through."""
 
     tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
@@ -65,6 +69,7 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
     effect = serializers.SerializerMethodField(help_text="The worst that a call of `effective` does.")
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
+    when_it_fails = serializers.SerializerMethodField()
     stale = serializers.SerializerMethodField(
         help_text="Members of the agent's words whose vendor's text has changed since."
     )
@@ -85,6 +90,8 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
             "status",
             "alias",
             "name",
+            *retries.RetryPolicy.__struct_fields__,
+            "when_it_fails",
             "effect",
             "effective",
             "misfits",
@@ -96,6 +103,10 @@ class PinOutput(VersionOf, serializers.ModelSerializer[Pin]):
     @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
     def get_effect(self, pin: Pin) -> Effect:
         return effective_of(pin).annotations.effect
+
+    @extend_schema_field(WhenItFailsOutput)
+    def get_when_it_fails(self, pin: Pin) -> dict[str, Any]:
+        return when_it_fails(retry_of(pin))
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, pin: Pin) -> Any:
@@ -159,6 +170,7 @@ class PinList(ListAPIView[Pin]):
             version=wanted.version,
             ordinal=wanted.ordinal,
             alias=wanted.alias,
+            retry=wanted.retry,
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
@@ -202,14 +214,19 @@ class PinDetail(GenericAPIView[Pin]):
         pin = chosen_pin(request, slug, pk)
         given = PinChange(data=request.data)
         given.is_valid(raise_exception=True)
-        version, ordinal, alias = (given.validated_data.get(name) for name in ("version", "ordinal", "alias"))
+        wanted = taken(given.validated_data)
+        version, ordinal, alias = (wanted.get(name) for name in ("version", "ordinal", "alias"))
         actor, seen = person(request), expected(request)
-        if version or ordinal:
-            pins.move_pin(
-                pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=seen
-            )
-        elif alias is not None:
-            pins.set_alias(pin, actor=actor, alias=alias, expected=seen)
+        with transaction.atomic():
+            if "retry" in wanted:
+                changed = pins.set_retry(pin, actor=actor, changes=wanted["retry"], expected=seen)
+                seen = edit_conflicts.etag(pins.facts(changed))
+            if version or ordinal:
+                pins.move_pin(
+                    pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=seen
+                )
+            elif alias is not None:
+                pins.set_alias(pin, actor=actor, alias=alias, expected=seen)
         return _answer(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})
@@ -251,8 +268,7 @@ class PinAgent(GenericAPIView[Pin]):
 
 
 def _wanted(given: dict[str, Any]) -> pins.PinRequest:
-    version, ordinal = given.get("version", ""), given.get("ordinal")
-    return pins.PinRequest(given["tool"], version, ordinal, given.get("alias", ""))
+    return pins.PinRequest(**taken(given))
 
 
 def _answer(pin: Pin) -> Response:

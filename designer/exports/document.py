@@ -6,6 +6,8 @@ from collections.abc import Mapping
 import msgspec
 
 from catalog.protocols.base import canonical
+from catalog.rules import retries
+from catalog.rules.retries import RetryPolicy
 from designer.signatures.effective import Effective
 from designer.signatures.words import Words
 
@@ -26,8 +28,11 @@ class ReleasedVersion(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
-class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from."""
+class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from.
+
+    Without `retry` the default policy holds, as in releases from before there were others.
+    """
 
     id: int
     tool_id: str
@@ -37,6 +42,11 @@ class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True):
     version: ReleasedVersion
     signature: Effective
     tuning: Mapping[str, Words]
+    retry: RetryPolicy | None = None
+
+    @property
+    def retry_policy(self) -> RetryPolicy:
+        return self.retry or retries.DEFAULT
 
 
 class ReleasedReference(msgspec.Struct, frozen=True, kw_only=True):

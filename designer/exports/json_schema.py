@@ -64,6 +64,8 @@ def _wire(tool: ReleasedTool) -> dict[str, Any]:
         # What every call sends for inputs that the model does not see, by the vendor's name.
         "presets": {h.parameter.name: h.preset for h in signature.hidden if h.preset is not UNSET},
     }
+    if tool.retry:
+        way["retry"] = structs.asdict(tool.retry)
     if names.whole:
         way["whole"] = names.whole
     if names.whole_output:

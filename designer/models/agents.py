@@ -61,6 +61,8 @@ class Agent(models.Model):
     archived_at = models.DateTimeField(null=True, blank=True)
     # Whether it may use the vendors that are named for it (AgentVendor) and no others.
     limits_vendors = models.BooleanField(default=False, db_default=False)
+    # What is stated for all of its tools of what a call does that fails (catalog/rules/retries.py).
+    retry = models.JSONField(default=dict, db_default={})
 
     # The number of its newest release; set by `with_counts`.
     last_release: int | None

@@ -25,7 +25,8 @@ class Pin(models.Model):
     """An agent's choice of one version of one tool. Nothing but a person moves it.
 
     `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
-    alias, or a legal name derived from the vendor's, unique within the agent whatever its case.
+    alias, or a legal name derived from the vendor's, unique within the agent whatever its case. `retry` is
+    what is stated for this tool alone of what a call does that fails (catalog/rules/retries.py).
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
@@ -33,6 +34,7 @@ class Pin(models.Model):
     version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="pins")
     alias = models.CharField(max_length=64, blank=True)
     name = models.CharField(max_length=64)
+    retry = models.JSONField(default=dict, db_default={})
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

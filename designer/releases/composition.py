@@ -12,6 +12,7 @@ from django.db.models import Max
 
 from catalog.models import Endpoint
 from catalog.protocols.base import canonical
+from catalog.rules import retries
 from designer import agents, pinned_signatures, transfers
 from designer.exports import document as release_document
 from designer.exports.document import (
@@ -82,7 +83,10 @@ def next_number(agent: Agent) -> int:
 
 def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
     """The agent without procedures and sub-agents. `tried` are words, by pin, that stand for those kept."""
-    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in pinned_signatures.pinned([agent]))
+    pins = list(pinned_signatures.pinned([agent]))
+    for pin in pins:
+        pin.agent = agent
+    tools = (released_tool(pin, (tried or {}).get(pin.pk)) for pin in pins)
     return ReleaseDocument(
         schema=release_document.SCHEMA,
         agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
@@ -104,6 +108,7 @@ def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
 def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
     endpoint: Endpoint = pin.tool.endpoint
     version = pin.version
+    policy = pinned_signatures.retry_of(pin).policy
     return ReleasedTool(
         id=pin.tool_id,
         tool_id=pin.tool.tool_id,
@@ -116,6 +121,7 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
             "catalog": pinned_signatures.words_about(pin.tool),
             "agent": pinned_signatures.words_about(pin) if tried is None else tried,
         },
+        retry=None if policy == retries.DEFAULT else policy,
     )
 
 

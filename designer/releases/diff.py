@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import structs
 
+from catalog.rules import retries
 from designer.exports.document import (
     ReleaseDocument,
     ReleasedProcedure,
@@ -223,6 +224,9 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
         yield f"It was called “{old.signature.name}”."
     if old.tuning != new.tuning:
         yield "Our words changed."
+    if old.retry_policy != new.retry_policy:
+        before, after = (retries.sentence(tool.retry_policy) for tool in (old, new))
+        yield f"When it fails: {before} before, {after} now."
     if (old.vendor, old.endpoint, old.protocol) != (new.vendor, new.endpoint, new.protocol):
         yield "Its vendor is reached in another way."
     shown = [member for member in members if member.path != "name"]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from catalog.protocols import base, signature
+from catalog.rules import retries
 from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
 from designer import transfers
@@ -33,6 +34,7 @@ _WRITERS = (
     signature,
     effective,
     words,
+    retries,
     model_names,
     references,
     rendering,
@@ -96,10 +98,11 @@ WITH RECURSIVE tree AS (
 ), node AS MATERIALIZED (
     -- Each becomes a digest before anything is sorted, or whole texts would be sorted on disk.
     SELECT a.id, pins IS NOT NULL OR procedures IS NOT NULL AS holds_something, md5(ROW(
-        a.slug, a.name, a.description, a.parent_id, pins, procedures, removed, handed, referred
+        a.slug, a.name, a.description, a.parent_id, a.retry, pins, procedures, removed, handed, referred
     )::text) AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
-        SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, p.version_id, p.name,
+        SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, e.retry,
+            p.version_id, p.name, p.retry,
             everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,
             everywhere.effects, here.title, here.description, here.parameters, here.outputs,
             here.effects)::text

@@ -16,10 +16,11 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
-from catalog.calls import examples, invocation, queue, results
+from catalog.calls import examples, queue, results
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
+from catalog.rules import retries
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
@@ -103,7 +104,7 @@ def _page(
         "why_not_run": protocol(row.endpoint.settings).why_not_run(form.signature) if form else None,
         "must_confirm": queue.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
-        "is_safe": form is not None and invocation.is_safe(form.signature),
+        "is_safe": form is not None and retries.is_harmless(form.signature.annotations),
         "key": uuid.uuid4(),
         "deadlines": list(DEADLINES.items()),
         "deadline": call.deadline_seconds if call else _deadline(request),

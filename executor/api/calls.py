@@ -212,7 +212,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 key=key,
                 sub_agent=sub,
                 format_=asked_format(request),
-                deadline_seconds=asked.get("deadline_seconds", queue.DEADLINE),
+                deadline_seconds=asked.get("deadline_seconds"),
                 is_confirmed=asked.get("confirm", False),
                 call_id=asked.get("id"),
                 on_behalf_of=_on_behalf_of(asked),

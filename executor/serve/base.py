@@ -204,7 +204,7 @@ class Operations:
         arguments: Mapping[str, Any],
         *,
         format_: str = "",
-        deadline_seconds: int = queue.DEADLINE,
+        deadline_seconds: int | None = None,
         is_confirmed: bool = False,
         call_id: uuid.UUID | None = None,
         on_behalf_of: OnBehalfOf | None = None,

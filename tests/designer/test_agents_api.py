@@ -27,6 +27,9 @@ def test_agent_is_created_with_an_address_made_from_its_name(api):
         "is_changed": False,
         "vendors": None,
         "usable_vendors": None,
+        "retry": None,
+        "give_up_after_seconds": None,
+        "attempts": None,
         "created_at": None,
         "archived_at": None,
     }

@@ -40,15 +40,10 @@ INPUTS = (
 OUTPUTS = (make_parameter("Sky now"),)
 
 
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch):
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
-
-
 @pytest.fixture
 def still_running(monkeypatch):
     """Calls are claimed, and their process is still at them when the answer goes out."""
-    monkeypatch.setattr(invocation, "_make", lambda call, pauses: call)
+    monkeypatch.setattr(invocation, "_make", lambda call: call)
 
 
 @pytest.fixture
@@ -489,7 +484,7 @@ def test_a_call_that_another_request_still_makes_is_asked_for_by_its_key(owner, 
     body = GIVEN | {"id": str(uuid.uuid4())}
     client = runtime(owner, desk[0])
     with monkeypatch.context() as other:
-        other.setattr(invocation, "_make", lambda call, pauses: call)
+        other.setattr(invocation, "_make", lambda call: call)
         client.post(url(), body)
     monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
     again = client.post(url(), body)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.calls import invocation, queue
+from catalog.calls import queue
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.runs import Trigger
@@ -22,11 +22,6 @@ def make_it(url: str = "http://127.0.0.1:9", **fields):
     return make_tool(
         make_signature(inputs=INPUTS, outputs=outputs, **fields), endpoint=make_endpoint(url=url)
     )
-
-
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch):
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -27,7 +27,7 @@ def run(url: str, **fields) -> Call:
 
 
 def performed(call: Call) -> Call:
-    invocation.perform(call.pk, (0, 0))
+    invocation.perform(call.pk)
     return Call.objects.get(pk=call.pk)
 
 

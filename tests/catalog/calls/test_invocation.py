@@ -42,9 +42,9 @@ def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
     )
 
 
-def run(version: ToolVersion, arguments=None, *, pauses=(0, 0), **options) -> Call:
+def run(version: ToolVersion, arguments=None, **options) -> Call:
     call = ask_for(version, arguments, **options)
-    invocation.perform(call.pk, pauses)
+    invocation.perform(call.pk)
     return Call.objects.get(pk=call.pk)
 
 
@@ -287,8 +287,12 @@ def test_an_answer_that_comes_after_the_end_does_not_change_it():
     assert call.outcome == "unavailable"
 
 
-@pytest.mark.parametrize("annotations", [Annotations(read_only=True), Annotations(idempotent=True)])
-def test_a_safe_tool_is_tried_again_while_its_vendor_is_away(annotations):
+NO_REPEATING = Annotations(read_only=False, idempotent=False, destructive=False)
+ANY_EFFECTS = [Annotations(read_only=True), Annotations(idempotent=True), Annotations(), NO_REPEATING]
+
+
+@pytest.mark.parametrize("annotations", ANY_EFFECTS)
+def test_a_tool_is_tried_again_while_its_vendor_does_not_let_it_in(annotations):
     away = reply(status=503)
     with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
         call = run(make_version(vendor.url, annotations=annotations))
@@ -304,13 +308,44 @@ def test_a_safe_tool_is_tried_again_while_its_vendor_is_away(annotations):
 
 
 @pytest.mark.parametrize(
-    "annotations", [Annotations(), Annotations(read_only=False, idempotent=False, destructive=False)]
+    ("failing", "policy", "annotations", "requests"),
+    [
+        # The vendor answers that it failed.
+        (reply(status=500), "safe", Annotations(), 2),
+        (reply(status=408), "safe", Annotations(), 2),
+        (reply(status=425), "safe", NO_REPEATING, 2),
+        (reply(status=429), "safe", NO_REPEATING, 2),
+        (reply(status=500), "safe", NO_REPEATING, 1),
+        (reply(status=500), "safe", Annotations(destructive=True), 1),
+        (reply(status=500), "all", NO_REPEATING, 2),
+        (reply(status=503), "none", Annotations(read_only=True), 1),
+        # It says nothing after it was asked.
+        (BEHAVIOURS["closes without a reply"], "safe", Annotations(), 1),
+        (BEHAVIOURS["closes without a reply"], "safe", Annotations(idempotent=True), 2),
+        (BEHAVIOURS["closes without a reply"], "all", Annotations(), 2),
+    ],
 )
-def test_any_other_tool_is_sent_once(annotations):
-    with HostileVendor(in_turn(reply(status=503), ANSWER)) as vendor:
-        call = run(make_version(vendor.url, annotations=annotations))
+def test_a_call_is_sent_again_as_its_policy_and_effects_allow(failing, policy, annotations, requests):
+    with HostileVendor(in_turn(failing, ANSWER)) as vendor:
+        version = make_version(vendor.url, annotations=annotations)
+        version.tool.endpoint.retry = {"retry": policy}
+        version.tool.endpoint.save()
+        call = run(version, is_confirmed=True)
 
-    assert (call.outcome, len(vendor.requests)) == ("unavailable", 1)
+    assert (call.outcome == "ok", len(vendor.requests)) == (requests == 2, requests)
+
+
+def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
+    slept = []
+    monkeypatch.setattr(invocation, "sleep", slept.append)
+    away = reply(status=503, headers={"Retry-After": "4"})
+    with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
+        for seconds, outcome in ((4, "unavailable"), (60, "ok")):
+            version = make_version(vendor.url)
+            version.tool.endpoint.retry = {"give_up_after_seconds": seconds}
+            assert run(version).outcome == outcome
+
+    assert [int(each) for each in slept] == [4]
 
 
 def test_repetition_ends():

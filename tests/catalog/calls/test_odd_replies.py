@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation
 from catalog.models import Call, Tool
 from catalog.models.circuit import ToolCircuit
-from designer import agent_keys
+from designer import agent_keys, agents
 from designer.models import Agent
 from designer.releases import publishing
 from people.models import Role
@@ -60,6 +59,7 @@ class Desk:
         self.bench = Bench(vendor, DIALECTS[name], owner, count=2)
         self.agent = Agent.objects.get()
         self.tool = Tool.objects.order_by("pk")[0]
+        agents.update_agent(self.agent, actor=owner, retry={"retry": "none"})
         publishing.publish(self.agent, actor=owner, channel="live")
         _, self.key = agent_keys.issue(
             owner, actor=owner, name="Desk", scopes=["runtime", "invoke"], agents=[self.agent]
@@ -85,11 +85,6 @@ class Desk:
         return self.client.post(
             self.url, {"arguments": {"city": "Oslo"}, "deadline_seconds": 2}, headers=headers
         )
-
-
-@pytest.fixture
-def without_pauses(monkeypatch):
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
 
 
 @contextmanager
@@ -221,7 +216,7 @@ NEVER_KEPT = {
 
 
 @pytest.mark.parametrize(("name", "odd"), [("a2t", WIRE | ODD), *((n, ODD) for n in DIALECTS if n != "a2t")])
-def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(without_pauses, name, odd):
+def test_odd_replies_are_told_in_our_own_words_and_nothing_else_goes_through(name, odd):
     wrong = []
     with desk_of(name) as desk:
         for what, (script, *usual) in odd.items():
@@ -274,7 +269,7 @@ SPOKEN = {
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_nothing_that_the_caller_sends_beside_the_arguments_reaches_the_vendor(without_pauses, name):
+def test_nothing_that_the_caller_sends_beside_the_arguments_reaches_the_vendor(name):
     with desk_of(name) as desk:
         answer = desk.run(said(name, 1), **FOREIGN)
         (request,) = desk.calls

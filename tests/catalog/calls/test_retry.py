@@ -32,11 +32,6 @@ OXP_FAILURE = json_reply(
 GIVEN = {"arguments": {"city": "Oslo"}}
 
 
-@pytest.fixture(autouse=True)
-def without_pauses(monkeypatch):
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
-
-
 def make_it(vendor, protocol="a2t", **fields):
     signature = make_signature("sky", inputs=(make_parameter("city"),), **fields)
     return make_tool(signature, endpoint=make_endpoint(url=vendor.url, protocol=protocol))
@@ -116,7 +111,7 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
         call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
-        invocation.perform(call.pk, (0, 0))
+        invocation.perform(call.pk)
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said
     assert "The vendor says that it may be tried again, after 1.5 s." in said

@@ -27,7 +27,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 def call(version: ToolVersion) -> Call:
     made = queue.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
-    invocation.perform(made.pk, ())
+    invocation.perform(made.pk)
     made.refresh_from_db()
     return made
 
@@ -170,8 +170,7 @@ def test_answer_to_a_call_says_that_the_endpoint_is_there_again():
 
 
 @pytest.mark.django_db
-def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api, monkeypatch):
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", ())
+def test_what_a_call_meets_keeps_back_that_tool_alone(designer_api):
     fair = json_reply({"output_parameters": [{"name": "weather", "value": "fair"}]})
     busy = reply(status=503, headers={"Retry-After": "3600"})
     with HostileVendor(in_turn(busy, fair)) as vendor:

@@ -44,7 +44,7 @@ def test_every_request_of_every_protocol_carries_it(protocol):
             is_confirmed=True,
         )
         before = len(vendor.requests)
-        invocation.perform(call.pk, ())
+        invocation.perform(call.pk)
         assert Call.objects.get().error_code != "INTERNAL"
         assert len(vendor.requests) > before
         targets = [request.target for request in vendor.requests]

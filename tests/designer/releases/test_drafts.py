@@ -130,6 +130,9 @@ CHANGES = {
     ),
     "tool.signature": lambda agent, pin: pins.set_alias(pin, actor=make_user(Role.DESIGNER), alias="renamed"),
     "tool.tuning": lambda agent, pin: tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ours"),
+    "tool.retry": lambda agent, pin: pins.set_retry(
+        pin, actor=make_user(Role.DESIGNER), changes={"retry": "all"}
+    ),
     "procedure.slug": lambda agent, pin: Procedure.objects.update(slug="other"),
     "procedure.title": lambda agent, pin: save(agent, title="Other"),
     "procedure.text": lambda agent, pin: save(agent, body="Other words."),
@@ -156,6 +159,15 @@ def test_a_change_of_any_member_is_seen_at_once(api, desk, member):
     CHANGES[member](desk, desk.pins.get())
 
     desk.refresh_from_db()
+    assert drafts.changed([desk])[desk.pk]
+
+
+def test_a_retry_policy_of_the_agent_or_an_endpoint_is_a_change_where_it_counts(desk, alice):
+    Endpoint.objects.update(retry={"attempts": 7})
+    assert drafts.changed([desk])[desk.pk]
+    pins.set_retry(desk.pins.get(), actor=alice, changes={"attempts": 3})
+    assert not drafts.changed([desk])[desk.pk]
+    desk = agents.update_agent(desk, actor=alice, retry={"retry": "none"})
     assert drafts.changed([desk])[desk.pk]
 
 

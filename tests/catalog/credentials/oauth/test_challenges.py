@@ -60,7 +60,7 @@ def connected(admin, server) -> Endpoint:
 def called(tool: Tool) -> Call:
     version = tool.versions.get()
     call = queue.request_call(version, actor=make_user(Role.DESIGNER), arguments={}, is_confirmed=True)
-    invocation.perform(call.pk, (0, 0))
+    invocation.perform(call.pk)
     return Call.objects.get(pk=call.pk)
 
 

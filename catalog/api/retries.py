@@ -1,0 +1,85 @@
+"""A retry policy in REST: three members, alike wherever it is stated."""
+
+from typing import Any, get_args
+
+from rest_framework import serializers
+
+from catalog.rules import retries
+from core.serializers import Input
+
+_GIVE_UP_HELP = "How long a call may take with all of its attempts before the runtime hears that it failed."
+
+
+class RetryChange(Input):
+    """Null takes a member back; what is left out stays as it is."""
+
+    retry = serializers.ChoiceField(
+        choices=list(retries.WHENS),
+        required=False,
+        allow_null=True,
+        help_text="Whether a call that failed is sent again: never, when that does no harm, or always.",
+    )
+    give_up_after_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=retries.MAX_GIVE_UP_SECONDS,
+        required=False,
+        allow_null=True,
+        help_text=_GIVE_UP_HELP,
+    )
+    attempts = serializers.IntegerField(
+        min_value=1,
+        max_value=retries.MAX_ATTEMPTS,
+        required=False,
+        allow_null=True,
+        help_text="The most that are made of one call, the first one included.",
+    )
+
+
+def taken(given: dict[str, Any]) -> dict[str, Any]:
+    """What was given, with the members of a policy below `retry`, as operations take them."""
+    members = {name: given[name] for name in retries.RetryPolicy.__struct_fields__ if name in given}
+    rest = {name: value for name, value in given.items() if name not in members}
+    return rest | ({"retry": members} if members else {})
+
+
+class RetryStated(serializers.Serializer[Any]):
+    """What is stated at this place; null where another place says it."""
+
+    retry = serializers.ChoiceField(
+        source="retry.retry", choices=list(retries.WHENS), default=None, allow_null=True, read_only=True
+    )
+    give_up_after_seconds = serializers.IntegerField(
+        source="retry.give_up_after_seconds", default=None, allow_null=True, read_only=True
+    )
+    attempts = serializers.IntegerField(
+        source="retry.attempts", default=None, allow_null=True, read_only=True
+    )
+
+
+class StatedByOutput(serializers.Serializer[Any]):
+    stated_by = serializers.ChoiceField(
+        choices=get_args(retries.Level), help_text="Where it is stated; the first of these counts."
+    )
+
+
+class RetryWhenOutput(StatedByOutput):
+    value = serializers.ChoiceField(choices=list(retries.WHENS))
+
+
+class RetryNumberOutput(StatedByOutput):
+    value = serializers.IntegerField()
+
+
+class WhenItFailsOutput(serializers.Serializer[Any]):
+    """The policy that counts, member by member."""
+
+    retry = RetryWhenOutput()
+    give_up_after_seconds = RetryNumberOutput()
+    attempts = RetryNumberOutput()
+
+
+def when_it_fails(found: retries.Resolved) -> dict[str, Any]:
+    return {
+        name: {"value": getattr(found.policy, name), "stated_by": level}
+        for name, level in found.levels.items()
+    }
