@@ -206,6 +206,12 @@ def tuned(**words: Any) -> Prepare:
     return prepare
 
 
+def never_again(world: World) -> None:
+    pins.set_retry(world.pin, actor=world.owner, changes={"retry": "none"})
+    world.publish()
+    answers(503)(world)
+
+
 def judged(state: str) -> Prepare:
     def prepare(world: World) -> None:
         version = world.pin.version
@@ -470,10 +476,15 @@ SITUATIONS = {
     "the vendor does not let us": Situation(comes="refused", code="FORBIDDEN", prepare=answers(403)),
     "the vendor does not know us": Situation(comes="needs_authorization", code="AUTH", prepare=answers(401)),
     "the vendor asks us to wait": Situation(
-        comes="unavailable for now", code="RATE_LIMITED", prepare=answers(429, Retry_After="7")
+        comes="unavailable for now", code="RATE_LIMITED", prepare=answers(429, Retry_After="7"), sent=3
     ),
-    "the vendor fails": Situation(comes="unavailable", code="HTTP_500", prepare=answers(500)),
-    "the vendor is away": Situation(comes="unavailable for now", code="HTTP_503", prepare=answers(503)),
+    "the vendor fails": Situation(comes="unavailable", code="HTTP_500", prepare=answers(500), sent=3),
+    "the vendor is away": Situation(
+        comes="unavailable for now", code="HTTP_503", prepare=answers(503), sent=3
+    ),
+    "the vendor fails, and nothing is to be sent again": Situation(
+        comes="unavailable for now", code="HTTP_503", prepare=never_again
+    ),
     "the vendor does not answer in time": Situation(comes="unavailable", code="DEADLINE", prepare=is_silent),
     "the vendor hangs up": Situation(
         comes="unavailable", code="NO_REPLY", prepare=answers_with(lambda line, request: None)
@@ -574,7 +585,6 @@ def behind():
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_every_door_says_what_came_of_it(name, behind, monkeypatch):
     situation = SITUATIONS[name]
-    monkeypatch.setattr(invocation, "RETRY_PAUSES", (0, 0))
     world = World(
         make_user(Role.DESIGNER), behind, monkeypatch, dict(situation.signature), situation.protocol
     )
