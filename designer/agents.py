@@ -1,7 +1,7 @@
 """Agents and their tree. Each function is one change by one person, audited in its own transaction."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
@@ -33,6 +33,14 @@ WITH RECURSIVE below AS (
     WHERE child.removed_at IS NULL AND child.archived_at IS NOT DISTINCT FROM below.archived_at
 )
 SELECT root, id FROM below
+"""
+_ABOVE = """
+WITH RECURSIVE above AS (
+    SELECT id, parent_id FROM designer_agent WHERE id = ANY(%s)
+    UNION SELECT parent.id, parent.parent_id
+    FROM designer_agent parent JOIN above ON above.parent_id = parent.id
+)
+SELECT id FROM above
 """
 
 
@@ -221,6 +229,13 @@ def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
         root: [agent for _, agent in ordered(sorted(tree, key=lambda agent: agent.slug))]
         for root, tree in trees.items()
     }
+
+
+def with_all_above(agents: Iterable[int]) -> set[int]:
+    """By their primary keys."""
+    with connection.cursor() as cursor:
+        cursor.execute(_ABOVE, [list(agents)])
+        return {pk for (pk,) in cursor.fetchall()}
 
 
 def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:

@@ -11,7 +11,7 @@ from django.utils.functional import SimpleLazyObject
 
 from catalog.models import Endpoint, Finding
 from catalog.models.findings import FindingState
-from designer import exports, pending_work
+from designer import exports, following, pending_work
 from designer.models import Agent, Pin, Procedure, Release
 from people.permissions import person
 
@@ -65,8 +65,17 @@ def navigation(request: HttpRequest) -> dict[str, object]:
         "theme": theme if theme in THEMES else "",
         "counted_as": exports.USUAL.label,
         "navigation": SimpleLazyObject(lambda: _groups(request)),
+        "is_followed": SimpleLazyObject(lambda: _is_followed(request)),
         "tab_counts": SimpleLazyObject(lambda: _tab_counts(request)),
     }
+
+
+def _is_followed(request: HttpRequest) -> bool:
+    """Whether the user follows the agent or the tool that the address names."""
+    named = request.resolver_match.kwargs if request.resolver_match else {}
+    if slug := named.get("slug"):
+        return following.followed(person(request)).filter(slug=slug).exists()
+    return following.followed_tools(person(request)).filter(pk=named["pk"]).exists()
 
 
 def _tab_counts(request: HttpRequest) -> dict[str, int]:

@@ -539,6 +539,12 @@ class KeyForm(OperationForm):
         super().__init__(*args, **kwargs)
         self.tree = agents
         self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
+        self.fields["agents"].help_text = (
+            "Tick none and a key with the runtime scope reads all releases you may see. One that runs tools "
+            "needs at least one tick. A sub-agent is ticked by itself."
+            if agents
+            else "There is no agent yet. A key with the runtime scope reads all releases you may see."
+        )
 
     def named(self) -> list[tuple[int, Agent, bool]]:
         """Each agent with its depth, and whether it is ticked."""

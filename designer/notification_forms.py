@@ -1,34 +1,29 @@
 """What a person types about notifications. The rules live in the operations."""
 
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from django import forms
 
-from catalog.notifications.models import Event
+from catalog.notifications import kinds
 from catalog.notifications.subscriptions import PAUSES
+from designer.models import Agent
 from people.forms import OperationForm
-
-EXPLAINED = {
-    Event.BROKEN: "An enumeration run failed, and did not succeed within a minute and a half.",
-    Event.RECOVERED: "After you were told that it cannot be read.",
-    Event.HELD: "So many tools are missing that Pegboard withdraws none of them without you.",
-    Event.REVIEW: "New findings, or new versions that are held.",
-    Event.SIGN_IN: "Until an administrator signs in, its endpoints cannot be read.",
-    Event.WEBHOOK_PAUSED: "Its receiver failed again and again.",
-    Event.KEY_REPORTED: "It was revoked at once. Of your own you hear in any case, administrators of all.",
-    Event.VENDOR_REQUESTED: "For administrators, who connect it or decline.",
-    Event.VENDOR_ANSWERED: "Of what you asked for you hear in any case, administrators of all.",
-}
+from people.models import User
 
 
 class EventsField(forms.MultipleChoiceField):
     """Boxes that say what each event means; drawn by designer/notifications/_events.html."""
 
     widget = forms.CheckboxSelectMultiple
-    explained = [(event.value, event.label, says) for event, says in EXPLAINED.items()]
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(choices=Event.choices, **kwargs)
+        super().__init__(choices=kinds.choices, **kwargs)
+        self.offer(set(kinds.KINDS))
+
+    def offer(self, names: Collection[str]) -> None:
+        offered = [kind for kind in kinds.KINDS.values() if kind.name in names]
+        self.explained = [(kind.name, kind.label, kind.explained) for kind in offered]
 
 
 class EventsForm(OperationForm):
@@ -47,15 +42,42 @@ class AddressForm(OperationForm):
 
 
 class WebhookForm(OperationForm):
+    """`agents` are those that its owner may name, with their depth in the tree. Without an owner it is the
+    administrators', and may be for all."""
+
     name = forms.CharField(max_length=100, help_text="Who listens there: “On-call chat”.")
     url = forms.CharField(
         max_length=2048, label="Address", widget=forms.URLInput, help_text="Requests are sent there by POST."
     )
+    agents = forms.MultipleChoiceField(required=False, label="For these agents")
     events = EventsField(label="Send when")
+
+    def __init__(
+        self, *args: Any, agents: Sequence[tuple[int, Agent]], owner: User | None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.tree = agents
+        self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
+        if owner:
+            self.fields["events"].offer(kinds.of_agents())  # type: ignore[attr-defined]
+        self.fields["agents"].help_text = (
+            "It hears of these, and of what is above and below them."
+            if owner
+            else "Tick none, and it hears of all. With some it hears of what happens to these alone."
+        )
+
+    def named(self) -> list[tuple[int, Agent, bool]]:
+        """Each agent with its depth, and whether it is ticked."""
+        ticked = self["agents"].value() or []
+        return [(depth, row, row.slug in ticked) for depth, row in self.tree]
+
+    def facts(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        return {**given, "agents": [row for _, row in self.tree if row.slug in given["agents"]]}
 
 
 class WebhookChangeForm(WebhookForm):
     """Those of one that is there; its address is not shown again."""
 
     url = forms.CharField(max_length=2048, required=False, label="Another address", widget=forms.URLInput)
-    field_order = ("name", "url", "events")
+    field_order = ("name", "url", "agents", "events")

@@ -119,6 +119,8 @@ urlpatterns = [
     path(
         "agents/<slug:slug>/releases/<int:number>/restore/", releases.release_restore, name="release-restore"
     ),
+    path("agents/<slug:slug>/follow/", notifications.agent_follow, name="agent-follow"),
+    path("tools/<int:pk>/follow/", notifications.tool_follow, name="tool-follow"),
     path("notifications/", notifications.notifications, name="notifications"),
     path("notifications/address/", notifications.address, name="notification-address"),
     path("notifications/address/forget/", notifications.address_forget, name="notification-forget"),

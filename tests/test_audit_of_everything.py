@@ -40,6 +40,7 @@ from designer import (
     agent_copies,
     agent_files,
     agent_keys,
+    agent_webhooks,
     agents,
     pins,
     transfers,
@@ -368,8 +369,10 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
 
 
 def somebody_is_told(ada: User, url: str) -> None:
-    hook, _ = webhooks.create(actor=ada, name="Chat", url=url, events=["endpoint.broken"])
-    webhooks.update(hook, actor=ada, name="Our chat")
+    agent_webhooks.create(actor=ada, name="Chat", url=url, events=["pin.behind"])
+    (hook,) = agent_webhooks.visible_to(ada)
+    agent = agents.create_agent(actor=ada, name="Heard of")
+    agent_webhooks.update(hook, actor=ada, name="Our chat", agents=[agent])
     webhooks.replace_secret(hook, actor=ada)
     webhooks.pause(hook, actor=ada)
     webhooks.resume(hook, actor=ada)

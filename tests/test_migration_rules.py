@@ -23,6 +23,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Add field url_key_id to webhook",
     ): "there are at most 50 webhooks, so the table is written anew in a moment",
     (
+        "notifications.0007_tell_of_releases",
+        "Add field owner to webhook",
+    ): "there are at most 50 webhooks, so their index is built in a moment",
+    (
         "catalog.0023_look_a_second_time",
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",

@@ -12,6 +12,7 @@ from catalog.enumeration.staging import Harvest, Stage, StagedTool
 from catalog.models import Run, ToolVersion
 from catalog.rules import assess, policy
 from catalog.tools import effective_texts
+from catalog.tools.versions import tell_moved
 
 
 def merge(run: Run, harvest: Harvest) -> None:
@@ -28,6 +29,9 @@ def merge(run: Run, harvest: Harvest) -> None:
         held = (HOLD,) if stops or harvest.changed else ()
         for statement in (*added, *known, INSERT_VERSIONS, *changed, *held):
             cursor.execute(statement, values)
+        if harvest.changed:
+            cursor.execute("SELECT tool_pk FROM staged_tool WHERE tool_pk IS NOT NULL")
+            tell_moved([tool for (tool,) in cursor.fetchall()])
         cursor.execute(TUNED)
         tuned = [tool for (tool,) in cursor.fetchall()]
         cursor.execute("DROP TABLE staged_tool")

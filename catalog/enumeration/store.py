@@ -78,6 +78,8 @@ def record(run: Run, harvest: Harvest) -> None:
         _lock_tools(harvest)
         if harvest.added or harvest.changed:
             merge(run, harvest)
+        if harvest.changed:
+            outbox.tools_changed(run.pk)
         failpoint("record-versions")
         _withdraw(run, harvest.missing)
         _return(run, harvest.returned)
@@ -179,6 +181,7 @@ def _withdraw(run: Run, tools: Sequence[int]) -> None:
     if tools:
         Tool.objects.filter(pk__in=tools).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
         Withdrawal.objects.bulk_create([Withdrawal(tool_id=pk, run=run) for pk in tools])
+        outbox.tools_withdrawn(run.pk)
 
 
 def _return(run: Run, tools: Sequence[int]) -> None:

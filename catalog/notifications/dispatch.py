@@ -13,15 +13,13 @@ from uuid import UUID
 from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.models import VendorRequest
-from catalog.notifications import events
+from catalog.notifications import kinds
 from catalog.notifications.models import (
     Delivery,
-    Event,
     Mail,
     MailAddress,
     Notice,
@@ -30,7 +28,7 @@ from catalog.notifications.models import (
     Webhook,
 )
 from core import task_dispatch
-from people.models import ApiKey, Role, User
+from people.models import User
 
 logger = logging.getLogger(__name__)
 
@@ -93,44 +91,31 @@ def settle_due() -> int:
 
 
 def _settle(notice: Notice) -> None:
-    now = timezone.now()
+    now, kind = timezone.now(), kinds.KINDS[notice.event]
     notice.settled_at = now
-    if told := events.told(notice):
+    if told := kind.tell(notice.subject):
         notice.told_at = now
         notice.title, notice.says = told.title[:300], told.says
-        notice.path, notice.facts = told.path, told.facts
-    notice.save(update_fields=["settled_at", "told_at", "title", "says", "path", "facts"])
+        notice.path, notice.facts, notice.agent = told.path, told.facts, told.agent
+    notice.save(update_fields=["settled_at", "told_at", "title", "says", "path", "facts", "agent"])
     if not told:
         return
-    webhooks = Webhook.objects.filter(removed_at=None, events__contains=[notice.event])
+    receivers = kind.receivers(notice.subject) if kind.receivers else Q(owner=None, is_narrowed=False)
+    webhooks = Webhook.objects.filter(receivers, removed_at=None, events__contains=[notice.event])
     Delivery.objects.bulk_create(
         [Delivery(webhook=webhook, notice=notice) for webhook in webhooks], ignore_conflicts=True
     )
+    asked = Subscription.objects.filter(event=notice.event).values("user")
+    active = User.objects.filter(is_active=True)
+    hear = kind.readers(notice.subject) if kind.readers else active.filter(pk__in=asked)
+    readers = set(active.filter(pk__in=hear.values("pk")).values_list("pk", flat=True))
+    notice.readers.set(readers)
     if settings.MAIL_IS_SET_UP:
-        confirmed = MailAddress.objects.filter(user__in=_readers(notice), confirmed_at__isnull=False)
+        confirmed = MailAddress.objects.filter(user__in=readers, confirmed_at__isnull=False)
+        if not kind.mails_all:
+            confirmed = confirmed.filter(user__in=asked)
         for address in confirmed.order_by("user"):
             open_mail(address).notices.add(notice)
-
-
-def _readers(notice: Notice) -> QuerySet[User]:
-    """The users who asked for it.
-
-    The owner of a key and the designer who asked for a vendor are told unasked, and apart from them only
-    administrators; of a vendor that is asked for, administrators alone.
-    """
-    asked = Subscription.objects.filter(event=notice.event)
-    active = User.objects.filter(is_active=True)
-    administrators = Q(role=Role.ADMIN, pk__in=asked.values("user"))
-    match notice.event:
-        case Event.KEY_REPORTED:
-            owner = ApiKey.objects.filter(pk=notice.subject)
-            return active.filter(Q(pk__in=owner.values("user")) | administrators)
-        case Event.VENDOR_ANSWERED:
-            answered = VendorRequest.objects.filter(pk=notice.subject)
-            return active.filter(Q(pk__in=answered.values("asked_by")) | administrators)
-        case Event.VENDOR_REQUESTED:
-            return active.filter(administrators)
-    return active.filter(pk__in=asked.values("user"))
 
 
 def open_mail(address: MailAddress) -> Mail:
@@ -158,5 +143,7 @@ def forget_old() -> None:
     Mail.objects.filter(created_at__lt=before).delete()
     Delivery.objects.filter(created_at__lt=before).delete()
     old = Notice.objects.filter(settled_at__lt=before)
+    once = [kind.name for kind in kinds.KINDS.values() if kind.happens_once]
+    old.filter(event__in=once).delete()
     newest = Notice.objects.exclude(told_at=None).order_by("event", "subject", "-told_at")
     old.exclude(pk__in=newest.distinct("event", "subject").values("pk")).delete()

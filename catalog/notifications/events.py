@@ -1,32 +1,36 @@
-"""In which words each event is told, from what is true when it is told."""
+"""The catalog's own kinds of events: their words, from what is true when they are told, and who hears."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
-from catalog.models import Credential, Endpoint, Finding, VendorRequest
+from django.db.models import Q, QuerySet
+
+from catalog.models import (
+    Credential,
+    Endpoint,
+    Finding,
+    Run,
+    Tool,
+    ToolVersion,
+    VendorRequest,
+    Withdrawal,
+)
 from catalog.models.findings import FindingState
+from catalog.models.tools import ToolStatus
 from catalog.models.vendor_requests import RequestState
-from catalog.notifications.models import TEST, Event, Notice, Webhook
+from catalog.notifications import kinds
+from catalog.notifications.kinds import Kind, Told
+from catalog.notifications.models import Event, Subscription, Webhook
 from core.outbound.errors import printable
-from people.models import ApiKey
+from people.models import ApiKey, Role, User
 
 MAX_SENTENCE_LENGTH = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """`facts` are for programs. Text of vendors is bounded and shows what would hide in it."""
-
-    title: str
-    says: str
-    path: str
-    facts: dict[str, Any] = field(default_factory=dict)
-
-
-def told(notice: Notice) -> Told | None:
-    """None when it is no longer true."""
-    return _WORDS[notice.event](notice.subject)
+NAMED = 3
+# A delivery stays small, however much a vendor changes; the page and REST have the rest.
+TOOLS_TOLD = 20
+# How a subject begins that is an endpoint which was removed, and no run.
+REMOVED = "endpoint:"
 
 
 def tell_broken(subject: str) -> Told | None:
@@ -122,23 +126,154 @@ def _about_request(row: VendorRequest, title: Callable[[str], str], says: str) -
     return Told(title(name), printable(says, MAX_SENTENCE_LENGTH), path, facts)
 
 
+def tell_changed(subject: str) -> Told | None:
+    """Of known tools, the versions that one run has found. Tools of a vendor's first list are no change."""
+    run = _run(subject)
+    versions = ToolVersion.objects.filter(run=int(subject), tool__in=changed_tools(subject))
+    versions = versions.select_related("tool").order_by("tool__name", "pk").defer("raw", "signature")
+    if run is None or not (count := versions.count()):
+        return None
+    shown = list(versions[:TOOLS_TOLD])
+    held = Tool.objects.filter(stopped__run=int(subject), pk__in=changed_tools(subject)).count()
+    says = _listed([each.tool for each in shown], count)
+    if held:
+        says += f" {held:,} of them wait for review." if held < count else " All of it waits for review."
+    facts = {"run": run.pk, "count": count, "held": held, "tools": [_tool(each.tool, each) for each in shown]}
+    return _of_vendor(run.endpoint, f"changed {_counted(count)}", says, f"/runs/{run.pk}/", facts)
+
+
+def tell_withdrawn(subject: str) -> Told | None:
+    """Those that are still gone. `subject` is a run, or "endpoint:" and one that was removed."""
+    removed = int(subject.removeprefix(REMOVED)) if subject.startswith(REMOVED) else 0
+    run = None if removed else _run(subject)
+    endpoint = run.endpoint if run else Endpoint.objects.select_related("vendor").filter(pk=removed).first()
+    gone = Tool.objects.filter(pk__in=withdrawn_tools(subject)).order_by("name", "pk")
+    if endpoint is None or not (count := gone.count()):
+        return None
+    shown = list(gone[:TOOLS_TOLD])
+    path = f"/runs/{run.pk}/" if run else f"/tools/{shown[0].pk}/"
+    facts = {"run": run.pk if run else None, "count": count, "tools": [_tool(each) for each in shown]}
+    what = f"offers {_counted(count)} no more"
+    says = _listed(shown, count)
+    if removed:
+        says = f"The endpoint was removed from Pegboard. {says}"
+    return _of_vendor(endpoint, what, says, path, facts)
+
+
+def changed_tools(subject: str) -> QuerySet[Tool, int]:
+    rows = ToolVersion.objects.filter(run=int(subject), ordinal__gt=1).order_by()
+    return rows.values_list("tool", flat=True)  # type: ignore[return-value]
+
+
+def withdrawn_tools(subject: str) -> QuerySet[Tool, int]:
+    if subject.startswith(REMOVED):
+        rows = Tool.objects.filter(endpoint=int(subject.removeprefix(REMOVED)), status=ToolStatus.WITHDRAWN)
+        return rows.order_by().values_list("pk", flat=True)
+    gone = Withdrawal.objects.filter(run=int(subject), returned_run=None).order_by()
+    return gone.values_list("tool", flat=True)  # type: ignore[return-value]
+
+
+def _run(subject: str) -> Run | None:
+    return Run.objects.select_related("endpoint__vendor").filter(pk=subject).first()
+
+
+def _counted(count: int) -> str:
+    return "1 tool" if count == 1 else f"{count:,} tools"
+
+
+def _listed(tools: Sequence[Tool], count: int) -> str:
+    named = ", ".join(f"“{printable(tool.name, 60)}”" for tool in tools[:NAMED])
+    return f"{named} and {count - NAMED:,} more." if count > NAMED else f"{named}."
+
+
+def _tool(tool: Tool, version: ToolVersion | None = None) -> dict[str, Any]:
+    facts: dict[str, Any] = {"id": tool.pk, "name": printable(tool.name, 120)}
+    if version:
+        facts |= {"version": printable(version.label, 100), "ordinal": version.ordinal}
+    return facts
+
+
+def _of_vendor(endpoint: Endpoint, what: str, says: str, path: str, facts: dict[str, Any]) -> Told:
+    about = _about(endpoint, "", "").facts
+    vendor = printable(endpoint.vendor.name, 60)
+    return Told(f"{vendor} {what}", printable(says, MAX_SENTENCE_LENGTH), path, {**about, **facts})
+
+
 def tell_test(subject: str) -> Told:
     says = "A user pressed “Send a test” in Pegboard. Nothing has happened."
     return Told("A test of this webhook", says, f"/notifications/webhooks/{subject}/")
 
 
-_WORDS: dict[str, Callable[[str], Told | None]] = {
-    Event.BROKEN: tell_broken,
-    Event.RECOVERED: tell_recovered,
-    Event.HELD: tell_held,
-    Event.REVIEW: tell_review,
-    Event.SIGN_IN: tell_sign_in,
-    Event.WEBHOOK_PAUSED: tell_webhook_paused,
-    Event.KEY_REPORTED: tell_key_reported,
-    Event.VENDOR_REQUESTED: tell_vendor_requested,
-    Event.VENDOR_ANSWERED: tell_vendor_answered,
-    TEST: tell_test,
-}
+def administrators_for(event: str) -> Q:
+    asked = Subscription.objects.filter(event=event)
+    return Q(role=Role.ADMIN, pk__in=asked.values("user"))
+
+
+def hear_of_key(subject: str) -> QuerySet[User]:
+    owner = ApiKey.objects.filter(pk=subject)
+    return User.objects.filter(Q(pk__in=owner.values("user")) | administrators_for(Event.KEY_REPORTED))
+
+
+def hear_of_request(subject: str) -> QuerySet[User]:
+    return User.objects.filter(administrators_for(Event.VENDOR_REQUESTED))
+
+
+def hear_of_answer(subject: str) -> QuerySet[User]:
+    answered = VendorRequest.objects.filter(pk=subject)
+    asker = Q(pk__in=answered.values("asked_by"))
+    return User.objects.filter(asker | administrators_for(Event.VENDOR_ANSWERED))
+
+
+def register() -> None:
+    explained: dict[Event, tuple[Callable[[str], Told | None], str]] = {
+        Event.BROKEN: (
+            tell_broken,
+            "An enumeration run failed, and did not succeed within a minute and a half.",
+        ),
+        Event.RECOVERED: (tell_recovered, "After you were told that it cannot be read."),
+        Event.HELD: (
+            tell_held,
+            "So many tools are missing that Pegboard withdraws none of them without you.",
+        ),
+        Event.REVIEW: (tell_review, "New findings, or new versions that are held."),
+        Event.SIGN_IN: (tell_sign_in, "Until an administrator signs in, its endpoints cannot be read."),
+        Event.WEBHOOK_PAUSED: (tell_webhook_paused, "Its receiver failed again and again."),
+        Event.KEY_REPORTED: (
+            tell_key_reported,
+            "It was revoked at once. Of your own you hear in any case, administrators of all.",
+        ),
+        Event.VENDOR_REQUESTED: (tell_vendor_requested, "For administrators, who connect it or decline."),
+        Event.TOOLS_CHANGED: (
+            tell_changed,
+            "Tools that you follow, or that agents pin which you follow. One message for a run.",
+        ),
+        Event.TOOLS_WITHDRAWN: (
+            tell_withdrawn,
+            "The same of tools that are gone: calls of them may fail from now on.",
+        ),
+        Event.VENDOR_ANSWERED: (
+            tell_vendor_answered,
+            "Of what you asked for you hear in any case, administrators of all.",
+        ),
+    }
+    hear = {
+        Event.KEY_REPORTED: hear_of_key,
+        Event.VENDOR_REQUESTED: hear_of_request,
+        Event.VENDOR_ANSWERED: hear_of_answer,
+    }
+    for event, (tell, says) in explained.items():
+        readers = hear.get(event)
+        kinds.register(
+            Kind(
+                name=event,
+                label=event.label,
+                explained=says,
+                tell=tell,
+                readers=readers,
+                mails_all=readers is not None,
+                happens_once=event in (Event.TOOLS_CHANGED, Event.TOOLS_WITHDRAWN),
+            )
+        )
 
 
 def _endpoint(subject: str) -> Endpoint | None:

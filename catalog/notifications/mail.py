@@ -14,7 +14,8 @@ from django.db.models import F
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from catalog.notifications.models import Event, Mail, MailAddress, Notice, SendingState
+from catalog.notifications import kinds
+from catalog.notifications.models import Mail, MailAddress, Notice, SendingState
 from core.failpoints import failpoint
 from core.metrics import Counter
 from core.public_url import public_url
@@ -102,7 +103,7 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
 def _subject(notices: Sequence[Notice]) -> str:
     if len(notices) == 1:
         return f"Pegboard: {notices[0].title}"[:200]
-    labels = {event: label[:1].lower() + label[1:] for event, label in Event.choices}
+    labels = {event: label[:1].lower() + label[1:] for event, label in kinds.choices()}
     tally = Tally(notice.event for notice in notices)
     parts = [f"{count:,} times {labels.get(event, event)}" for event, count in tally.most_common()]
     return f"Pegboard: {', '.join(parts)}"[:200]

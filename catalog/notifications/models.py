@@ -7,10 +7,13 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from catalog.notifications import kinds
 from core.encryption import EncryptedField, KeyIdField
 
 
 class Event(models.TextChoices):
+    """The catalog's own kinds of events; `kinds` knows all of them."""
+
     BROKEN = "endpoint.broken", "An endpoint cannot be read"
     RECOVERED = "endpoint.recovered", "An endpoint can be read again"
     HELD = "endpoint.held", "A run waits for a decision"
@@ -20,6 +23,8 @@ class Event(models.TextChoices):
     KEY_REPORTED = "key.reported", "An API key was reported as leaked"
     VENDOR_REQUESTED = "vendor.requested", "A designer asks for a vendor"
     VENDOR_ANSWERED = "vendor.answered", "A vendor that was asked for is connected or declined"
+    TOOLS_CHANGED = "tool.changed", "A vendor changed tools"
+    TOOLS_WITHDRAWN = "tool.withdrawn", "A vendor offers tools no more"
 
 
 TEST = "test"
@@ -29,7 +34,9 @@ class Notice(models.Model):
     """Something that happened to `subject` (an id; the event says of what). The outbox row.
 
     It waits until `due_at` and is told if it is still true then; `settled_at` without `told_at` says that
-    it was not. `title`, `says`, `path` and `facts` are what was told, and never change afterwards.
+    it was not. `title`, `says`, `path` and `facts` are what was told, and never change afterwards; `readers`
+    are the users who find it among their news. `agent` is the one agent that it is about, without a foreign
+    key, because agents are on a floor above.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -43,6 +50,8 @@ class Notice(models.Model):
     says = models.TextField(blank=True)
     path = models.CharField(max_length=300, blank=True)
     facts = models.JSONField(default=dict)
+    agent = models.BigIntegerField(null=True)
+    readers = models.ManyToManyField(settings.AUTH_USER_MODEL, related_name="notices")
 
     class Meta:
         ordering = ["-at", "id"]
@@ -71,7 +80,7 @@ class Subscription(models.Model):
     """A person wants mail about an event."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="subscriptions")
-    event = models.CharField(max_length=30, choices=Event.choices)
+    event = models.CharField(max_length=30, choices=kinds.choices)
     created_at = models.DateTimeField(db_default=Now())
 
     class Meta:
@@ -81,7 +90,7 @@ class Subscription(models.Model):
         ]
 
     def __str__(self) -> str:
-        return Event(self.event).label
+        return kinds.KINDS[self.event].label
 
 
 class MailAddress(models.Model):
@@ -157,14 +166,20 @@ class Webhook(models.Model):
     but for rows of code from before it was encrypted, which `webhooks.encrypt_addresses` takes over.
 
     `next_at` is when the next attempt may begin: later after a failure, and while a sender is at work.
+    Without an `owner` it is the administrators'. One that `is_narrowed` hears of the agents alone that are
+    named for it, which a floor above knows.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    owner = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.PROTECT, related_name="webhooks"
+    )
+    is_narrowed = models.BooleanField(default=False, db_default=False)
     name = models.CharField(max_length=100)
     url = models.CharField(max_length=2048, blank=True, default="", db_default="")
     sealed_url = EncryptedField(blank=True, default="", db_default="")
     url_key_id = KeyIdField("sealed_url")
-    events = ArrayField(models.CharField(max_length=30, choices=Event.choices))
+    events = ArrayField(models.CharField(max_length=30, choices=kinds.choices))
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
     is_paused = models.BooleanField(default=False)

@@ -6,6 +6,7 @@ most.
 """
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from django.db import connection
@@ -24,7 +25,7 @@ PAUSE = timedelta(hours=1)
 
 
 def broke(endpoint: Endpoint) -> None:
-    _put(Event.BROKEN, endpoint.pk, GRACE)
+    put(Event.BROKEN, endpoint.pk, GRACE)
 
 
 def recovered(endpoint: Endpoint) -> None:
@@ -35,38 +36,48 @@ def recovered(endpoint: Endpoint) -> None:
     told = Notice.objects.filter(subject=subject, event__in=(Event.BROKEN, Event.RECOVERED))
     last = told.exclude(told_at=None).order_by("-told_at").first()
     if last and last.event == Event.BROKEN:
-        _put(Event.RECOVERED, endpoint.pk, AT_ONCE)
+        put(Event.RECOVERED, endpoint.pk, AT_ONCE)
 
 
 def held(endpoint: Endpoint) -> None:
-    _put(Event.HELD, endpoint.pk, AT_ONCE)
+    put(Event.HELD, endpoint.pk, AT_ONCE)
 
 
 def review_waits(endpoint_id: int) -> None:
-    _put(Event.REVIEW, endpoint_id, GATHER)
+    put(Event.REVIEW, endpoint_id, GATHER)
 
 
 def needs_sign_in(credential_id: UUID) -> None:
-    _put(Event.SIGN_IN, credential_id, AT_ONCE)
+    put(Event.SIGN_IN, credential_id, AT_ONCE)
 
 
 def webhook_paused(webhook: Webhook) -> None:
-    _put(Event.WEBHOOK_PAUSED, webhook.pk, AT_ONCE)
+    put(Event.WEBHOOK_PAUSED, webhook.pk, AT_ONCE)
 
 
 def key_reported(key_id: int) -> None:
-    _put(Event.KEY_REPORTED, key_id, AT_ONCE)
+    put(Event.KEY_REPORTED, key_id, AT_ONCE)
 
 
 def vendor_requested(request_id: int) -> None:
-    _put(Event.VENDOR_REQUESTED, request_id, AT_ONCE)
+    put(Event.VENDOR_REQUESTED, request_id, AT_ONCE)
 
 
 def vendor_answered(request_id: int) -> None:
-    _put(Event.VENDOR_ANSWERED, request_id, AT_ONCE)
+    put(Event.VENDOR_ANSWERED, request_id, AT_ONCE)
 
 
-def _put(event: Event, subject: object, wait: timedelta) -> None:
+def tools_changed(run_id: int) -> None:
+    """However many they are: one notice, which tells of the run."""
+    put(Event.TOOLS_CHANGED, run_id, GATHER)
+
+
+def tools_withdrawn(subject: object) -> None:
+    """`subject` as `events.tell_withdrawn` takes it."""
+    put(Event.TOOLS_WITHDRAWN, subject, GATHER)
+
+
+def put(event: str, subject: object, wait: timedelta = AT_ONCE) -> None:
     if not connection.in_atomic_block:
         raise RuntimeError("a notice belongs into the transaction of its change")
     notice = Notice(event=event, subject=str(subject))
@@ -79,3 +90,21 @@ def _put(event: Event, subject: object, wait: timedelta) -> None:
         notice.due_at = earliest
     # One that waits already tells this as well.
     Notice.objects.bulk_create([notice], ignore_conflicts=True)
+
+
+def put_each(event: str, subjects: str, values: dict[str, Any], wait: timedelta = AT_ONCE) -> None:
+    """As `put` for many subjects, in one statement: `subjects` is a query of their texts."""
+    facts = {**values, "event": event, "wait": wait, "pause": PAUSE}
+    with connection.cursor() as cursor:
+        cursor.execute(_PUT_EACH.format(subjects), facts)
+
+
+_PUT_EACH = """
+INSERT INTO notifications_notice (id, event, subject, at, due_at, title, says, path, facts)
+SELECT gen_random_uuid(), %(event)s, subject, now(), greatest(now() + %(wait)s, (
+    SELECT max(told_at) + %(pause)s FROM notifications_notice told
+    WHERE told.event = %(event)s AND told.subject = about.subject AND told_at IS NOT NULL)),
+    '', '', '', '{{}}'
+FROM ({}) about (subject)
+ON CONFLICT DO NOTHING
+"""

@@ -8,8 +8,8 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.notifications import mail
-from catalog.notifications.models import Event, Mail, MailAddress, Subscription
+from catalog.notifications import kinds, mail
+from catalog.notifications.models import Mail, MailAddress, Subscription
 from core.errors import DomainError
 from people import audit
 from people.models import User
@@ -25,7 +25,7 @@ WITHIN = timedelta(hours=1)
 def choose(user: User, events: Iterable[str]) -> None:
     """Exactly these from now on."""
     wanted = set(events)
-    if unknown := wanted - set(Event.values):
+    if unknown := wanted - set(kinds.KINDS):
         raise DomainError("invalid", f"There is no event “{sorted(unknown)[0][:60]}”.")
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     had = set(user.subscriptions.values_list("event", flat=True))

@@ -23,9 +23,9 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.notifications import events, outbox
+from catalog.notifications import events, kinds, outbox
 from catalog.notifications.mail import SENT
-from catalog.notifications.models import TEST, Delivery, Event, Notice, SendingState, Webhook
+from catalog.notifications.models import TEST, Delivery, Notice, SendingState, Webhook
 from core import display_names, encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
@@ -64,11 +64,19 @@ def live() -> QuerySet[Webhook]:
 
 
 @transaction.atomic
-def create(*, actor: User | None, name: str, url: str, events: Iterable[str]) -> tuple[Webhook, Secret]:
+def create(
+    *,
+    actor: User | None,
+    name: str,
+    url: str,
+    events: Iterable[str],
+    owner: User | None = None,
+    is_narrowed: bool = False,
+) -> tuple[Webhook, Secret]:
     """With the secret that signs its deliveries, which is shown this once."""
     if live().count() >= MAX_WEBHOOKS:
         raise DomainError("too_many_webhooks", f"There are {MAX_WEBHOOKS} webhooks. Remove one first.")
-    webhook = Webhook(name=name.strip(), events=_in_order(events))
+    webhook = Webhook(name=name.strip(), events=_in_order(events), owner=owner, is_narrowed=is_narrowed)
     _check(webhook, url.strip())
     _encrypt(webhook, url.strip())
     secret = _new_secret(webhook)
@@ -99,6 +107,11 @@ def update(
     webhook.save(update_fields=["name", "url", "sealed_url", "events", "failures", "next_at"])
     audit.record(actor, "edit", webhook, before=before, after=after)
     return webhook
+
+
+def narrow(webhook: Webhook, *, is_narrowed: bool) -> None:
+    """In the caller's transaction, which says in the audit trail which agents it is for."""
+    Webhook.objects.filter(pk=webhook.pk).update(is_narrowed=is_narrowed)
 
 
 @transaction.atomic
@@ -146,10 +159,9 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
     with transaction.atomic():
         webhook = _locked(webhook)
         now = timezone.now()
-        said = events.told(Notice(event=TEST, subject=str(webhook.pk)))
+        said = events.tell_test(str(webhook.pk))
         notice = Notice(event=TEST, subject=str(webhook.pk), settled_at=now, told_at=now)
-        if said:
-            notice.title, notice.says, notice.path = said.title, said.says, said.path
+        notice.title, notice.says, notice.path = said.title, said.says, said.path
         notice.save(force_insert=True)
         delivery = Delivery.objects.create(
             webhook=webhook, notice=notice, state=SendingState.FAILED, attempts=1, error="It was not sent."
@@ -218,6 +230,8 @@ def body(notice: Notice) -> bytes:
     """The same bytes at every attempt."""
     document = {
         "type": notice.event,
+        # Of the form of `data`: members are added without another number.
+        "version": 1,
         "timestamp": notice.told_at.isoformat() if notice.told_at else None,
         "data": {
             "id": str(notice.pk),
@@ -294,8 +308,7 @@ def _locked(webhook: Webhook) -> Webhook:
 
 def _in_order(chosen: Iterable[str]) -> list[str]:
     wanted = set(chosen)
-    unknown = wanted - set(Event.values)
-    return [*(event for event in Event.values if event in wanted), *sorted(unknown)]
+    return [*(event for event in kinds.KINDS if event in wanted), *sorted(wanted - set(kinds.KINDS))]
 
 
 def _check(webhook: Webhook, url: str) -> None:
@@ -309,7 +322,7 @@ def _check(webhook: Webhook, url: str) -> None:
             origin_of(url[: MAX_URL_LENGTH + 1])
         except ProtocolError as exc:
             fields["url"] = exc.message
-    if not webhook.events or not set(webhook.events) <= set(Event.values):
+    if not webhook.events or not set(webhook.events) <= set(kinds.KINDS):
         fields["events"] = "Choose at least one of the events."
     if fields:
         raise DomainError("invalid", next(iter(fields.values())), fields=fields)

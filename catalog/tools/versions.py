@@ -12,6 +12,13 @@ from core.outbound.errors import printable
 
 # Each says how many agents pin which version: (tool, version, agents). What is above this layer adds itself.
 PINNED: list[Callable[[Collection[int]], Iterable[tuple[int, int, int]]]] = []
+# Each is told, in the transaction, which tools have another current version from now on.
+MOVED: list[Callable[[Collection[int]], None]] = []
+
+
+def tell_moved(tools: Collection[int]) -> None:
+    for each in MOVED if tools else ():
+        each(tools)
 
 
 def pinned(tools: Collection[int]) -> list[tuple[int, int, int]]:

@@ -25,6 +25,7 @@ from catalog.models import Credential, Endpoint, Finding, Tool, Vendor, VendorRe
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
+from catalog.notifications import outbox
 from catalog.rules import policy as policies
 from catalog.rules import retries
 from catalog.rules.retries import Stated
@@ -267,7 +268,8 @@ def remove_endpoint(
     endpoint.save(update_fields=["removed_at"])
     active = Tool.objects.filter(endpoint=endpoint, status=ToolStatus.ACTIVE)
     lock_in_order(active)
-    active.update(status=ToolStatus.WITHDRAWN, changed_at=now)
+    if active.update(status=ToolStatus.WITHDRAWN, changed_at=now):
+        outbox.tools_withdrawn(f"endpoint:{endpoint.pk}")
     Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).update(state=FindingState.NOTED)
     audit.record(actor, "remove", endpoint, before=endpoint_facts(endpoint), why=why)
     credential = endpoint.credential

@@ -2,16 +2,22 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.notifications import reports, subscriptions, webhooks
-from catalog.notifications.models import Delivery, Event, SendingState, Subscription, Webhook
+from catalog.models import Tool
+from catalog.notifications import kinds, reports, subscriptions, webhooks
+from catalog.notifications.models import Delivery, Notice, SendingState, Subscription, Webhook
+from core import slugs
 from core.outbound.addresses import MAX_URL_LENGTH
+from core.public_url import public_url
 from core.serializers import Input
+from designer import agent_keys, agent_webhooks, following, news
+from designer.api.agents import chosen_agent
+from designer.models import Agent
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
@@ -20,11 +26,11 @@ from people.throttling import ReportLimit
 
 
 class EventList(serializers.ListField):
-    child = serializers.ChoiceField(choices=Event.choices)
+    child = serializers.ChoiceField(choices=kinds.choices())
 
 
 class SubscriptionInput(Input):
-    event = serializers.ChoiceField(choices=Event.choices)
+    event = serializers.ChoiceField(choices=kinds.choices())
 
 
 class SubscriptionOutput(serializers.ModelSerializer[Subscription]):
@@ -52,7 +58,7 @@ class SubscriptionList(ListAPIView[Subscription]):
         return Response(SubscriptionOutput(row).data, status=201)
 
 
-EVENT = OpenApiParameter("event", {"type": "string", "enum": Event.values}, OpenApiParameter.PATH)
+EVENT = OpenApiParameter("event", {"type": "string", "enum": list(kinds.KINDS)}, OpenApiParameter.PATH)
 
 
 class SubscriptionDetail(GenericAPIView[Subscription]):
@@ -67,10 +73,102 @@ class SubscriptionDetail(GenericAPIView[Subscription]):
         return Response(status=204)
 
 
+class NoticeOutput(serializers.ModelSerializer[Notice]):
+    type = serializers.CharField(source="event", read_only=True)
+    timestamp = serializers.DateTimeField(source="told_at", read_only=True)
+    url = serializers.SerializerMethodField()
+    facts = serializers.DictField(read_only=True, help_text="As webhooks are told them.")
+
+    class Meta:
+        model = Notice
+        fields = ["id", "type", "timestamp", "title", "says", "url", "facts"]
+        read_only_fields = fields
+
+    def get_url(self, row: Notice) -> str:
+        return public_url(row.path, self.context.get("request"))
+
+
+class NoticeList(ListAPIView[Notice]):
+    """What you were told: of the agents and tools that you follow, and what you asked to hear of. The newest
+    first; kept for a month."""
+
+    serializer_class = NoticeOutput
+    ordering = ("-told_at", "-id")
+
+    def get_queryset(self) -> QuerySet[Notice]:
+        return news.told_to(person(self.request))
+
+
+class FollowsOutput(serializers.Serializer[Any]):
+    agents = serializers.ListField(child=serializers.SlugField())
+    tools = serializers.ListField(child=serializers.IntegerField())
+
+
+class Follows(GenericAPIView[Any]):
+    """Which agents and tools you follow. You follow the agents that you edit, unless you chose otherwise."""
+
+    serializer_class = FollowsOutput
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(operation_id="follows_retrieve")
+    def get(self, request: Request) -> Response:
+        user = person(request)
+        found = {
+            "agents": following.followed(user).values_list("slug", flat=True),
+            "tools": following.followed_tools(user).values_list("pk", flat=True),
+        }
+        return Response(FollowsOutput(found).data)
+
+
+class AgentFollow(GenericAPIView[Any]):
+    write_role = Role.VIEWER
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(request=None, responses={204: None})
+    def put(self, request: Request, slug: str) -> Response:
+        """You hear of this agent from now on."""
+        following.follow(person(request), chosen_agent(request, slug), is_following=True)
+        return Response(status=204)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str) -> Response:
+        following.follow(person(request), chosen_agent(request, slug), is_following=False)
+        return Response(status=204)
+
+
+class ToolFollow(GenericAPIView[Any]):
+    write_role = Role.VIEWER
+    pagination_class = None
+    queryset = Tool.objects.none()
+
+    @extend_schema(request=None, responses={204: None})
+    def put(self, request: Request, pk: int) -> Response:
+        """You hear of this tool from now on, whether or not an agent that you follow pins it."""
+        following.follow(person(request), get_object_or_404(Tool, pk=pk), is_following=True)
+        return Response(status=204)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        following.follow(person(request), get_object_or_404(Tool, pk=pk), is_following=False)
+        return Response(status=204)
+
+
+AGENTS = serializers.ListField(
+    child=serializers.SlugField(max_length=slugs.MAX_LENGTH),
+    required=False,
+    max_length=agent_webhooks.MAX_AGENTS,
+    help_text="Slugs of agents: it hears of these and of what is above and below them. A designer's names at "
+    "least one; without any, an administrator's hears of all.",
+)
+
+
 class WebhookInput(Input):
     name = serializers.CharField(max_length=100)
     url = serializers.CharField(max_length=MAX_URL_LENGTH, help_text="Where deliveries are posted to.")
-    events = EventList(allow_empty=False, max_length=len(Event))
+    events = EventList(allow_empty=False, max_length=len(kinds.KINDS))
+    agents = AGENTS
 
 
 class WebhookChange(Input):
@@ -78,7 +176,8 @@ class WebhookChange(Input):
     url = serializers.CharField(
         max_length=MAX_URL_LENGTH, required=False, help_text="Another one. Left out, the address stays."
     )
-    events = EventList(allow_empty=False, max_length=len(Event), required=False)
+    events = EventList(allow_empty=False, max_length=len(kinds.KINDS), required=False)
+    agents = AGENTS
     is_paused = serializers.BooleanField(required=False)
 
 
@@ -90,17 +189,29 @@ class WebhookOutput(serializers.ModelSerializer[Webhook]):
     )
     state = serializers.ChoiceField(choices=["active", "failing", "paused"], read_only=True)
     events = EventList(read_only=True)
+    owner = serializers.CharField(
+        source="owner.username", read_only=True, allow_null=True, default=None,
+        help_text="Null for one of the administrators'.",
+    )  # fmt: skip
+    agents = serializers.SerializerMethodField(
+        help_text="Those that are named for it, as far as you may see them; null when it hears of all."
+    )
 
     class Meta:
         model = Webhook
         fields = [
-            "id", "name", "url", "events", "state", "is_paused", "paused_why", "failures", "last_sent_at",
+            "id", "name", "owner", "url", "agents", "events", "state", "is_paused", "paused_why",
+            "failures", "last_sent_at",
             "created_at",
         ]  # fmt: skip
         read_only_fields = fields
 
     def get_url(self, row: Webhook) -> str:
         return webhooks.shown_address(row)
+
+    @extend_schema_field(serializers.ListField(child=serializers.SlugField(), allow_null=True))
+    def get_agents(self, row: Webhook) -> list[str] | None:
+        return [agent.slug for agent in agent_webhooks.agents_of(row)] if row.is_narrowed else None
 
 
 class NewWebhookOutput(WebhookOutput):
@@ -127,77 +238,80 @@ class DeliveryOutput(serializers.ModelSerializer[Delivery]):
 
 
 class WebhookList(ListAPIView[Webhook]):
-    read_role = write_role = Role.ADMIN
+    """Your own webhooks; an administrator's list holds all."""
+
+    read_role = write_role = Role.DESIGNER
     serializer_class = WebhookOutput
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Webhook]:
-        return webhooks.live()
+        return agent_webhooks.visible_to(person(self.request))
 
     @extend_schema(request=WebhookInput, responses={201: NewWebhookOutput})
     def post(self, request: Request) -> Response:
         given = WebhookInput(data=request.data)
         given.is_valid(raise_exception=True)
-        row, secret = webhooks.create(actor=person(request), **given.validated_data)
-        answer = {**WebhookOutput(webhooks.live().get(pk=row.pk)).data, "secret": secret.reveal()}
+        actor, asked = person(request), dict(given.validated_data)
+        named = agent_keys.choose(actor, asked.pop("agents", []))
+        row, secret = agent_webhooks.create(actor=actor, agents=named, **asked)
+        answer = {**WebhookOutput(self.get_queryset().get(pk=row.pk)).data, "secret": secret.reveal()}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
-class WebhookDetail(GenericAPIView[Webhook]):
-    read_role = write_role = Role.ADMIN
-    serializer_class = WebhookOutput
-    queryset = webhooks.live()
+class OneWebhook(GenericAPIView[Any]):
+    read_role = write_role = Role.DESIGNER
     pagination_class = None
+    queryset = Webhook.objects.none()
+
+    def found(self, pk: Any) -> Webhook:
+        return get_object_or_404(agent_webhooks.visible_to(person(self.request)), pk=pk)
+
+
+class WebhookDetail(OneWebhook):
+    serializer_class = WebhookOutput
 
     def get(self, request: Request, pk: Any) -> Response:
-        return _answer(get_object_or_404(self.get_queryset(), pk=pk))
+        return _answer(self.found(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """`is_paused`: true keeps what happens for up to three days, false sends it."""
         given = WebhookChange(data=request.data)
         given.is_valid(raise_exception=True)
-        row = get_object_or_404(self.get_queryset(), pk=pk)
-        changes = dict(given.validated_data)
-        is_paused = changes.pop("is_paused", None)
-        webhooks.update(row, actor=person(request), expected=expected(request), **changes)
+        row, actor, changes = self.found(pk), person(request), dict(given.validated_data)
+        is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
+        named = None if slugs_ is None else agent_keys.choose(actor, slugs_)
+        agent_webhooks.update(row, actor=actor, agents=named, expected=expected(request), **changes)
         if is_paused is not None:
-            (webhooks.pause if is_paused else webhooks.resume)(row, actor=person(request))
-        return _answer(get_object_or_404(self.get_queryset(), pk=pk))
+            (webhooks.pause if is_paused else webhooks.resume)(row, actor=actor)
+        return _answer(self.found(pk))
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
-        row = get_object_or_404(self.get_queryset(), pk=pk)
-        webhooks.remove(row, actor=person(request))
+        webhooks.remove(self.found(pk), actor=person(request))
         return Response(status=204)
 
 
-class WebhookTest(GenericAPIView[Any]):
+class WebhookTest(OneWebhook):
     """Sends a delivery of the type “test” at once; `error` says why it was not taken."""
 
-    write_role = Role.ADMIN
     serializer_class = DeliveryOutput
-    queryset = webhooks.live()
-    pagination_class = None
 
     @extend_schema(request=None, responses={200: DeliveryOutput})
     def post(self, request: Request, pk: Any) -> Response:
-        row = get_object_or_404(self.get_queryset(), pk=pk)
+        row = self.found(pk)
         delivery = webhooks.send_test(row, actor=person(request))
         return Response(DeliveryOutput(delivery).data)
 
 
-class WebhookSecret(GenericAPIView[Any]):
+class WebhookSecret(OneWebhook):
     """A new secret; the old one signs nothing from now on."""
 
-    write_role = Role.ADMIN
     serializer_class = SecretOutput
-    queryset = webhooks.live()
-    pagination_class = None
 
     @extend_schema(request=None, responses={201: SecretOutput})
     def post(self, request: Request, pk: Any) -> Response:
-        row = get_object_or_404(self.get_queryset(), pk=pk)
+        row = self.found(pk)
         secret = webhooks.replace_secret(row, actor=person(request))
         return Response({"secret": secret.reveal()}, status=201, headers={"Cache-Control": "no-store"})
 
@@ -205,12 +319,12 @@ class WebhookSecret(GenericAPIView[Any]):
 class DeliveryList(ListAPIView[Delivery]):
     """The newest first; kept for a month."""
 
-    read_role = Role.ADMIN
+    read_role = Role.DESIGNER
     serializer_class = DeliveryOutput
     ordering = ("-created_at", "-id")
 
     def get_queryset(self) -> QuerySet[Delivery]:
-        row = get_object_or_404(webhooks.live(), pk=self.kwargs["pk"])
+        row = get_object_or_404(agent_webhooks.visible_to(person(self.request)), pk=self.kwargs["pk"])
         return Delivery.objects.filter(webhook=row).select_related("notice")
 
 

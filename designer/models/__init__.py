@@ -3,6 +3,7 @@
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
+from designer.models.news import Follow, WebhookAgent
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.procedures import (
     Procedure,
@@ -32,6 +33,7 @@ __all__ = [
     "Draft",
     "EffectiveVersion",
     "Export",
+    "Follow",
     "KeyAgent",
     "Pin",
     "PinQuerySet",
@@ -48,4 +50,5 @@ __all__ = [
     "TokenLimit",
     "Transfer",
     "Tuning",
+    "WebhookAgent",
 ]

@@ -13,6 +13,7 @@ from typing import Literal
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.notifications import outbox
 from core.errors import DomainError, invalid
 from designer.agents import locked
 from designer.models import Agent, Channel, ChannelMove, Release, Retirement
@@ -21,6 +22,8 @@ from people import audit
 from people.models import User
 
 LIVE = "live"
+# What the others are told of a move; designer/news.py has the words.
+MOVED = "channel.moved"
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 NAME_RULE = (
     "A channel's name starts with a letter and goes on with letters, digits and hyphens, all in lower case, "
@@ -139,6 +142,7 @@ def move(
     audit.record(
         actor, action, row, before={"release": now.number or None}, after=facts, why=note, agent=agent.pk
     )
+    outbox.put(MOVED, made.pk)
     return ChannelState(name, release, made)
 
 

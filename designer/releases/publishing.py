@@ -9,6 +9,7 @@ from django.http import Http404
 from django.utils.http import parse_etags
 
 from catalog.models import ToolVersion
+from catalog.notifications import outbox
 from core.compiled_queries import run_prepared
 from core.errors import DomainError
 from designer import agent_addresses, agents, exports, transfers
@@ -27,6 +28,8 @@ from people.models import TEAMS_OF, ApiKey, User
 # Kept by the caller, but asked about each time: which release is live may change any moment.
 CACHE_CONTROL = "private, no-cache"
 MAX_NOTE_LENGTH = 2_000
+# What the others are told of it; designer/news.py has the words.
+PUBLISHED = "release.published"
 # What an export is called that goes without the tools that its format cannot carry.
 PARTIAL = ".partial"
 REASONS_SHOWN = 3
@@ -103,6 +106,7 @@ def publish(
         if accepted:
             facts |= {"accepted": [each["message"] for each in accepted], "reason": reason}
         audit.record(actor, "publish", release, after=facts, why=reason or note, agent=agent.pk)
+        outbox.put(PUBLISHED, release.pk)
         if channel:
             channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
         return release

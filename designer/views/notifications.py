@@ -7,14 +7,19 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
+from catalog.models import Tool
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Delivery, Mail, MailAddress, SendingState, Webhook
 from core.errors import DomainError
+from core.pagination import Keyset
+from designer import agent_webhooks, agents, following, news
+from designer.models import Agent
 from designer.notification_forms import AddressForm, EventsForm, WebhookChangeForm, WebhookForm
 from people.models import Role, User
 from people.permissions import person, requires
 
 SHOWN = 20
+FOLLOWED_SHOWN = 100
 
 
 @requires(write=Role.VIEWER)
@@ -74,13 +79,16 @@ def confirm(request: HttpRequest) -> HttpResponse:
 
 
 @never_cache
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 def webhook_new(request: HttpRequest) -> HttpResponse:
     """Answers the POST itself, without a redirect: the secret must not be kept between two requests."""
-    form = WebhookForm(request.POST or None)
+    actor = person(request)
+    owner = None if actor.can_administer else actor
+    start = {"agents": request.GET.getlist("agent")}
+    form = WebhookForm(request.POST or None, initial=start, agents=_tree(actor), owner=owner)
     if request.method == "POST" and form.is_valid():
         try:
-            row, secret = webhooks.create(actor=person(request), **form.cleaned_data)
+            row, secret = agent_webhooks.create(actor=actor, **form.facts())
         except DomainError as error:
             form.refuse(error)
         else:
@@ -88,10 +96,14 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
     return render(request, "designer/notifications/webhook_new.html", {"form": form})
 
 
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = get_object_or_404(webhooks.live(), pk=pk)
-    form = WebhookChangeForm(request.POST or None, initial={"name": row.name, "events": row.events})
+    row = _webhook(request, pk)
+    named = agent_webhooks.agents_of(row)
+    start = {"name": row.name, "events": row.events, "agents": [agent.slug for agent in named]}
+    form = WebhookChangeForm(
+        request.POST or None, initial=start, agents=_tree(person(request)), owner=row.owner
+    )
     shown = webhooks.shown_address(row)
     form.fields["url"].help_text = (
         f"{shown} is kept encrypted. Enter another one, or leave this empty."
@@ -101,7 +113,7 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     form.edits(webhooks.facts(row))
     if request.method == "POST" and form.is_valid():
         try:
-            webhooks.update(row, actor=person(request), expected=form.expected, **form.cleaned_data)
+            agent_webhooks.update(row, actor=person(request), expected=form.expected, **form.facts())
         except DomainError as error:
             form.refuse(error)
         else:
@@ -109,14 +121,14 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
             return redirect("webhook", row.pk)
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
     waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
-    context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting}
+    context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting, "named": named}
     return render(request, "designer/notifications/webhook.html", context, status=form.status)
 
 
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 @require_POST
 def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = get_object_or_404(webhooks.live(), pk=pk)
+    row = _webhook(request, pk)
     delivery = webhooks.send_test(row, actor=person(request))
     if delivery.error:
         messages.error(request, f"The test was not taken. {delivery.error}")
@@ -125,10 +137,10 @@ def webhook_test(request: HttpRequest, pk: Any) -> HttpResponse:
     return redirect("webhook", row.pk)
 
 
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 @require_POST
 def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = get_object_or_404(webhooks.live(), pk=pk)
+    row = _webhook(request, pk)
     if row.is_paused:
         webhooks.resume(row, actor=person(request))
         messages.success(request, "Resumed. What waited is sent now.")
@@ -139,18 +151,18 @@ def webhook_pause(request: HttpRequest, pk: Any) -> HttpResponse:
 
 
 @never_cache
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 @require_POST
 def webhook_secret(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = get_object_or_404(webhooks.live(), pk=pk)
+    row = _webhook(request, pk)
     secret = webhooks.replace_secret(row, actor=person(request))
     return _show_secret(request, row, secret.reveal())
 
 
-@requires(Role.ADMIN)
+@requires(Role.DESIGNER)
 @require_POST
 def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
-    row = get_object_or_404(webhooks.live(), pk=pk)
+    row = _webhook(request, pk)
     webhooks.remove(row, actor=person(request))
     messages.success(request, f"“{row}” was removed and its secret forgotten.")
     return redirect("notifications")
@@ -158,6 +170,39 @@ def webhook_remove(request: HttpRequest, pk: Any) -> HttpResponse:
 
 def _show_secret(request: HttpRequest, row: Webhook, plain: str) -> HttpResponse:
     return render(request, "designer/notifications/webhook_secret.html", {"webhook": row, "plain": plain})
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def agent_follow(request: HttpRequest, slug: str) -> HttpResponse:
+    user = person(request)
+    agent = get_object_or_404(Agent.objects.active().visible_to(user), slug=slug)
+    return _followed(request, agent, redirect("agent", agent.slug))
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def tool_follow(request: HttpRequest, pk: int) -> HttpResponse:
+    tool = get_object_or_404(Tool, pk=pk)
+    return _followed(request, tool, redirect("tool", tool.pk))
+
+
+def _followed(request: HttpRequest, what: Agent | Tool, page: HttpResponse) -> HttpResponse:
+    is_following = request.POST.get("follow") == "1"
+    following.follow(person(request), what, is_following=is_following)
+    if is_following:
+        messages.success(request, f"You follow {what} from now on. Its news are on the page Notifications.")
+    else:
+        messages.success(request, f"You do not follow {what} any more.")
+    return redirect("notifications") if request.POST.get("back") == "notifications" else page
+
+
+def _webhook(request: HttpRequest, pk: Any) -> Webhook:
+    return get_object_or_404(agent_webhooks.visible_to(person(request)), pk=pk)
+
+
+def _tree(user: User) -> list[tuple[int, Agent]]:
+    return agents.ordered(list(Agent.objects.active().visible_to(user).order_by("name", "id")))
 
 
 def _chosen(user: User) -> list[str]:
@@ -171,6 +216,7 @@ def _page(
     address_form: AddressForm | None = None,
 ) -> HttpResponse:
     row = MailAddress.objects.filter(user=user).first()
+    told = news.told_to(user)
     known = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
     context = {
         "form": form or EventsForm(initial={"events": _chosen(user)}),
@@ -178,6 +224,9 @@ def _page(
         "address": row,
         "mail_is_set_up": settings.MAIL_IS_SET_UP,
         "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
-        "webhooks": webhooks.live() if user.can_administer else None,
+        "webhooks": agent_webhooks.visible_to(user) if user.can_design else None,
+        "page": Keyset(told, "-told_at").page(request.GET.get("cursor"), SHOWN),
+        "followed": following.followed(user).select_related("parent")[:FOLLOWED_SHOWN],
+        "followed_tools": following.followed_tools(user).select_related("endpoint__vendor")[:FOLLOWED_SHOWN],
     }
     return render(request, "designer/notifications/index.html", context)

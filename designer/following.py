@@ -1,0 +1,75 @@
+"""Who follows which agents and tools: designers those that they edit, and each user what they chose."""
+
+from collections.abc import Collection
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.db.models.expressions import RawSQL
+
+from catalog.models import Tool
+from designer.models import Agent, Follow
+from people import audit
+from people.models import TEAMS_OF, Role, User
+
+# A user edits what they made, pinned, worded or published in it.
+_EDITED = """
+    SELECT id AS agent_id, created_by_id AS user_id FROM designer_agent
+    UNION ALL SELECT agent_id, created_by_id FROM designer_pin
+    UNION ALL SELECT pin.agent_id, tuning.updated_by_id
+        FROM designer_tuning tuning JOIN designer_pin pin ON pin.id = tuning.pin_id
+    UNION ALL SELECT written.agent_id, version.created_by_id
+        FROM designer_procedureversion version JOIN designer_procedure written
+        ON written.id = version.procedure_id
+    UNION ALL SELECT agent_id, created_by_id FROM designer_release
+"""
+_FOLLOWED = f"""
+    SELECT agent_id, user_id FROM ({_EDITED}) edited WHERE NOT EXISTS (
+        SELECT FROM designer_follow chosen WHERE chosen.user_id = edited.user_id
+            AND chosen.agent_id = edited.agent_id AND NOT chosen.is_following)
+    UNION ALL SELECT agent_id, user_id FROM designer_follow WHERE is_following AND agent_id IS NOT NULL
+"""  # noqa: S608 - constant texts
+FOLLOWERS = f"""
+    SELECT follower.id FROM ({_FOLLOWED}) followed
+    JOIN designer_agent agent ON agent.id = followed.agent_id AND agent.removed_at IS NULL
+    JOIN people_user follower ON follower.id = followed.user_id
+    WHERE followed.agent_id = ANY(%s)
+        AND (follower.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "follower.id")}))
+"""  # noqa: S608 - constant texts
+_OF_USER = f"SELECT agent_id FROM ({_FOLLOWED}) followed WHERE user_id = %s"  # noqa: S608 - constant texts
+
+
+def followers(agents: Collection[int]) -> QuerySet[User]:
+    """The users who follow one of these agents and may see it."""
+    found = RawSQL(FOLLOWERS, [list(agents)])  # noqa: S611 - constant text
+    return User.objects.filter(pk__in=found)
+
+
+def followed(user: User) -> QuerySet[Agent]:
+    """The agents that the user follows, as far as they are worked on and the user may see them."""
+    found = RawSQL(_OF_USER, [user.pk])  # noqa: S611 - constant text
+    return Agent.objects.active().visible_to(user).filter(pk__in=found)
+
+
+def followed_tools(user: User) -> QuerySet[Tool]:
+    chosen = Follow.objects.filter(user=user, is_following=True).exclude(tool=None)
+    return Tool.objects.filter(pk__in=chosen.values("tool"))
+
+
+@transaction.atomic
+def follow(user: User, what: Agent | Tool, *, is_following: bool) -> None:
+    """Whether the user hears of it from now on. Nothing happens where it is so already."""
+    named: dict[str, Any] = {"agent" if isinstance(what, Agent) else "tool": what}
+    # The lock that two presses of one button take.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    if follows(user, what) == is_following:
+        return
+    row, _ = Follow.objects.update_or_create(user=user, **named, defaults={"is_following": is_following})
+    agent = what.pk if isinstance(what, Agent) else None
+    audit.record(user, "follow" if is_following else "unfollow", row, agent=agent)
+
+
+def follows(user: User, what: Agent | Tool) -> bool:
+    if isinstance(what, Agent):
+        return followed(user).filter(pk=what.pk).exists()
+    return followed_tools(user).filter(pk=what.pk).exists()
