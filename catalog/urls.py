@@ -37,6 +37,11 @@ urlpatterns = [
         endpoint_secrets.endpoint_secret_forget,
         name="endpoint-secret-forget",
     ),
+    path(
+        "endpoints/<int:pk>/providers/",
+        endpoint_secrets.endpoint_provider_choose,
+        name="endpoint-provider-choose",
+    ),
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
     path("endpoints/<int:pk>/second-look/", second_looks.endpoint_second_look, name="endpoint-second-look"),

@@ -1,12 +1,18 @@
 """How a runtime is connected to a release, whether it can run, and what its users have authorized."""
 
+from typing import Any
+
+from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from catalog.user_grants import grants
+from catalog.calls import challenges
+from catalog.credentials.oauth.client_metadata import users_redirect_uri
+from catalog.user_grants import authorizing, grants
+from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import runtimes_url
 from designer.models import Agent
@@ -14,9 +20,10 @@ from designer.releases import channels
 from executor import preflight
 from executor.serve import SERVED
 from people.models import Role
-from people.permissions import person, requires
+from people.permissions import person, public, requires
 
 PAGE_SIZE = 50
+AUTHORIZING = "pegboard-authorizing"
 
 
 @requires()
@@ -71,3 +78,56 @@ def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
     grants.forget(row, actor=person(request))
     messages.success(request, "Forgotten. The next call that needs it asks the user again.")
     return redirect("grant-list")
+
+
+@never_cache
+@public
+@require_http_methods(["GET", "HEAD", "POST"])
+def grant_authorize(request: HttpRequest, link: str) -> HttpResponse:
+    """Where a user of an agent is told who asks for what, before the browser goes on to the provider."""
+    try:
+        grant = authorizing.waiting(link)
+        context: dict[str, Any] = {
+            "grant": grant,
+            "agent": Agent.objects.filter(pk=grant.end_user.agent).first(),
+            "host": authorizing.host_of(grant),
+        }
+        if request.method != "POST":
+            return render(request, "executor/authorize.html", context)
+        address, state = authorizing.begin(grant, redirect_uri=users_redirect_uri(request))
+    except DomainError as error:
+        return render(request, "executor/authorized.html", {"error": error.message}, status=error.status)
+    answer = render(request, "executor/authorize.html", {**context, "address": address})
+    # The state comes back in this browser alone.
+    answer.set_signed_cookie(
+        AUTHORIZING,
+        state,
+        salt=AUTHORIZING,
+        max_age=3600,
+        path="/grants/",
+        httponly=True,
+        samesite="Lax",
+        secure=settings.SESSION_COOKIE_SECURE,
+    )
+    return answer
+
+
+@never_cache
+@public
+@require_GET
+def grant_callback(request: HttpRequest) -> HttpResponse:
+    context: dict[str, Any] = {}
+    status = 200
+    try:
+        grant = authorizing.complete(
+            dict(request.GET.lists()),
+            began_with=str(request.get_signed_cookie(AUTHORIZING, default="", salt=AUTHORIZING)),
+            redirect_uri=users_redirect_uri(request),
+            then=challenges.go_on,
+        )
+        context = {"grant": grant}
+    except DomainError as error:
+        context, status = {"error": error.message}, error.status
+    answer = render(request, "executor/authorized.html", context, status=status)
+    answer.delete_cookie(AUTHORIZING, path="/grants/")
+    return answer

@@ -30,7 +30,7 @@ from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
-from catalog.user_grants import end_users, grants, vault
+from catalog.user_grants import end_users, grants, providers, vault
 from catalog.user_grants.end_users import OnBehalfOf
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
@@ -264,6 +264,11 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     for value in ("a-vault-secret", "a-later-one"):
         kept = vault.put(endpoint, actor=ada, name="pin", value=value)
     vault.forget(kept, actor=ada)
+    of_users = credential_operations.create_credential(
+        actor=ada, name="Users", kind="oauth_users", url=vendor.url, secret="a-client-secret", **USERS_CLIENT
+    )
+    chosen = providers.choose(endpoint, actor=ada, provider="google", credential=of_users)
+    providers.forget(chosen, actor=ada)
     look_twice(ada, endpoint, vendor)
     return endpoint
 
@@ -284,6 +289,12 @@ def look_twice(ada: User, endpoint: Endpoint, vendor: Vendor) -> None:
     vendor.script = None
 
 
+USERS_CLIENT = {
+    "client_id": "pegboard",
+    "client_authentication": "basic",
+    "token_url": "https://auth.example/token",
+    "authorization_url": "https://auth.example/authorize",
+}
 ASKS = (
     '{"error":{"code":"INTERRUPT","message":"More."},'
     '"asks":[{"id":"q","message":"Which?","schema":{"type":"string"}}],"resume":{}}'

@@ -15,7 +15,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, urlsplit
 
 import pytest
 from django.conf import LazySettings
@@ -32,10 +32,11 @@ from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import listing
 from catalog.enumeration import runs as enumeration_runs
-from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, Vendor
+from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, UserGrant, Vendor
 from catalog.models.runs import Trigger
 from catalog.notifications import webhooks
 from catalog.notifications.models import Webhook
+from catalog.protocols.signature import Requirements
 from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
@@ -49,8 +50,8 @@ from people.sso import provider
 from tests import vendor as vendors
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import wear_out
-from tests.factories import make_agent, make_endpoint, make_pin, make_tool
-from tests.hostile_vendor import BEHAVIOURS, HostileVendor, raw, reply
+from tests.factories import make_agent, make_endpoint, make_pin, make_signature, make_tool
+from tests.hostile_vendor import BEHAVIOURS, HostileVendor, json_reply, raw, reply
 from tests.identity_provider import CLIENT, FOREIGN_KEY, RSA_KEY, IdentityProvider
 from tests.test_roles import routes
 
@@ -377,6 +378,56 @@ def sign_in_at_a_vendor(planted: Planted, api: APIClient, pages: Client) -> None
         perform(endpoint)
 
 
+def act_for_users(planted: Planted, api: APIClient, pages: Client, vendor: HostileVendor) -> None:
+    """A user of an agent, a secret that a tool asks for, and tokens of that user; a vendor repeats it all."""
+    admin, name = User.objects.get(username="root-admin"), planted.new("user of an agent")
+    secret = planted.new("secret in a vault", "/+= %")
+    said = {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail"]}}], "secrets": [{"id": "pin"}]}
+    needs = Requirements(secrets=("pin",))
+    signature = make_signature("act", requirements=needs, rest={"requirements": said})
+    endpoint = make_endpoint(url=f"{vendor.url}/oxp", protocol="oxp")
+    agent = make_agent(name="Acting")
+    make_pin(agent, make_tool(signature, endpoint=endpoint), name="act")
+    publishing.publish(agent, actor=admin, channel="live")
+    vault = f"/endpoints/{endpoint.pk}/secrets/"
+    for given in ({"name": "", "value": secret}, {"name": "pin", "value": secret}):
+        planted.put_out("vault", api.post(API + vault, given).content)
+        planted.put_out("vault", pages.post(vault, given).content)
+    invoke = f"{API}/agents/{agent.slug}/releases/live/tools/act/invoke/"
+    asked = {"arguments": {"city": "Oslo"}, "on_behalf_of": {"id": name}}
+    visit = {"id": "google", "url": "https://auth.example/go", "check_url": f"{vendor.url}/check"}
+    with AuthorizationServer() as server:
+        vendor.script = json_reply({"missing_requirements": {"authorization": [visit]}}, status=400)
+        planted.put_out("challenge", api.post(invoke, asked).content)
+        assert UserGrant.objects.get().check_url
+        server.client_secret = planted.new("client secret for users", "/+ %:")
+        client = {"kind": "oauth_users", "url": endpoint.url, "secret": server.client_secret, "name": "Users"}
+        made = api.post(f"{API}/credentials/", client | {"client": server.settings()})
+        assert made.status_code == 201, made.content
+        chosen = {"provider": "google", "credential": made.json()["id"]}
+        planted.put_out("chosen", api.post(f"{API}/endpoints/{endpoint.pk}/providers/", chosen).content)
+        answer = api.post(invoke, asked)
+        link, browser = urlsplit(answer.json()["asks"][0]["url"]).path, Client()
+        page = browser.post(link).content.decode()
+        address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+        back = {name: values[0] for name, values in server.visit(address).items()}
+        tokens = [planted.new(f"token of a user {n}", "-._~") for n in range(2)]
+        got = {"token_type": "Bearer", "access_token": tokens[0], "refresh_token": tokens[1]}
+        server.scripts = [scripted(got)]
+        planted.put_out("authorized", browser.get("/grants/callback/", back).content)
+        # A vendor may know the user; our secrets are not for it to repeat.
+        vendor.script = telling_the_context
+        answer = api.post(invoke, asked)
+        assert answer.json()["error"]["code"] == "ECHO", answer.content
+        planted.put_out("echo", answer.content)
+
+
+def telling_the_context(line, request) -> bool:
+    context = json.loads(request.body)["context"]
+    heard = [context["authorization"], context["secrets"]]
+    return json_reply({"call_id": "1", "success": True, "value": {"heard": heard}})(line, request)
+
+
 def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
     given = {"name": "Chat", "url": f"{vendor.url}/hook", "events": ["endpoint.broken"]}
     made = api.post(f"{API}/webhooks/", given)
@@ -522,6 +573,7 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
         assert {"ECHO", "CREDENTIAL_ELSEWHERE"} <= set(codes), codes
         preview_drafts(planted, pages, vendor)
         tell_webhooks(planted, api, vendor)
+        act_for_users(planted, api, pages, vendor)
         crash(planted, api, pages, rows, monkeypatch)
     sign_in_at_a_vendor(planted, api, pages)
     publish(planted)

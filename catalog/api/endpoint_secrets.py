@@ -6,8 +6,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.models import Endpoint, EndpointSecret
-from catalog.user_grants import vault
+from catalog.models import Endpoint, EndpointSecret, ProviderClient
+from catalog.user_grants import providers, vault
+from core.errors import invalid
 from core.serializers import Input
 from people.api.generics import GenericAPIView
 from people.models import Role
@@ -84,3 +85,56 @@ class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
 
 def live_endpoint(pk: int) -> Endpoint:
     return get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
+
+
+class ProviderInput(Input):
+    provider = serializers.CharField(max_length=500, help_text="As the vendor names it.")
+    credential = serializers.UUIDField(
+        allow_null=True,
+        help_text="Of the kind `oauth_users`, entered for the endpoint's address. Null: the vendor asks its "
+        "users itself.",
+    )
+
+
+class ProviderOutput(serializers.Serializer[Any]):
+    provider = serializers.CharField()
+    credential = serializers.UUIDField(allow_null=True)
+
+
+class ProvidersOutput(serializers.Serializer[Any]):
+    providers = ProviderOutput(many=True)
+
+
+@extend_schema(tags=["endpoints"])
+class EndpointProviders(GenericAPIView[ProviderClient]):
+    """As which OAuth client users of an endpoint's tools authorize at the providers that the tools name."""
+
+    read_role = Role.ADMIN
+    write_role = Role.ADMIN
+    serializer_class = ProvidersOutput
+    pagination_class = None
+    queryset = ProviderClient.objects.none()
+
+    def get(self, request: Request, pk: int) -> Response:
+        endpoint = live_endpoint(pk)
+        chosen = {row.provider: row.credential_id for row in endpoint.provider_clients.all()}
+        named = sorted({*chosen, *vault.providers_named(endpoint)})
+        rows = [{"provider": name, "credential": chosen.get(name)} for name in named]
+        return Response(ProvidersOutput({"providers": rows}).data)
+
+    @extend_schema(request=ProviderInput, responses={200: ProvidersOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Choose the client at a provider, or take it off."""
+        given = ProviderInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        endpoint, provider = live_endpoint(pk), given.validated_data["provider"]
+        asked = given.validated_data["credential"]
+        if asked is None:
+            if row := endpoint.provider_clients.filter(provider=provider).first():
+                providers.forget(row, actor=person(request))
+        else:
+            found = next((each for each in providers.choices(endpoint) if each.pk == asked), None)
+            if found is None:
+                raise invalid(credential=providers.WRONG_CREDENTIAL)
+            providers.choose(endpoint, actor=person(request), provider=provider, credential=found)
+        return self.get(request, pk)

@@ -47,6 +47,11 @@ urlpatterns = [
         name="api-endpoint-secret",
     ),
     path(
+        "endpoints/<int:pk>/providers/",
+        endpoint_secrets.EndpointProviders.as_view(),
+        name="api-endpoint-providers",
+    ),
+    path(
         "endpoints/<int:pk>/second-look/",
         second_looks.EndpointSecondLook.as_view(),
         name="api-second-look",

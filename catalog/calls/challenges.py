@@ -23,6 +23,7 @@ from catalog.models import Call, UserGrant
 from catalog.models.user_grants import GrantState
 from catalog.protocols.base import Ask, Outcome
 from catalog.user_grants import grants
+from catalog.user_grants import tokens as user_tokens
 from core import strict_json, task_dispatch
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, RefusedError
@@ -52,6 +53,11 @@ def note(call: Call, outcome: Outcome) -> None:
     if not (visits or has_run) or (user := grants.user_of(call)) is None:
         return
     for ask in visits:
+        rows = UserGrant.objects.filter(end_user=user, endpoint=call.version.tool.endpoint)
+        ours = rows.filter(provider=ask.provider, credential__isnull=False, state=GrantState.COMPLETED)
+        if grant := ours.select_related("end_user").first():
+            user_tokens.note_refusal(grant)
+            continue
         grants.ask(
             user,
             call,
@@ -60,6 +66,7 @@ def note(call: Call, outcome: Outcome) -> None:
             url=ask.url[: grants.MAX_URL_LENGTH],
             check_url=ask.check_url,
             why_not_checked="" if not ask.check_url or _may_ask(call, ask) else ELSEWHERE,
+            credential=None,
         )
     if has_run:
         waiting = UserGrant.objects.filter(

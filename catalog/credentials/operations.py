@@ -205,6 +205,12 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,
         )
+    if chosen := credential.provider_clients.select_related("endpoint").first():
+        raise DomainError(
+            "credential_in_use",
+            f"Users authorize with it at “{chosen}” for “{chosen.endpoint}”. Choose another there first.",
+            status=409,
+        )
     before = sessions.facts(credential)
     revoked = revocation.prepare(credential.grant) if clients.uses_oauth(credential) else None
     credential.removed_at, credential.sealed = timezone.now(), ""
@@ -229,7 +235,9 @@ def _check_credential(credential: Credential) -> None:
                 raise invalid(parameter="Give the name of one query parameter, such as api_key.")
         case CredentialKind.JWT:
             _check_token(credential)
-        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT | CredentialKind.OAUTH_CODE:
+        case CredentialKind.BEARER | CredentialKind.OAUTH_CLIENT:
+            pass
+        case CredentialKind.OAUTH_CODE | CredentialKind.OAUTH_USERS:
             pass
         case _:
             raise invalid(kind=f"Choose one of: {', '.join(CredentialKind.values)}.")

@@ -32,6 +32,7 @@ INTERVALS = {
     10_080: "Once a week",
 }
 NEW = "new"
+FOR_ENDPOINTS = Credential.objects.filter(removed_at=None).exclude(kind=CredentialKind.OAUTH_USERS)
 
 
 class VendorForm(OperationForm):
@@ -72,9 +73,7 @@ class EndpointForm(ReachForm):
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
     )
     url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
-    credential = CredentialChoice(
-        queryset=Credential.objects.filter(removed_at=None), required=False, empty_label="None"
-    )
+    credential = CredentialChoice(queryset=FOR_ENDPOINTS, required=False, empty_label="None")
     again = forms.BooleanField(required=False)
 
     def __init__(self, *args: Any, endpoint: Endpoint, **kwargs: Any) -> None:
@@ -241,7 +240,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
-        choices=CredentialKind.choices,
+        choices=[each for each in CredentialKind.choices if each[0] != CredentialKind.OAUTH_USERS],
         required=False,
         label="Kind",
         help_text="Not sure? “Preview the tools” asks the vendor, and says what it wants.",
@@ -256,7 +255,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["interval_minutes"] = interval_field()
-        stored = Credential.objects.filter(removed_at=None)
+        stored = FOR_ENDPOINTS.all()
         cast(forms.ChoiceField, self.fields["credential"]).choices = [
             ("", "None: the tools are public"),
             *((str(row.pk), f"{row.name} (for {row.origin})") for row in stored),

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from catalog.models import Call, EndUser
 from catalog.protocols.base import Ask, Context, Needs, Outcome, Protocol
-from catalog.user_grants import end_users, vault
+from catalog.user_grants import authorizing, end_users, grants, providers, vault
+from catalog.user_grants import tokens as user_tokens
 from core.outbound.errors import printable
 
 # In place of a protocol's own state: the call that goes on is made as it would have been at first.
@@ -33,7 +34,36 @@ def of(call: Call, protocol: Protocol) -> Context:
         ask = Ask(USER, "The tool has to know who its user is.", _SOME_TEXT)
         message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
         raise MissingError(_asking("USER_MISSING", message, [ask]))
-    return Context(user=name, secrets=vault.opened(call.version.tool.endpoint, needs.secrets))
+    tokens = _tokens(call, needs) if needs.providers else {}
+    return Context(user=name, tokens=tokens, secrets=vault.opened(call.version.tool.endpoint, needs.secrets))
+
+
+def _tokens(call: Call, needs: Needs) -> dict[str, str]:
+    # Of the providers at which we are an OAuth client. At the others the vendor asks the user by itself.
+    endpoint = call.version.tool.endpoint
+    ours = {name: row for name, row in providers.clients(endpoint).items() if name in needs.providers}
+    if not ours:
+        return {}
+    user = grants.user_of(call)
+    if user is None:
+        named = ", ".join(f"“{printable(name, 100)}”" for name in ours)
+        message = f"The tool acts for a user at {named}, and the call does not say for whom."
+        raise MissingError(Outcome("refused", error={"code": "USER_MISSING", "message": message}))
+    found: dict[str, str] = {}
+    asks = []
+    for name, credential in ours.items():
+        scopes = needs.providers[name]
+        token = user_tokens.token_for(user, endpoint, name, credential, scopes)
+        if token is None:
+            url = authorizing.ask(user, call, name, credential=credential, scopes=scopes, site=call.site)
+            asks.append(Ask(name, f"Let the tool act for you at {name}, then run it again.", url=url))
+        else:
+            found[name] = token
+    if asks:
+        named = ", ".join(f"“{printable(ask.id, 100)}”" for ask in asks)
+        message = f"The user has to authorize the tool at {named} first. Show the user the address in “asks”."
+        raise MissingError(_asking("GRANT_MISSING", message, asks))
+    return found
 
 
 def missing_secrets(needs: Needs, known: Sequence[str]) -> list[str]:

@@ -3,7 +3,7 @@
 A value goes to the endpoint's origin alone, in calls of tools that need it, and is never shown again.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog.models import Endpoint, EndpointSecret, ToolVersion
+from catalog.protocols.base import Needs
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError, invalid
@@ -107,18 +108,28 @@ class Need:
 
 def needed(endpoint: Endpoint) -> list[Need]:
     """What tools of the endpoint ask for in their current versions, by name."""
+    found: dict[str, list[str]] = {}
+    for tool, needs in _asking(endpoint, '"secrets":'):
+        for name in needs.secrets:
+            found.setdefault(name, []).append(tool)
+    there = set(names(endpoint)) if found else set()
+    return [Need(name, tuple(tools[:SHOWN]), name in there) for name, tools in sorted(found.items())]
+
+
+def providers_named(endpoint: Endpoint) -> list[str]:
+    """The providers at which tools of the endpoint want an authorization of their user."""
+    return sorted({name for _, needs in _asking(endpoint, '"authorization":') for name in needs.providers})
+
+
+def _asking(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:
     protocol = endpoint.speak()
     if not protocol.takes_context:
-        return []
+        return
     # Few tools ask for any, and a list of them all is long.
-    asking = ToolVersion.objects.filter(current_of__endpoint=endpoint, signature__contains='"secrets":')
-    found: dict[str, list[str]] = {}
+    asking = ToolVersion.objects.filter(current_of__endpoint=endpoint, signature__contains=member)
     for version in asking.defer("raw").order_by("pk")[:MAX_TOOLS_READ]:
         signature = version.decoded()
-        for name in protocol.needs(signature).secrets:
-            found.setdefault(name, []).append(signature.name)
-    there = set(names(endpoint))
-    return [Need(name, tuple(tools[:SHOWN]), name in there) for name, tools in sorted(found.items())]
+        yield signature.name, protocol.needs(signature)
 
 
 def secrets_of(endpoint: Endpoint) -> list[EndpointSecret]:

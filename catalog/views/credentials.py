@@ -32,6 +32,11 @@ from people.models import Role
 from people.permissions import person, public, requires
 
 IN_USE = Count("endpoints", filter=Q(endpoints__removed_at=None, endpoints__vendor__removed_at=None))
+CHOOSE_IT = "Choose it where an endpoint asks for a credential."
+NEXT_STEPS: dict[str, str] = {
+    CredentialKind.OAUTH_CODE: "Sign in at the vendor, and it can be used.",
+    CredentialKind.OAUTH_USERS: "Register the redirect address there, and choose it for an endpoint.",
+}
 ROWS = Credential.objects.filter(removed_at=None).select_related("set_by", "grant__signed_in_by")
 
 
@@ -53,7 +58,11 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         data["kind"], data["secret"] = CredentialKind.OAUTH_CODE, ""
     form = CredentialForm(data or None, initial={"url": request.GET.get("url", "")})
     client = ClientForm(data if form.is_oauth else None, prefix="client")
-    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
+    addresses = {
+        "redirect_uri": redirect_uri(request),
+        "users_redirect_uri": client_metadata.users_redirect_uri(request),
+    }
+    context = {"form": form, "client": client, **addresses}
     if offers.LOOK in request.POST:
         found = offers.look(request, request.POST.get("url", ""))
         return _with_lookup(request, "catalog/credential_new.html", context | found)
@@ -68,12 +77,7 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
-            next_step = (
-                "Sign in at the vendor, and it can be used."
-                if row.kind == CredentialKind.OAUTH_CODE
-                else "Choose it where an endpoint asks for a credential."
-            )
-            messages.success(request, f"Saved. {next_step}")
+            messages.success(request, f"Saved. {NEXT_STEPS.get(row.kind, CHOOSE_IT)}")
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
 
@@ -119,7 +123,7 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
         "takes_secret": not is_oauth or clients.has_secret(row.grant),
         "signs_in_at": urlsplit(row.grant.authorization_url).netloc if is_oauth else "",
         "endpoints": row.endpoints.live().select_related("vendor"),
-        "redirect_uri": redirect_uri(request),
+        "redirect_uri": _redirect_uri(request, row),
     }
     return render(request, "catalog/credential.html", context)
 
@@ -143,7 +147,7 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     # The settings of an OAuth client.
     client = ClientChangeForm(request.POST or None, initial=_held(row))
     client.edits(sessions.facts(row))
-    context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
+    context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request, row)}
     if offers.LOOK in request.POST:
         found = _looked_up(request, row, request.POST.get("resource", ""))
         return _with_lookup(request, "catalog/credential_client.html", context | found)
@@ -156,13 +160,18 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     return render(request, "catalog/credential_client.html", context, status=client.status)
 
 
+def _redirect_uri(request: HttpRequest, row: Credential) -> str:
+    is_for_users = row.kind == CredentialKind.OAUTH_USERS
+    return client_metadata.users_redirect_uri(request) if is_for_users else redirect_uri(request)
+
+
 def _held(row: Credential) -> dict[str, Any]:
     return {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
 
 
 def _looked_up(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
     # What the vendor says now, beside what the client of this credential was made for.
-    signs_in = row.kind == CredentialKind.OAUTH_CODE
+    signs_in = row.kind in clients.SIGNING_IN
     return offers.look(request, resource or row.origin, may_sign_in=signs_in, registered_at=row.grant.issuer)
 
 

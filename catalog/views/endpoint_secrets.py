@@ -1,7 +1,7 @@
-"""The vault of an endpoint: secrets go in by name, and never come out."""
+"""What tools of an endpoint need beside their inputs: secrets, which never come out, and OAuth clients."""
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
@@ -9,7 +9,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.forms import EndpointSecretForm
 from catalog.models import Endpoint
-from catalog.user_grants import vault
+from catalog.user_grants import providers, vault
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -30,7 +30,11 @@ def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
             messages.success(request, "Kept. The next call of a tool that asks for it takes it along.")
             return redirect("endpoint-secrets", endpoint.pk)
     needed = vault.needed(endpoint)
+    chosen = list(endpoint.provider_clients.select_related("credential"))
     context = {
+        "providers": chosen,
+        "unchosen": sorted(set(vault.providers_named(endpoint)) - {row.provider for row in chosen}),
+        "credentials": providers.choices(endpoint),
         "endpoint": endpoint,
         "secrets": [(row, vault.is_usable(row, endpoint)) for row in vault.secrets_of(endpoint)],
         "missing": [need for need in needed if not need.is_there],
@@ -45,4 +49,25 @@ def endpoint_secret_forget(request: HttpRequest, pk: int, secret: str) -> HttpRe
     endpoint = get_object_or_404(Endpoint.objects.live(), pk=pk)
     vault.forget(get_object_or_404(endpoint.secrets.all(), pk=secret), actor=person(request))
     messages.success(request, "Forgotten. Tools that ask for it are not called until it is entered again.")
+    return redirect("endpoint-secrets", pk)
+
+
+@require_POST
+@requires(Role.ADMIN)
+def endpoint_provider_choose(request: HttpRequest, pk: int) -> HttpResponse:
+    """As which OAuth client users authorize at a provider; none where they authorize at the vendor itself."""
+    endpoint = get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
+    provider, chosen = request.POST.get("provider", ""), request.POST.get("credential", "")
+    try:
+        if chosen:
+            credential = next((row for row in providers.choices(endpoint) if str(row.pk) == chosen), None)
+            if credential is None:
+                raise Http404
+            providers.choose(endpoint, actor=person(request), provider=provider, credential=credential)
+        elif row := endpoint.provider_clients.filter(provider=provider).first():
+            providers.forget(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, " ".join(error.fields.values()) or error.message)
+    else:
+        messages.success(request, "Saved. It counts from the next call on.")
     return redirect("endpoint-secrets", pk)

@@ -1,7 +1,9 @@
 """Tools that act for a user of an agent: whom, with what leave of that user, and with which secrets."""
 
+import html
 import json
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import pytest
 from django.db.models.functions import Now
@@ -9,12 +11,14 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.calls import challenges, invocation
-from catalog.models import Call, EndpointSecret, EndUser, UserGrant
+from catalog.models import Call, Credential, EndpointSecret, EndUser, UserGrant
 from catalog.models.calls import CallStatus
 from catalog.protocols.signature import Requirements
-from catalog.user_grants import end_users, vault
+from catalog.user_grants import end_users, providers, vault
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.credentials.oauth.cases import make_client
 from tests.executor.test_calls import desk_with, owner, runtime, url, vendor
 from tests.factories import make_parameter, make_user
 from tests.hostile_vendor import by_path, in_turn, json_reply
@@ -387,3 +391,143 @@ def test_administrators_keep_the_vault_by_page_and_by_rest(owner, vendor):
     ]
     pages.force_login(owner)
     assert pages.get(here).status_code == 403
+
+
+@pytest.fixture
+def authorization():
+    with AuthorizationServer() as server:
+        yield server
+
+
+def client_at_google(pin, server):
+    """An OAuth client of ours that users of the endpoint's tools authorize at “google”."""
+    admin = make_user(Role.ADMIN)
+    row = make_client(server, "oauth_users", actor=admin, url=pin.tool.endpoint.url, scope="profile")
+    providers.choose(pin.tool.endpoint, actor=admin, provider="google", credential=row)
+    return row
+
+
+def authorize(server, link, browser=None):
+    """As the browser of the user."""
+    browser = browser or Client()
+    path = urlsplit(link).path
+    assert "Let “desk" in text_of(browser.get(path))
+    page = browser.post(path).content.decode()
+    address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+    back = {name: values[0] for name, values in server.visit(address).items()}
+    return browser.get("/grants/callback/", back), back
+
+
+def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    row = client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    asks = asked(client, resume_when_granted=True).json()
+    assert (asks["outcome"], asks["error"]["code"]) == ("needs_authorization", "GRANT_MISSING")
+    assert vendor.requests == []
+    (link,) = [ask["url"] for ask in asks["asks"]]
+    again = asked(client).json()["asks"][0]["url"]
+    assert again == link  # two calls that ask do not end each other's link
+    UserGrant.objects.update(call=asks["call"], resumes=True)
+    done, _ = authorize(authorization, link)
+    assert "act for you at “google” now" in text_of(done)
+    assert set(authorization.forms[0]["scope"].split() if "scope" in authorization.forms[0] else []) <= {
+        "profile",
+        "mail.read",
+    }
+    grant = UserGrant.objects.get()
+    assert (grant.state, grant.scopes, grant.credential) == ("completed", "mail.read", row)
+    (following,) = Call.objects.filter(continues=asks["call"])
+    invocation.perform(following.pk, ())
+    (token,) = authorization.access
+    assert contexts(vendor) == [{"user_id": NAME, "authorization": [{"id": "google", "token": token}]}]
+    kept = json.dumps([*Call.objects.values(), *UserGrant.objects.values()], default=str)
+    kept += str(list(AuditEntry.objects.values()))
+    assert token not in kept
+    assert NAME not in kept
+    # Another user has authorized nothing, and the link counts once.
+    assert asked(client, name="bob").json()["error"]["code"] == "GRANT_MISSING"
+    assert len(contexts(vendor)) == 1
+    assert Client().get(urlsplit(link).path).status_code == 404
+
+
+def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+    assert asked(client).json()["outcome"] == "ok"
+    first, second = authorization.access
+    assert [context["authorization"][0]["token"] for context in contexts(vendor)] == [second]
+    assert first != second
+    # The server does not renew it any more.
+    UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+    authorization.scripts.append(json_reply({"error": "invalid_grant"}, status=400))
+    assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+    assert AuditEntry.objects.filter(action="expire", kind="usergrant").count() == 1
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    # The vendor does not take it.
+    vendor.script = challenge(vendor)
+    assert asked(client).json()["outcome"] == "needs_authorization"
+    vendor.script = DONE
+    assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+
+
+def test_only_the_browser_that_went_away_comes_back_and_once(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    link = asked(runtime(owner, agent)).json()["asks"][0]["url"]
+    browser, path = Client(), urlsplit(link).path
+    page = browser.post(path).content.decode()
+    address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+    back = {name: values[0] for name, values in authorization.visit(address).items()}
+    assert Client().get("/grants/callback/", back).status_code == 400
+    assert browser.get("/grants/callback/", back | {"state": back["state"] + "x"}).status_code == 400
+    assert UserGrant.objects.get().state == "pending"
+    assert authorization.forms == []
+    done, back = authorize(authorization, link, browser)
+    assert done.status_code == 200
+    assert browser.get("/grants/callback/", back).status_code == 400
+    assert UserGrant.objects.get().state == "completed"
+
+
+def test_users_tokens_go_only_where_the_client_was_entered_for(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    row = client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    Credential.objects.filter(pk=row.pk).update(origin="https://elsewhere.example")
+    assert asked(client).json()["outcome"] == "ok"
+    assert contexts(vendor) == [{"user_id": NAME}]
+
+
+def test_administrators_choose_the_client_of_a_provider(owner, vendor, authorization):
+    admin = make_user(Role.ADMIN)
+    _, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    row = make_client(authorization, "oauth_users", actor=admin, url=pin.tool.endpoint.url)
+    other = make_client(authorization, "oauth_users", actor=admin)
+    api, pages = APIClient(), Client()
+    api.force_login(admin)
+    pages.force_login(admin)
+    endpoint = pin.tool.endpoint_id
+    here, rest = f"/endpoints/{endpoint}/secrets/", f"/api/v1/endpoints/{endpoint}/providers/"
+    assert api.get(rest).json() == {"providers": [{"provider": "google", "credential": None}]}
+    assert "google the vendor asks" in text_of(pages.get(here))
+    refused = api.post(rest, {"provider": "google", "credential": str(other.pk)}, format="json")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["credential"])
+    chosen = {"provider": "google", "credential": str(row.pk)}
+    assert api.post(rest, chosen, format="json").json() == {"providers": [chosen]}
+    assert api.delete(f"/api/v1/credentials/{row.pk}/").json()["code"] == "credential_in_use"
+    taken = api.patch(f"/api/v1/endpoints/{endpoint}/", {"credential": str(row.pk)}, format="json")
+    assert (taken.status_code, list(taken.json()["fields"])) == (400, ["credential"])
+    posted = f"/endpoints/{endpoint}/providers/"
+    assert "google with Weather" in text_of(pages.get(here))
+    pages.post(posted, {"provider": "google"})
+    assert api.get(rest).json()["providers"][0]["credential"] is None
+    pages.post(posted, chosen)
+    assert api.get(rest).json()["providers"][0]["credential"] == str(row.pk)

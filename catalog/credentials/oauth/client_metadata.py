@@ -25,6 +25,11 @@ def redirect_uri(request: HttpRequest | Request) -> str:
     return public_url(reverse("credential-callback"), request)
 
 
+def users_redirect_uri(request: HttpRequest | Request) -> str:
+    """The same for the browsers of users of agents."""
+    return public_url("/grants/callback/", request)
+
+
 def document_url(request: HttpRequest | Request) -> str:
     """Where a server can read who we are; "" while it could not, because only https counts there."""
     address = public_url(reverse("client-document"), request)

@@ -29,7 +29,9 @@ from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, outbound_policy
 
-KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE)
+KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
+# With the browser of an administrator, or of each user.
+SIGNING_IN = (CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
 # What `operations.create_credential` and `update_credential` take for these kinds.
 DETAILS = (
     *("token_url", "authorization_url", "revocation_url", "issuer", "states_issuer"),
@@ -198,7 +200,7 @@ def _faulty_texts(grant: Grant) -> dict[str, str]:
 
 def _faulty_addresses(grant: Grant) -> dict[str, str]:
     faults = {}
-    needed = {"token_url": True, "authorization_url": grant.credential.kind == CredentialKind.OAUTH_CODE}
+    needed = {"token_url": True, "authorization_url": grant.credential.kind in SIGNING_IN}
     for name, is_needed in needed.items():
         address = getattr(grant, name)
         if (address or is_needed) and (why := why_no_address(address)):

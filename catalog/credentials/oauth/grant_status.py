@@ -62,7 +62,12 @@ class CredentialStatus:
 
 def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     """`now` as the database has it (`Grant.objects.timed()`) or as we do."""
-    state, message, remedy = _about_secret(grant, now) or _about_tokens(grant, now)
+    if grant.credential.kind == CredentialKind.OAUTH_USERS:
+        message = "Users of agents authorize with it, each for a token of their own."
+        usual: tuple[State, str, Remedy | None] = State.OK, message, None
+    else:
+        usual = _about_tokens(grant, now)
+    state, message, remedy = _about_secret(grant, now) or usual
     asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
     has_token = bool(grant.access_token)
     return CredentialStatus(

@@ -45,6 +45,10 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
     A credential that is not saved yet gets one that is kept nowhere. Raises NeedsSignInError, BusyError,
     other ProtocolErrors, DomainError.
     """
+    if credential.kind == CredentialKind.OAUTH_USERS:
+        raise RefusedError(
+            "FOR_USERS", f"“{credential}” is for users of agents, and has no token of its own."
+        )
     if credential._state.adding:
         return _passing_token(credential)
     ends = time.monotonic() + MAX_WAIT

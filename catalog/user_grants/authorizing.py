@@ -1,0 +1,176 @@
+"""A user authorizes us at a provider with their own browser, from a link that a call has answered.
+
+The link cannot be guessed, and the user who opens it is not signed in here. So the page says which agent
+asks, and only the browser that went away may come back: it has a cookie that fits the state. RFC 6749 section
+4.1, RFC 7636, RFC 9207.
+"""
+
+import copy
+import hmac
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.db import transaction
+from django.db.models.functions import Now
+
+from catalog.credentials.oauth import grant_requests, token_replies, token_request
+from catalog.credentials.oauth.token_replies import Tokens
+from catalog.models import Call, Credential, EndUser, Grant, UserGrant
+from catalog.models.user_grants import GrantState
+from catalog.user_grants import grants
+from core import encryption
+from core.encryption import Secret
+from core.errors import DomainError
+from core.oauth.client import digest_of, new_secret
+from core.outbound.errors import ProtocolError, printable
+
+OVER = "This link is over, was used before, or was replaced. Go back to the agent and ask it again."
+
+
+def link_of(grant: UserGrant) -> str:
+    """The same for as long as the grant waits, so that two calls that ask do not end each other's link."""
+    return encryption.keyed_digest(f"{grant.pk}\0{grant.generation}", field="catalog.usergrant.link")
+
+
+def waiting(link: str) -> UserGrant:
+    """The grant that the link is for. Raises DomainError."""
+    rows = UserGrant.objects.filter(
+        link_digest=digest_of(link), state=GrantState.PENDING, expires_at__gt=Now()
+    )
+    grant = rows.exclude(link_digest="").select_related(*_WITH).first()
+    if grant is None or grant.credential is None or grant.credential.removed_at:
+        raise DomainError("link_over", OVER, status=404)
+    return grant
+
+
+_WITH = ("end_user", "endpoint__vendor", "credential__grant", "call__api_key__user", "call__requested_by")
+
+
+def host_of(grant: UserGrant) -> str:
+    return urlsplit(_client(grant).authorization_url).netloc
+
+
+def begin(grant: UserGrant, *, redirect_uri: str) -> tuple[str, str]:
+    """The address that the browser goes to, and the state that it has to bring back. Raises DomainError."""
+    client = _client(grant)
+    token_request.client_secret(client.credential, client)  # what cannot be completed is not begun
+    state, verifier = new_secret(), new_secret()
+    kept = encryption.encrypt(Secret(verifier), row=grant.pk, field=_field("verifier"))
+    rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING)
+    rows.update(state_digest=digest_of(state), verifier=kept)
+    address = grant_requests.sign_in_address(
+        client, redirect_uri=redirect_uri, state=state, verifier=verifier
+    )
+    return address, state
+
+
+def complete(
+    query: Mapping[str, Sequence[str]],
+    *,
+    began_with: str,
+    redirect_uri: str,
+    then: Callable[[UserGrant], None],
+) -> UserGrant:
+    """Keeps the tokens that the code is traded for. `began_with` is the state that the browser went away
+    with; what is done `then` is part of the same transaction.
+
+    Raises DomainError with a sentence for the user; the grant goes on waiting then.
+    """
+    answer = token_replies.read_answer(query)
+    if answer is None or not began_with or not hmac.compare_digest(answer.state, began_with):
+        raise DomainError("sign_in_unknown", OVER)
+    rows = UserGrant.objects.filter(
+        state_digest=digest_of(answer.state), state=GrantState.PENDING, expires_at__gt=Now()
+    )
+    grant = rows.select_related(*_WITH).first()
+    # A state counts once, whatever comes of it.
+    if grant is None or not rows.filter(pk=grant.pk).update(state_digest=""):
+        raise DomainError("sign_in_unknown", OVER)
+    client = _client(grant)
+    if answer.issuer != client.issuer and (answer.issuer or client.states_issuer):
+        raise DomainError("sign_in_issuer", "The answer comes from another server. Nothing was kept.")
+    if answer.error:
+        said = token_replies.in_words(host_of(grant), answer.error, answer.words).message
+        grants.settle(grant, GrantState.FAILED, printable(said, 300), verifier="")
+        raise DomainError("sign_in_refused", said)
+    if not answer.code:
+        raise DomainError("sign_in_code", "The server sent no code back. Open the link again.")
+    verifier = encryption.decrypt(grant.verifier, row=grant.pk, field=_field("verifier"), name=str(grant))
+    fields = grant_requests.code_fields(
+        client, code=answer.code, redirect_uri=redirect_uri, verifier=verifier.reveal()
+    )
+    began = time.monotonic()
+    try:
+        tokens = asked(client, fields, [Secret(answer.code), verifier])
+    except ProtocolError as error:
+        raise DomainError("sign_in_failed", f"It was not completed: {error.message}") from None
+    columns = columns_for(grant, tokens, time.monotonic() - began) | {"verifier": "", "link_digest": ""}
+    with transaction.atomic():
+        if not grants.settle(grant, GrantState.COMPLETED, "The user authorized it.", **columns):
+            raise DomainError("sign_in_unknown", OVER)
+        then(grant)
+    return grant
+
+
+def asked(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> Tokens:
+    """What a token endpoint gives for these fields. Raises ProtocolError, DomainError."""
+    secret = token_request.client_secret(client.credential, client)
+    form = grant_requests.token_form(client, secret, fields)
+    return token_request.request(client, form, [*sent, *([secret] if secret else [])])
+
+
+def columns_for(grant: UserGrant, tokens: Tokens, elapsed: float) -> dict[str, Any]:
+    """What a token reply means for the row. Without a new refresh token the old one stays (RFC 6749, 6)."""
+    access = encryption.encrypt(tokens.access, row=grant.pk, field=_field("access_token"))
+    columns: dict[str, Any] = {
+        "access_token": access,
+        "generation": grant.generation + 1,
+        "lease_until": None,
+        "token_expires_at": None,
+    }
+    if tokens.refresh:
+        field = _field("refresh_token")
+        columns["refresh_token"] = encryption.encrypt(tokens.refresh, row=grant.pk, field=field)
+    if tokens.seconds is not None:
+        columns["token_expires_at"] = Now() + timedelta(seconds=tokens.seconds - elapsed)
+    return columns
+
+
+def client_of(credential: Credential, scopes: str = "") -> Grant:
+    """The client's settings, with the scopes that are asked for beside its own."""
+    client = copy.copy(credential.grant)
+    client.credential = credential
+    client.scope = " ".join(dict.fromkeys([*client.scope.split(), *scopes.split()]))
+    return client
+
+
+def _client(grant: UserGrant) -> Grant:
+    if grant.credential is None:
+        raise DomainError("link_over", OVER, status=404)
+    return client_of(grant.credential, grant.scopes)
+
+
+def _field(column: str) -> str:
+    return f"catalog.usergrant.{column}"
+
+
+def decrypted(grant: UserGrant, column: str) -> Secret:
+    return encryption.decrypt(getattr(grant, column), row=grant.pk, field=_field(column), name=str(grant))
+
+
+@transaction.atomic
+def ask(
+    user: EndUser, call: Call, provider: str, *, credential: Credential, scopes: Sequence[str], site: str
+) -> str:
+    """The address of our own page at which the user authorizes us; the grant waits from now on."""
+    known = UserGrant.objects.filter(
+        end_user=user, endpoint=call.version.tool.endpoint, provider=provider[: grants.MAX_PROVIDER_LENGTH]
+    ).first()
+    wanted = dict.fromkeys([*(known.scopes.split() if known else ()), *scopes])
+    grant = grants.ask(user, call, provider, scopes=list(wanted), credential=credential)
+    link = link_of(grant)
+    UserGrant.objects.filter(pk=grant.pk).update(link_digest=digest_of(link))
+    return f"{site}/grants/authorize/{link}/"

@@ -1,0 +1,59 @@
+"""As which OAuth client users of an endpoint's tools authorize at a provider, as an administrator chose it.
+
+The client is that of a credential of the kind `oauth_users`, which was entered for the endpoint's address:
+tokens that are got with it go there alone.
+"""
+
+from django.db import transaction
+
+from catalog.models import Credential, Endpoint, ProviderClient
+from catalog.models.vendors import CredentialKind
+from core.errors import DomainError, invalid
+from core.outbound.policy import origin_of
+from people import audit
+from people.models import User
+
+MAX_PROVIDERS = 50
+WRONG_CREDENTIAL = "Choose a credential “for each user of an agent” that was entered for this address."
+
+
+def clients(endpoint: Endpoint) -> dict[str, Credential]:
+    """By provider; without those that were entered for another address than the endpoint has now."""
+    origin = origin_of(endpoint.credential_url, may_ask=True)
+    rows = ProviderClient.objects.filter(endpoint=endpoint, credential__removed_at=None)
+    chosen = rows.filter(credential__origin=origin).select_related("credential__grant")
+    return {row.provider: row.credential for row in chosen}
+
+
+def choices(endpoint: Endpoint) -> list[Credential]:
+    origin = origin_of(endpoint.credential_url, may_ask=True)
+    rows = Credential.objects.filter(removed_at=None, kind=CredentialKind.OAUTH_USERS, origin=origin)
+    return list(rows)
+
+
+@transaction.atomic
+def choose(endpoint: Endpoint, *, actor: User, provider: str, credential: Credential) -> ProviderClient:
+    """Takes the client of `credential` at `provider` from now on. Raises DomainError."""
+    Endpoint.objects.select_for_update().get(pk=endpoint.pk)
+    if not provider.strip() or len(provider) > 500 or not provider.isprintable():
+        raise invalid(provider="Give the provider as the vendor names it, up to 500 characters.")
+    if credential not in choices(endpoint):
+        raise invalid(credential=WRONG_CREDENTIAL)
+    row = ProviderClient.objects.filter(endpoint=endpoint, provider=provider).first()
+    if row is None and ProviderClient.objects.filter(endpoint=endpoint).count() >= MAX_PROVIDERS:
+        message = f"An endpoint has clients at up to {MAX_PROVIDERS} providers. Forget one first."
+        raise DomainError("too_many_providers", message, status=409)
+    before = {"credential": str(row.credential_id)} if row else None
+    row = row or ProviderClient(endpoint=endpoint, provider=provider)
+    row.credential = credential
+    row.save()
+    after = {"credential": str(credential.pk), "endpoint": endpoint.pk}
+    audit.record(actor, "choose", row, before=before, after=after)
+    return row
+
+
+@transaction.atomic
+def forget(row: ProviderClient, *, actor: User) -> None:
+    facts = {"endpoint": row.endpoint_id, "credential": str(row.credential_id)}
+    audit.record(actor, "forget", row, before=facts)
+    row.delete()
