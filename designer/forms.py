@@ -11,9 +11,12 @@ from django.forms import BoundField
 from django.http import QueryDict
 from django.utils import timezone
 
+from catalog.forms.retry_fields import RetryForm
 from catalog.models import Tool, ToolVersion, Vendor
 from catalog.models.findings import FindingState
 from catalog.review import holds
+from catalog.rules import retries
+from catalog.rules.retries import RetryPolicy, Stated
 from catalog.tools.versions import stopping
 from core import slugs
 from core.errors import DomainError
@@ -100,7 +103,7 @@ class AgentForm(OperationForm):
         return given | {"team": None} if given["parent"] else given
 
 
-class AgentEditForm(AgentForm):
+class AgentEditForm(RetryForm, AgentForm):
     """`named` are the vendors that are named for the agent; removed ones stay on offer."""
 
     limits_vendors = forms.BooleanField(required=False, label="Only the vendors ticked here")
@@ -108,19 +111,21 @@ class AgentEditForm(AgentForm):
         queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Which vendors it may use"
     )
 
-    def __init__(self, *args: Any, named: Sequence[Vendor], **kwargs: Any) -> None:
+    def __init__(self, *args: Any, named: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
         kwargs["initial"] |= {"vendors": [vendor.slug for vendor in named]}
         super().__init__(*args, **kwargs)
         live = Vendor.objects.filter(removed_at=None)
         offered = live | Vendor.objects.filter(pk__in=[vendor.pk for vendor in named])
         offer(self, "vendors", offered.order_by("name", "pk"))
+        self.add_retry(retry, None)
 
     def ticks(self) -> list[tuple[Vendor, bool]]:
         ticked = set(self["vendors"].value() or ())
         return [(vendor, vendor.slug in ticked) for vendor in self.fields["vendors"].queryset]  # type: ignore[attr-defined]
 
     def plain_fields(self) -> list[BoundField]:
-        return [field for field in self if field.name not in ("limits_vendors", "vendors")]
+        apart = {"limits_vendors", "vendors", *RetryPolicy.__struct_fields__}
+        return [field for field in self if field.name not in apart]
 
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
@@ -132,7 +137,17 @@ class AgentEditForm(AgentForm):
     def facts(self) -> dict[str, Any]:
         given = super().facts()
         is_limited = given.pop("limits_vendors")
-        return given | {"vendors": list(given["vendors"]) if is_limited else None}
+        rest = {name: value for name, value in given.items() if name not in RetryPolicy.__struct_fields__}
+        return rest | {"vendors": list(given["vendors"]) if is_limited else None, "retry": self.retry()}
+
+
+class PinRetryForm(RetryForm):
+    """What a call of one pinned tool does that fails; empty fields go by its agent and its endpoint."""
+
+    def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        below = retries.resolved(agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
+        self.add_retry(pin.retry, below)
 
 
 class TokenLimitForm(OperationForm):

@@ -84,6 +84,7 @@ urlpatterns = [
     path("agents/<slug:slug>/pins/<int:pk>/move/", pins.pin_move, name="pin-move"),
     path("agents/<slug:slug>/pins/<int:pk>/alias/", pins.pin_alias, name="pin-alias"),
     path("agents/<slug:slug>/pins/<int:pk>/rename/", pins.pin_rename, name="pin-rename"),
+    path("agents/<slug:slug>/pins/<int:pk>/retry/", pins.pin_retry, name="pin-retry"),
     path("agents/<slug:slug>/pins/<int:pk>/revert/", pins.pin_revert, name="pin-revert"),
     path("agents/<slug:slug>/pins/<int:pk>/restore/", pins.pin_restore, name="pin-restore"),
     path("agents/<slug:slug>/pins/<int:pk>/settle/", pins.pin_settle, name="pin-settle"),

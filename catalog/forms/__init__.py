@@ -18,6 +18,7 @@ from catalog.forms.setting_fields import DocumentField, setting_field
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Protocol
+from catalog.rules import retries
 from catalog.vendors import operations as vendor_operations
 from core.outbound.addresses import without_keys
 from people.audit.edit_conflicts import Difference
@@ -98,6 +99,7 @@ class EndpointForm(ReachForm):
                     required=False, label="Forget the stored one"
                 )
         self.add_policy(endpoint.policy)
+        self.add_retry(endpoint.retry, retries.resolved(endpoint={}))
 
     def plain_fields(self) -> list[BoundField]:
         return [field for field in super().plain_fields() if field.name != "again"]
@@ -106,14 +108,14 @@ class EndpointForm(ReachForm):
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in (*plain, "again")}
         settings = {setting.name: self._setting(setting.name) for setting in self.protocol.settings}
-        return stated | self.reach() | {"settings": settings, "policy": self.policy()}
+        return stated | self.reach() | {"settings": settings, "policy": self.policy(), "retry": self.retry()}
 
     def field_for(self, path: str) -> str:
         if path == "credential_id":
             return "credential"
         if path == "credential":  # its name, which says to people what the id says to programs
             return ""
-        return path.replace("settings.", "setting-", 1).replace("policy.", PREFIX, 1)
+        return super().field_for(path.replace("settings.", "setting-", 1).replace("policy.", PREFIX, 1))
 
     def late_rows(self) -> list[tuple[str, Difference]]:
         rows = super().late_rows()

@@ -5,13 +5,13 @@ from typing import Any
 from django import forms
 from django.forms import BoundField
 
-from catalog.rules import policy
-from people.forms import OperationForm
+from catalog.forms.retry_fields import RetryForm
+from catalog.rules import policy, retries
 
 PREFIX = "policy-"
 
 
-class PolicyForm(OperationForm):
+class PolicyForm(RetryForm):
     """A class that the form does not send stays as it is."""
 
     def add_policy(self, stated: policy.Policy) -> None:
@@ -25,7 +25,8 @@ class PolicyForm(OperationForm):
         return [field for field in self if field.name.startswith(PREFIX)]
 
     def plain_fields(self) -> list[BoundField]:
-        return [field for field in self if not field.name.startswith(PREFIX)]
+        left = retries.RetryPolicy.__struct_fields__
+        return [field for field in self if field.name not in left and not field.name.startswith(PREFIX)]
 
     def policy(self) -> dict[str, Any]:
         sent = {name: self.cleaned_data.get(f"{PREFIX}{name}") for name in policy.CLASSES}

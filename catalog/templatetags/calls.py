@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
-from catalog.models.calls import Retry, Sent
+from catalog.models.calls import Attempt, Retry, Sent
 from catalog.protocols.signature import Parameter
 from catalog.templatetags.display import milliseconds, shown
 from people.models import Membership, User
@@ -55,6 +55,25 @@ def call_word(call: Call) -> str:
 @register.filter
 def outcome_word(outcome: str) -> str:
     return OUTCOMES[outcome][1] if outcome in OUTCOMES else outcome
+
+
+@register.filter
+def outcome_tone(outcome: str) -> str:
+    return OUTCOMES[outcome][0] if outcome in OUTCOMES else "info"
+
+
+@register.filter
+def on_a_time_line(attempts: list[Attempt]) -> list[dict[str, Any]]:
+    """Each with where it is on a line from 0 to 100; a short one is still seen."""
+    whole = max(1, sum(each.waited_ms + each.duration_ms for each in attempts))
+    found, began = [], 0
+    for attempt in attempts:
+        began += attempt.waited_ms
+        # A value with a comma would be none in SVG.
+        start, width = min(99.0, 100 * began / whole), max(1.0, 100 * attempt.duration_ms / whole)
+        found.append({"attempt": attempt, "x": f"{start:.2f}", "width": f"{width:.2f}"})
+        began += attempt.duration_ms
+    return found
 
 
 @register.filter

@@ -148,7 +148,7 @@ def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) 
         "limits_vendors": row.limits_vendors,
     }
     named = agent_vendors.named_for(row)
-    form = AgentEditForm(data, initial=initial, actor=person(request), named=named)
+    form = AgentEditForm(data, initial=initial, actor=person(request), named=named, retry=row.retry)
     form.edits(agents.facts(row))
     return form
 

@@ -6,13 +6,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from catalog.rules import retries
 from catalog.token_estimate import tokens_of
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
-from designer.forms import AliasForm, version_choices
+from designer.forms import AliasForm, PinRetryForm, version_choices
 from designer.models import Pin
 from designer.shown_tools import ShownTool
 from designer.signatures import model_names
@@ -62,7 +63,11 @@ def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
 
 
 def _pin_page(
-    request: HttpRequest, row: Pin, form: WordsForm, choice: OperationForm | None = None
+    request: HttpRequest,
+    row: Pin,
+    form: WordsForm,
+    choice: OperationForm | None = None,
+    failing: PinRetryForm | None = None,
 ) -> HttpResponse:
     """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
@@ -70,6 +75,8 @@ def _pin_page(
         "form": form,
         "tuning": tunings.of(row),
         "choice": choice,
+        "failing": failing or PinRetryForm(pin=row),
+        "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
         **_seen(form, shown_tools.of(row, format_)),
@@ -221,6 +228,25 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"The model now knows this tool as “{renamed.name}”.")
     return redirect("pin", slug, row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    form = PinRetryForm(request.POST, pin=row)
+    form.edits(pins.facts(row))
+    if form.is_valid():
+        try:
+            pins.set_retry(row, actor=person(request), changes=form.retry(), expected=form.expected)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+            return redirect("pin", slug, row.pk)
+    words = _words_form(row)
+    words.edits(tunings.facts(tunings.of(row)))
+    return _pin_page(request, row, words, form, failing=form)
 
 
 @requires(Role.DESIGNER)
