@@ -13,7 +13,12 @@
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     /* Opened again, it is as it was left. */
-    if (!dialog.hasChildNodes()) await window.htmx.ajax("GET", link.href, { target: dialog, swap: "innerHTML" });
+    if (!dialog.hasChildNodes()) {
+      /* What is typed before that is not searched for. */
+      const settled = new Promise((resolve) => dialog.addEventListener("htmx:afterSettle", resolve, { once: true }));
+      await window.htmx.ajax("GET", link.href, { target: dialog, swap: "innerHTML" });
+      await settled;
+    }
     if (dialog.open) return;
     dialog.showModal();
     dialog.querySelector("[data-search]")?.focus();
