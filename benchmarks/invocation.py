@@ -1,7 +1,9 @@
-"""A tool of a release run over REST, through the web server that runtimes are given, beside a direct call.
+"""A tool of a release run over REST and MCP, through the web server that runtimes are given, beside a direct
+call; and what runtimes read all day, beside a bare application that asks for the digest and answers as much.
 
 The vendor, the product and the runtime are processes of their own on loopback. The direct call sends what the
-product sends, over a connection that is kept. QUICK=1 measures less, to see whether it works.
+product sends, over a connection that is kept. What is compared takes turns, because the machine may have
+other work. QUICK=1 measures less, to see whether it works.
 """
 
 import http.client
@@ -19,7 +21,7 @@ from typing import Any
 
 from benchmarks import rows
 from benchmarks.enumeration import vendor
-from benchmarks.frame import Figure, percentile, samples
+from benchmarks.frame import Figure, percentile, samples, seconds
 from benchmarks.vendor import SLOW_SECONDS
 from catalog.models import Endpoint, Tool
 from designer import agent_keys, agents, pins
@@ -35,8 +37,9 @@ TOOLS = 2_000 if IS_QUICK else 100_000
 CALLS = 60 if IS_QUICK else 400
 CLIENTS, CALLS_OF_EACH = (4, 8) if IS_QUICK else (16, 64)
 IN_FLIGHT = 40 if IS_QUICK else 200
-UNCHANGED = 200 if IS_QUICK else 2_000
-OVER_DIRECT = 6  # ms
+READS = 200 if IS_QUICK else 2_000
+ROUNDS = 4
+OVER_DIRECT, OVER_DIRECT_SERVED = 6, 8  # ms
 READ = """
 import django, sys; django.setup()
 from benchmarks.enumeration import endpoint_at, run
@@ -50,18 +53,21 @@ class Client:
 
     def __init__(self, port: int, key: str) -> None:
         self.line = http.client.HTTPConnection(HOST, port, timeout=60)
-        self.headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+        self.headers = {
+            "Authorization": f"Bearer {key}",
+            "Content-Type": "application/json",
+            "Accept": "application/json, text/event-stream",
+            "MCP-Protocol-Version": "2025-06-18",
+        }
+
+    def ask(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+        self.line.request(method, path, body, self.headers | headers)
+        reply = self.line.getresponse()
+        return reply.status, reply.read()
 
     def post(self, path: str, body: bytes) -> tuple[int, dict[str, Any]]:
-        self.line.request("POST", path, body, self.headers)
-        reply = self.line.getresponse()
-        return reply.status, json.loads(reply.read())
-
-    def get(self, path: str, **headers: str) -> int:
-        self.line.request("GET", path, headers=self.headers | headers)
-        reply = self.line.getresponse()
-        reply.read()
-        return reply.status
+        status, answer = self.ask("POST", path, body)
+        return status, json.loads(answer)
 
 
 class Desk:
@@ -84,14 +90,29 @@ class Desk:
     def path(self, tool: Tool) -> str:
         return f"/api/v1/agents/{self.release.agent.slug}/releases/live/tools/{tool.name}/invoke/"
 
-    def body(self, tool: Tool) -> bytes:
+    @property
+    def served(self) -> str:
+        return f"/serve/{self.release.agent.slug}/live/mcp"
+
+    def arguments(self, tool: Tool) -> dict[str, str]:
         signature = tool.current.decoded() if tool.current else None
         needed = [each.name for each in signature.inputs if each.required] if signature else []
-        return json.dumps({"arguments": dict.fromkeys(needed, "42")}).encode()
+        return dict.fromkeys(needed, "42")
 
     def call(self, client: Client, tool: Tool) -> str:
-        status, answer = client.post(self.path(tool), self.body(tool))
+        body = json.dumps({"arguments": self.arguments(tool)}).encode()
+        status, answer = client.post(self.path(tool), body)
         return f"{status} {answer.get('outcome')}"
+
+    def call_over_mcp(self, client: Client, tool: Tool) -> str:
+        body = mcp("tools/call", {"name": tool.name, "arguments": self.arguments(tool)})
+        status, answer = client.post(self.served, body)
+        is_error = answer.get("result", {"isError": True}).get("isError", False)
+        return f"{status} {'error' if is_error else 'ok'}"
+
+
+def mcp(method: str, params: dict[str, Any]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
 
 PRODUCT = ("-c", "python:pegboard.gunicorn")
@@ -132,28 +153,38 @@ def main() -> Iterator[Figure]:
         yield from at_once(desk, connect)
         yield from in_flight(desk, connect)
         yield from while_tools_are_read(desk, connect)
-        yield from unchanged(desk, connect)
+        yield from what_is_read_all_day(desk, connect)
 
 
 def one_after_the_other(desk: Desk, connect: Callable[[], Client], vendor_port: int) -> Iterator[Figure]:
     direct = Client(vendor_port, "none")
     tool = desk.fast
     body = json.dumps({"name": tool.name, "input_parameters": [{"name": "a", "value": "42"}]}).encode()
-    bare = samples(lambda: direct.post(f"/fast/tools/{tool.tool_id}:invoke", body), CALLS, warm_up=20)
-    floor = percentile(bare, 50) * 1000
+
+    def bare() -> None:
+        direct.post(f"/fast/tools/{tool.tool_id}:invoke", body)
+
+    client = connect()
+    floor, few, served = medians(
+        bare, lambda: well(desk.call(client, tool)), lambda: well(desk.call_over_mcp(client, tool))
+    )
     yield Figure("direct call, p50", floor, "ms")
-    few = through(desk, connect())
-    yield over("invoke over a direct call, p50", few, floor)
+    yield over("invoke over a direct call, p50", few, floor, OVER_DIRECT)
+    yield over("tools/call of MCP over a direct call, p50", served, floor, OVER_DIRECT_SERVED)
     rows.fill_into([rows.make_endpoint(number) for number in range(2, 12)], TOOLS)
-    many = through(desk, connect())
-    yield over(f"the same with {TOOLS:,} tools in the catalog", many, floor)
+    later = connect()  # the server has closed the other one meanwhile
+    floor, many = medians(bare, lambda: well(desk.call(later, tool)))
+    yield over(f"invoke with {TOOLS:,} tools in the catalog, p50", many, floor, OVER_DIRECT)
     yield Figure("p50 with so many tools", many, "ms", floor=few, target=1.3, less_is_better=True)
 
 
-def through(desk: Desk, client: Client) -> float:
-    """The median in milliseconds."""
-    taken = samples(lambda: well(desk.call(client, desk.fast)), CALLS, warm_up=20)
-    return percentile(taken, 50) * 1000
+def medians(*works: Callable[[], object]) -> list[float]:
+    """In milliseconds, one after the other in turns."""
+    taken: list[list[float]] = [samples(work, 0, warm_up=20) for work in works]
+    for _ in range(CALLS):
+        for work, times in zip(works, taken, strict=True):
+            times.append(seconds(work))
+    return [percentile(times, 50) * 1000 for times in taken]
 
 
 def well(answer: str) -> None:
@@ -161,8 +192,8 @@ def well(answer: str) -> None:
         raise RuntimeError(answer)
 
 
-def over(name: str, value: float, floor: float) -> Figure:
-    return Figure(name, value - floor, "ms", target=OVER_DIRECT, less_is_better=True)
+def over(name: str, value: float, floor: float, target: float) -> Figure:
+    return Figure(name, value - floor, "ms", target=target, less_is_better=True)
 
 
 def at_once(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
@@ -210,7 +241,7 @@ def ran(desk: Desk) -> int:
 
 def while_tools_are_read(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
     client = connect()
-    alone = through(desk, client)
+    (alone,) = medians(lambda: well(desk.call(client, desk.fast)))
     taken: list[float] = []
     command = [sys.executable, "-c", READ, desk.vendor]
     with subprocess.Popen(command) as reading:
@@ -222,26 +253,53 @@ def while_tools_are_read(desk: Desk, connect: Callable[[], Client]) -> Iterator[
     yield Figure("p50 while 10,000 tools are read", busy, "ms", floor=alone, target=1.5, less_is_better=True)
 
 
-def unchanged(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
-    path = f"/api/v1/agents/{desk.release.agent.slug}/releases/live/tools/?format=mcp"
-    headers = {"If-None-Match": f'"{desk.release.digest}"'}
-    connect().get(path)  # its receipt
-    served = per_second(connect, path, headers)
+def what_is_read_all_day(desk: Desk, connect: Callable[[], Client]) -> Iterator[Figure]:
+    release = desk.release
+    path = f"/api/v1/agents/{release.agent.slug}/releases/live/tools/?format=mcp"
+    if_changed: Any = {"If-None-Match": f'"{release.digest}"'}
+    listing = mcp("tools/list", {})
+    connect().ask("GET", path)  # its receipt
+    _, answer = connect().ask("POST", desk.served, listing)
     with serving(*FLOOR, "benchmarks.bare:application") as port:
-        floor = per_second(partial(Client, port, "none"), f"/?{desk.release.agent_id}", headers)
-    yield Figure("served export, unchanged", served, "requests/s", floor=floor, target=0.5)
+        bare = partial(Client, port, "none")
+        query = f"{release.agent_id}&{len(answer)}"
+        served, floor = rates(
+            (connect, lambda client: client.ask("GET", path, **if_changed), 304),
+            (bare, lambda client: client.ask("GET", f"/?{query}", **if_changed), 304),
+        )
+        yield Figure("served export, unchanged", served, "requests/s", floor=floor, target=0.5)
+        served, floor = rates(
+            (connect, lambda client: client.ask("POST", desk.served, listing), 200),
+            (bare, lambda client: client.ask("POST", f"/?{query}", listing), 200),
+        )
+        name = f"served tools/list of {len(json.loads(answer)['result']['tools'])} tools"
+        yield Figure(name, served, "requests/s", floor=floor, target=0.5)
 
 
-def per_second(connect: Callable[[], Client], path: str, headers: dict[str, str]) -> float:
+Asking = tuple[Callable[[], Client], Callable[[Client], tuple[int, bytes]], int]
+
+
+def rates(*asked: Asking) -> list[float]:
+    """Requests a second, of four clients each; the best of so many rounds, in which they take turns."""
+    best = [0.0] * len(asked)
+    for _ in range(ROUNDS):
+        for place, (connect, ask, expected) in enumerate(asked):
+            best[place] = max(best[place], per_second(connect, ask, expected))
+    return best
+
+
+def per_second(
+    connect: Callable[[], Client], ask: Callable[[Client], tuple[int, bytes]], expected: int
+) -> float:
     def work(count: int) -> None:
         client = connect()
         for _ in range(count):
-            if client.get(path, **headers) != http.client.NOT_MODIFIED:
-                raise RuntimeError(f"{path} does not answer 304")
+            if ask(client)[0] != expected:
+                raise RuntimeError(f"{ask} is not answered {expected}")
 
     clients = 4
     work(20)
     began = time.perf_counter()
     with ThreadPoolExecutor(clients) as pool:
-        list(pool.map(work, [UNCHANGED // clients] * clients))
-    return UNCHANGED / (time.perf_counter() - began)
+        list(pool.map(work, [READS // clients] * clients))
+    return READS / (time.perf_counter() - began)
