@@ -7,8 +7,10 @@ with another package (psycopg_pool); docs/decisions/0010-calls.md says why that 
 import os
 import select
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -34,18 +36,31 @@ class Pool:
         if not self._room.acquire(timeout=wait):
             raise psycopg.OperationalError("all connections of this process to the database are in use")
         try:
-            while self._free:
-                kept = self._free.pop()
-                if _is_usable(kept):
-                    return kept
-                kept.close()
-            return make()
+            return self._usable() or make()
         except BaseException:
             self._room.release()
             raise
 
+    def take_kept(self) -> psycopg.Connection[Any] | None:
+        """One that is free at once, if there is one."""
+        if not self._free or not self._room.acquire(blocking=False):
+            return None
+        kept = self._usable()
+        if kept is None:
+            self._room.release()
+        return kept
+
+    def _usable(self) -> psycopg.Connection[Any] | None:
+        with suppress(IndexError):  # another thread may take the last one
+            while True:
+                kept = self._free.pop()
+                if _is_usable(kept):
+                    return kept
+                kept.close()
+        return None
+
     def give(self, kept: psycopg.Connection[Any]) -> None:
-        if kept.closed or kept.info.transaction_status != TransactionStatus.IDLE:
+        if kept.closed or kept.info.transaction_status != TransactionStatus.IDLE or not kept.autocommit:
             kept.close()
         else:
             self._free.append(kept)
@@ -71,6 +86,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
     @property
     def _shared(self) -> Pool:
         return _pools.setdefault(str(self.settings_dict["NAME"]), Pool(settings.DATABASE_CONNECTIONS))
+
+    def connect(self) -> None:
+        """As Django's own, without what a kept connection has behind it: its parameters, its state, and those
+        who wait to hear of a new one. That takes longer than most statements."""
+        kept = self._shared.take_kept() if self.settings_dict["AUTOCOMMIT"] else None
+        if kept is None:
+            super().connect()
+            return
+        self.connection, self.autocommit = kept, True
+        self.in_atomic_block = self.needs_rollback = self.closed_in_transaction = False
+        self.savepoint_ids, self.atomic_blocks, self.run_on_commit = [], [], []
+        self.errors_occurred, self.health_check_done = False, True
+        self.health_check_enabled = self.settings_dict["CONN_HEALTH_CHECKS"]
+        max_age = self.settings_dict["CONN_MAX_AGE"]
+        self.close_at = None if max_age is None else time.monotonic() + max_age
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         make = super().get_new_connection

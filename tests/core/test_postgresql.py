@@ -44,6 +44,21 @@ def test_what_one_thread_gives_back_the_next_one_takes(shared):
     assert process_of(first) != number
 
 
+def test_what_is_taken_again_is_as_a_new_connection_would_be(shared):
+    first, second = shared(), shared()
+    number = process_of(first)
+    first.run_on_commit, first.errors_occurred = [(set(), print, False)], True
+    first.close()
+    for one in (second, first):
+        assert process_of(one) == number
+        assert (one.get_autocommit(), one.in_atomic_block, one.run_on_commit) == (True, False, [])
+        assert (one.errors_occurred, one.savepoint_ids, one.needs_rollback) == (False, [], False)
+        one.close()
+    first.set_autocommit(False)
+    first.close()
+    assert process_of(second) != number
+
+
 def test_there_are_never_more_and_waiting_for_one_ends(shared, monkeypatch):
     first, second, third = shared(), shared(), shared()
     process_of(first), process_of(second)
