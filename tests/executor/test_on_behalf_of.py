@@ -201,7 +201,7 @@ def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(ow
     check_now()
     (following,) = Call.objects.filter(continues=answer["call"])
     assert (following.status, following.resumes_when_granted) == (CallStatus.QUEUED, False)
-    invocation.perform(following.pk, ())
+    invocation.perform(following.pk)
     following.refresh_from_db()
     assert (following.outcome, contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
     first = client.get(f"/api/v1/agents/desk/calls/{answer['call']}/").json()
@@ -439,7 +439,7 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     grant = UserGrant.objects.get()
     assert (grant.state, grant.scopes, grant.credential) == ("completed", "mail.read", row)
     (following,) = Call.objects.filter(continues=asks["call"])
-    invocation.perform(following.pk, ())
+    invocation.perform(following.pk)
     (token,) = authorization.access
     assert contexts(vendor) == [{"user_id": NAME, "authorization": [{"id": "google", "token": token}]}]
     kept = json.dumps([*Call.objects.values(), *UserGrant.objects.values()], default=str)

@@ -207,23 +207,46 @@ def _called(
         outcome = oxp_calls.call(session, _path(session, "/tools/call"), signature, request, context)
     except ProtocolError as failure:
         outcome = outcomes.after(failure)
-    if (outcome.error or {}).get("code") in _PERHAPS_GONE and _is_gone(session, request["tool_id"]):
-        return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
+    if (outcome.error or {}).get("code") in _TOLD_APART:
+        outcome = _told_apart(session, outcome, request["tool_id"])
     if outcome.outcome == "unavailable" or outcome.resume is not None or outcome.can_retry:
         return replace(outcome, resume={"request": request, **(outcome.resume or {})})
     return outcome
 
 
-# 400 stands for an unknown tool among other things; a vendor that goes its own way answers with the others.
-_PERHAPS_GONE = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
+# 400 stands for an unknown tool, for a vendor that is down, and for a credential that it does not take; a
+# vendor that goes its own way answers with the others.
+_TOLD_APART = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
 
 
-def _is_gone(session: Session, tool: str) -> bool:
-    # Only the list tells: the protocol has no code for a tool or a version that does not exist.
+def _told_apart(session: Session, outcome: Outcome, tool: str) -> Outcome:
+    # The protocol has no codes for these: /health tells whether the vendor is there, and the list whether it
+    # takes our credential and has the tool. Nothing ran, so a vendor that is away may be asked again.
+    is_refused = (outcome.error or {})["code"] == "NOT_RUN"
     try:
-        return all(f"{item.tool_id}@{item.label}" != tool for item in _listing(session, _list(session)).items)
+        if is_refused and not _is_list(session) and _is_down(session):
+            message = "The vendor says that it is not ready. The tool did not run."
+            return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
+        listing = _listing(session, _list(session))
+    except UnavailableError as error:
+        return replace(outcomes.after(error), can_retry=True) if is_refused else outcome
+    except RefusedError as error:
+        after = outcomes.after(error)
+        return after if is_refused and after.outcome == "needs_authorization" else outcome
     except ProtocolError:
+        return outcome
+    if all(f"{item.tool_id}@{item.label}" != tool for item in listing.items):
+        return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
+    return outcome
+
+
+def _is_down(session: Session) -> bool:
+    try:
+        status = session.get("/health", headers=oxp_calls.VERSION_HEADER, accept=(200, 204, 503)).status
+    except RefusedError:
+        # It has none, or keeps it to itself.
         return False
+    return status == 503
 
 
 def _is_list(session: Session) -> bool:

@@ -21,6 +21,7 @@ TOOL = {
 }
 REQUEST = {"call_id": "<any>", "tool_id": "Calculator.Add@1.2.0", "input": {"a": 1}}
 LISTED = Exchange(path="/tools", body={"items": [TOOL]})
+WELL = Exchange(path="/health", body={})
 
 
 def exchange(status=200, body=None, *, sent=REQUEST, **recorded):
@@ -112,7 +113,7 @@ def test_vendor_that_refuses_both_forms_is_taken_at_its_first_word():
     ],
 )
 def test_other_refusals_are_not_taken_for_the_other_form(body):
-    recorded = [exchange(400, body)] + ([] if "missing_requirements" in body else [LISTED])
+    recorded = [exchange(400, body)] + ([] if "missing_requirements" in body else [WELL, LISTED])
     assert outcome_of(*recorded).outcome in ("refused", "needs_authorization")
 
 
@@ -192,7 +193,7 @@ def test_words_for_the_vendors_developers_go_nowhere():
         (200, failure(developer_message="s3cret")),
         (400, {"message": "No", "developer_message": "s3cret"}),
     ]:
-        outcome = outcome_of(exchange(status, body), *([LISTED] if status == 400 else []))
+        outcome = outcome_of(exchange(status, body), *([WELL, LISTED] if status == 400 else []))
         assert "s3cret" not in repr(outcome)
 
 
@@ -252,16 +253,25 @@ def test_user_goes_only_to_tools_that_ask_for_one():
 
 
 @pytest.mark.parametrize(
-    ("listing", "code"),
+    ("asked", "outcome", "code", "can_retry"),
     [
-        (LISTED, "NOT_RUN"),
-        (Exchange(path="/tools", body={"items": [TOOL | {"version": "2.0.0"}]}), "NOT_FOUND"),
-        (Exchange(path="/tools", status=401, text=""), "NOT_RUN"),
+        ([WELL, LISTED], "refused", "NOT_RUN", None),
+        ([Exchange(path="/health", status=404), LISTED], "refused", "NOT_RUN", None),
+        (
+            [WELL, Exchange(path="/tools", body={"items": [TOOL | {"version": "2.0.0"}]})],
+            "refused",
+            "NOT_FOUND",
+            None,
+        ),
+        ([WELL, Exchange(path="/tools", status=401, text="")], "needs_authorization", "AUTH", None),
+        ([WELL, Exchange(path="/tools", status=429, text="")], "unavailable", "RATE_LIMITED", True),
+        ([Exchange(path="/health", status=503)], "unavailable", "NOT_READY", True),
+        ([Exchange(path="/health", fails="CONNECT")], "unavailable", "CONNECT", True),
     ],
 )
-def test_refusal_before_the_tool_ran_is_explained_by_the_list(listing, code):
-    outcome = outcome_of(exchange(400, {"message": "No luck."}), listing)
-    assert (outcome.outcome, outcome.error["code"]) == ("refused", code)
+def test_a_400_is_told_apart_by_health_and_the_list(asked, outcome, code, can_retry):
+    found = outcome_of(exchange(400, {"message": "No luck."}), *asked)
+    assert (found.outcome, found.error["code"], found.can_retry) == (outcome, code, can_retry)
 
 
 @pytest.mark.parametrize(
@@ -308,5 +318,5 @@ def test_every_other_answer_has_an_outcome(recorded, outcome, code):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "<html>"])
 def test_refusal_that_cannot_be_read_is_one_before_the_tool_ran(text):
-    outcome = outcome_of(exchange(400, text=text), LISTED)
+    outcome = outcome_of(exchange(400, text=text), WELL, LISTED)
     assert outcome.error["message"] == "The vendor did not run the tool."
