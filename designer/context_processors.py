@@ -42,7 +42,13 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
             NavigationEntry("Review", "review", "review", ("/review/",)),
         ),
     ),
-    ("Design", (NavigationEntry("Agents", "agent", "agent-list", ("/agents/",)),)),
+    (
+        "Design",
+        (
+            NavigationEntry("Agents", "agent", "agent-list", ("/agents/",)),
+            NavigationEntry("Runtimes", "play", "runtime-list", ("/runtimes/",)),
+        ),
+    ),
     (
         "Settings",
         (

@@ -92,11 +92,13 @@ class DeprecationMiddleware:
             since.append(retired.since)
             if retired.sunset_at:
                 response["Sunset"] = http_date(retired.sunset_at.timestamp())
-            succeeds["number"] = retired.successor
+            # An address that names no release, such as that of a call, has none that succeeds it.
+            if "number" in succeeds:
+                succeeds["number"] = retired.successor
         # RFC 9745 knows one date; the header says since when this address is not the one to use.
         response["Deprecation"] = f"@{int(min(since).timestamp())}"
         # Without a successor there is nothing to lead to.
-        if succeeds.get("number", "") is not None:
+        if succeeds != match.kwargs and succeeds.get("number", "") is not None:
             new, query = reverse(match.view_name, kwargs=succeeds), request.META.get("QUERY_STRING", "")
             response["Link"] = f'<{iri_to_uri(f"{new}?{query}") if query else new}>; rel="successor-version"'
         return response

@@ -20,7 +20,7 @@ from designer.releases import channels, lock_file, publishing, receipts, retirin
 from designer.releases.lock_file import Offer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
-from people.permissions import key_of
+from people.permissions import key_of, person
 
 MAX_TOOLS = 5_000
 
@@ -169,14 +169,59 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
     release = serializers.IntegerField(source="release.number")
     channel = serializers.CharField(help_text="By which it was asked for; empty for a number or a digest.")
     surface = serializers.CharField(
-        help_text="The name of a format, or `bundle`, `agents`, `procedures`, `lock`, `invoke`; behind the "
-        "slug of a sub-agent if it is about that one: `refills/mcp`."
+        help_text="The name of a format, or `bundle`, `agents`, `procedures`, `lock`, `invoke`, `serve/mcp`; "
+        "behind the slug of a sub-agent if it is about that one: `refills/mcp`."
     )
 
     class Meta:
         model = Receipt
         fields = ["key", "owner", "release", "channel", "surface", "first_at", "last_at"]
         read_only_fields = fields
+
+
+class ReceiptOfKeyOutput(ReceiptOutput):
+    """One way in which a key reads an agent. `live` is the release that `live` leads to, null for none."""
+
+    agent = serializers.SlugField(source="release.agent.slug")
+    key_id = serializers.IntegerField()
+    live = serializers.IntegerField(allow_null=True)
+    behind = serializers.SerializerMethodField(help_text="By how many releases `live` is ahead.")
+
+    class Meta(ReceiptOutput.Meta):
+        fields = ["agent", "key_id", "live", "behind", *ReceiptOutput.Meta.fields]
+        read_only_fields = fields
+
+    def get_behind(self, row: Receipt) -> int:
+        return receipts.behind(row)
+
+
+class ReceiptFilter(serializers.Serializer[Any]):
+    agent = serializers.CharField(max_length=60, required=False, help_text="Its slug.")
+    key = serializers.IntegerField(min_value=1, max_value=2**31 - 1, required=False, help_text="Its id.")
+    behind = serializers.BooleanField(required=False, help_text="Only where `live` leads to a newer release.")
+    past = serializers.BooleanField(
+        required=False, help_text="What each key has read before, too, and keys that work no more."
+    )
+
+
+@extend_schema(tags=["runtimes"], parameters=[ReceiptFilter])
+class ReceiptsOfKeys(ListAPIView[Receipt]):
+    """Which API key reads which release of which agent now, by each way: all agents that you may see."""
+
+    serializer_class = ReceiptOfKeyOutput
+    ordering = ("-last_at", "-id")
+
+    def get_queryset(self) -> QuerySet[Receipt]:
+        given = ReceiptFilter(data=self.request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        asked = given.validated_data
+        return receipts.of_keys(
+            person(self.request),
+            agent=asked.get("agent", ""),
+            key=asked.get("key"),
+            is_behind=asked.get("behind", False),
+            is_past=asked.get("past", False),
+        )
 
 
 @extend_schema(tags=["runtimes"])

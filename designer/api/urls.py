@@ -75,6 +75,7 @@ urlpatterns = [
     path(f"{AGENT}upgrades/", upgrades.UpgradeList.as_view(), name="api-upgrade-list"),
     path(f"{AGENT}received/", provenance.AgentReceived.as_view(), name="api-agent-received"),
     path(f"{AGENT}check/", lock_files.AgentCheck.as_view(), name="api-agent-check"),
+    path("receipts/", lock_files.ReceiptsOfKeys.as_view(), name="api-receipts-of-keys"),
     path(f"{AGENT}receipts/", lock_files.ReceiptList.as_view(), name="api-receipt-list"),
     path(f"{AGENT}releases/<str:number>/lock/", lock_files.ReleaseLock.as_view(), name="api-release-lock"),
     path(

@@ -10,14 +10,14 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db.models import QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from core.compiled_queries import run_prepared
 from core.db_errors import outage
-from designer.models import Agent, Receipt, Release
+from designer.models import Agent, Channel, Receipt, Release
 from designer.releases import channels
-from people.models import ApiKey
+from people.models import ApiKey, User
 
 logger = logging.getLogger(__name__)
 
@@ -96,3 +96,38 @@ def of_agent(agent: Agent) -> QuerySet[Receipt]:
     """The newest first."""
     rows = Receipt.objects.filter(release__agent=agent).select_related("key__user", "release")
     return rows.defer("release__document").order_by("-last_at", "-id")
+
+
+def of_keys(
+    reader: User, *, agent: str = "", key: int | None = None, is_behind: bool = False, is_past: bool = False
+) -> QuerySet[Receipt]:
+    """Which release each API key reads now, by each way: of the agents that `reader` may see.
+
+    `is_past` adds what a key has read before that, and keys that work no more. `is_behind` leaves those whose
+    agent's `live` leads to a newer release. Each row has the number of that as `live`, None for none.
+    """
+    live = Channel.objects.filter(agent=OuterRef("release__agent"), name=channels.LIVE)
+    rows = Receipt.objects.filter(
+        release__agent__in=Agent.objects.live().visible_to(reader).values("pk")
+    ).annotate(live=Subquery(live.values("release__number")[:1]))
+    if not is_past:
+        later = Receipt.objects.filter(
+            key=OuterRef("key"),
+            surface=OuterRef("surface"),
+            channel=OuterRef("channel"),
+            release__agent=OuterRef("release__agent"),
+        ).filter(Q(last_at__gt=OuterRef("last_at")) | Q(last_at=OuterRef("last_at"), pk__gt=OuterRef("pk")))
+        rows = rows.filter(~Exists(later), key__revoked_at=None)
+    if agent:
+        rows = rows.filter(release__agent__slug=agent)
+    if key is not None:
+        rows = rows.filter(key=key)
+    if is_behind:
+        rows = rows.filter(live__gt=F("release__number"))
+    return rows.select_related("key__user", "release__agent").defer("release__document")
+
+
+def behind(receipt: Receipt) -> int:
+    """By how many releases `live` is ahead, of a receipt out of `of_keys`."""
+    live: int | None = getattr(receipt, "live")  # noqa: B009 - put there by the annotation
+    return max(0, live - receipt.release.number) if live else 0

@@ -27,7 +27,7 @@ from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent
 from designer.api.release_agents import SUB
-from designer.api.releases import NUMBER, found_release
+from designer.api.releases import NUMBER, found_release, tell_if_retired
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool
 from designer.models import Release
@@ -224,7 +224,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
-        receipts.note_served(key, release, surface="invoke", name=number)
+        receipts.note_served(key, release, surface=f"{sub}/invoke" if sub else "invoke", name=number)
         return _answered(answer, release, request)
 
 
@@ -292,6 +292,8 @@ class AgentCallResume(GenericAPIView[Call]):
         given.is_valid(raise_exception=True)
         format_ = asked_format(request)
         found, release, tool = found_call(request, slug, call)
+        # What was begun in a retired release may be ended in it; the caller is told.
+        tell_if_retired(request, release, hands_out=False)
         answer = calls.resume(
             found,
             release,
@@ -302,4 +304,6 @@ class AgentCallResume(GenericAPIView[Call]):
             format_=format_,
             site=public_url("/", request).rstrip("/"),
         )
+        surface = f"{found.sub_agent}/invoke" if found.sub_agent else "invoke"
+        receipts.note_served(key_of(request), release, surface=surface, name=str(release.number))
         return _answered(answer, release, request)

@@ -21,8 +21,8 @@ from catalog.tasks import forget_call_ids
 from core.errors import DomainError
 from designer import agent_keys, agents, pins, tunings
 from designer.exports import document as release_document
-from designer.models import Release
-from designer.releases import publishing
+from designer.models import Receipt, Release
+from designer.releases import publishing, retiring
 from executor import calls
 from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
@@ -541,7 +541,14 @@ def test_call_that_asks_goes_on_through_the_same_door(owner):
         held = stopped(pin.version, "open")
         waits = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
         held.delete()
-        done = client.post(asked["resume"], {"answers": {"user_id": "ada"}}).json()
+        begun = agent.releases.get(number=1)
+        Receipt.objects.update(last_at=timezone.now() - timedelta(days=1))
+        retiring.retire(begun, actor=owner, reason="Old.", name=str(begun))
+        answer = client.post(asked["resume"], {"answers": {"user_id": "ada"}})
+        done = answer.json()
+    assert "Deprecation" in answer.headers, "it ends in the release that it began in"
+    assert "Link" not in answer.headers
+    assert Receipt.objects.get(release=begun, channel="").surface == "invoke"
     assert (asked["outcome"], asked["resume"].endswith(f"/agents/desk/calls/{call.pk}/resume/")) == (
         "needs_authorization",
         True,
@@ -658,6 +665,7 @@ def test_a_tool_of_a_sub_agent_runs_as_the_release_of_the_tree_has_it(owner, ven
     assert client.post(url(name="stars"), GIVEN).status_code == 404
     refused = client.post(of_night("stars"), {"arguments": {"Zip_code": "0150", "days": 1}}).json()
     assert refused["outcome"] == "invalid_arguments"
+    assert set(Receipt.objects.values_list("surface", flat=True)) == {"night/invoke"}
 
 
 def test_a_blocked_version_does_not_run_below_either(owner, vendor, tree):

@@ -1,0 +1,37 @@
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from catalog.views.asked import number
+from core.pagination import Keyset
+from designer import agent_keys
+from designer.models import Agent
+from designer.releases import receipts
+from people.models import Role
+from people.permissions import person, requires
+
+PAGE_SIZE = 50
+
+
+@requires(Role.VIEWER)
+def runtime_list(request: HttpRequest) -> HttpResponse:
+    """Which API key reads which release of which agent, by which way, and how far behind it is."""
+    user, asked = person(request), request.GET
+    key = number(asked["key"]) if asked.get("key") else None
+    chosen: dict[str, Any] = {
+        "agent": asked.get("agent", ""),
+        "key": key,
+        "is_behind": asked.get("behind") == "1",
+        "is_past": asked.get("past") == "1",
+    }
+    page = Keyset(receipts.of_keys(user, **chosen), "-last_at").page(asked.get("cursor"), PAGE_SIZE)
+    context = {
+        "page": page,
+        "rows": [(row, receipts.behind(row)) for row in page.rows],
+        "agents": Agent.objects.live().visible_to(user).exclude(releases=None).order_by("name", "pk"),
+        "key": agent_keys.visible_to(user).filter(pk=key).first() if key else None,
+        "chosen": chosen,
+        "is_filtered": any(asked.get(name) for name in ("agent", "key", "behind", "past")),
+    }
+    return render(request, "designer/runtimes.html", context)
