@@ -49,7 +49,7 @@ RESEND_AFTER = timedelta(seconds=10)
 MAX_ARGUMENTS_BYTES = 256 * 1024
 MAX_NAME_LENGTH = 150
 KEPT_PER_TOOL = 500
-FORGET_EVERY = 20
+FORGET_EVERY = 50
 USERS_CALLS_AT_ONCE = 10  # without an API key
 # Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)

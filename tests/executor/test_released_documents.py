@@ -79,7 +79,7 @@ def test_a_channel_that_moves_is_followed_at_once():
 def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypatch):
     """The key and its owner; the release; the version with its review; then, in one transaction, a lock, the
     row and its audit row; the outcome. Its receipt is of this minute."""
-    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)  # each twentieth call forgets old ones as well
+    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)  # now and then a call forgets old ones as well
     owner = make_user(Role.DESIGNER, username="ada")
     with HostileVendor(ANSWER) as vendor:
         agent, _ = desk_with(owner, vendor)

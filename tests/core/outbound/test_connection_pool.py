@@ -96,7 +96,7 @@ def test_a_change_of_the_owner_closes_what_was_kept():
         with session_with(vendor) as first, session_with(vendor) as second:
             first.post("/run", json={})
             second.post("/run", json={})
-        ask(vendor, kept_for=KeptFor("somebody else", ""))
+        ask(vendor, kept_for=KeptFor("another endpoint", ""))
         assert vendor.open_connections == 3
         ask(vendor, kept_for=KeptFor(OURS.owner, "a new credential"))
         assert settles(lambda: vendor.open_connections, lambda n: n == 2) == 2
