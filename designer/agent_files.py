@@ -12,6 +12,7 @@ from django.db import transaction
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from catalog.models.tools import ToolStatus
 from catalog.protocols.base import canonical
+from catalog.rules import retries
 from catalog.tools import versions
 from core import strict_json
 from core.errors import DomainError
@@ -45,6 +46,17 @@ Text = Annotated[str, msgspec.Meta(max_length=60_000)]
 Line = Annotated[str, msgspec.Meta(max_length=2_048)]
 
 
+class FiledRetry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is stated of a retry policy; the rest is another place's to say."""
+
+    retry: retries.When | None = None
+    give_up_after_seconds: Annotated[int, msgspec.Meta(ge=1, le=retries.MAX_GIVE_UP_SECONDS)] | None = None
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=retries.MAX_ATTEMPTS)] | None = None
+
+
+NO_RETRY = FiledRetry()
+
+
 class FiledPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`name` is the one that a model is shown; `digest` is that of the vendor's own text of the version."""
 
@@ -56,6 +68,7 @@ class FiledPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     version: Line
     digest: Line
     tuning: Words = NOTHING
+    retry: FiledRetry = NO_RETRY
 
 
 class FiledProcedure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +108,7 @@ class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     parent: Line | None
     transfer: FiledTransfer = FiledTransfer()
     token_limit: FiledLimit | None = None
+    retry: FiledRetry = NO_RETRY
     vendors: Annotated[tuple[FiledVendor, ...], msgspec.Meta(max_length=MAX_VENDORS)] | None = None
     pins: Annotated[tuple[FiledPin, ...], msgspec.Meta(max_length=MAX_PINS)]
     procedures: Annotated[tuple[FiledProcedure, ...], msgspec.Meta(max_length=editing.MAX_PROCEDURES)]
@@ -157,6 +171,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
         parent=None if is_first or agent.parent is None else agent.parent.slug,
         transfer=transfer,
         token_limit=FiledLimit(tokens=limit.tokens, stops=limit.stops) if limit else None,
+        retry=msgspec.convert(agent.retry, FiledRetry),
         vendors=None if allowed is None else tuple(_filed_vendor(vendor) for vendor in allowed.values()),
         pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
         procedures=tuple(
@@ -188,6 +203,7 @@ def _filed_pin(pin: Pin) -> FiledPin:
         digest=pin.version.digest,
         # Both layers in one, because the words for all agents are another installation's own.
         tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)),
+        retry=msgspec.convert(pin.retry, FiledRetry),
     )
 
 
@@ -267,6 +283,7 @@ def _made(filed: FiledAgent, done: Imported, actor: User, team: Team | None) -> 
     parent = None if filed.parent is None else done.agents[filed.parent]
     facts: dict[str, Any] = {"name": filed.name, "description": filed.description, "parent": parent}
     facts["team"] = None if parent else team
+    facts["retry"] = msgspec.to_builtins(filed.retry)
     facts["vendors"] = None if filed.vendors is None else _vendors(filed, filed.vendors, done)
     try:
         return agents.create_agent(actor=actor, slug=filed.slug, **facts)
@@ -356,7 +373,8 @@ def _pinned(agent: Agent, filed: FiledPin, tool: Tool, version: ToolVersion | No
     is_vendors = version is not None and model_names.derive(version.decoded().name) == filed.name
     alias = "" if is_vendors else filed.name
     ordinal = version.ordinal if version else None
-    return pins.pin_tool(agent, actor=actor, tool=tool, ordinal=ordinal, alias=alias)
+    retry = msgspec.to_builtins(filed.retry)
+    return pins.pin_tool(agent, actor=actor, tool=tool, ordinal=ordinal, alias=alias, retry=retry)
 
 
 def _spellings(url: str) -> list[str]:

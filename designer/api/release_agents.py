@@ -21,9 +21,13 @@ from designer.api.releases import (
     GONE,
     MARKDOWN,
     NUMBER,
+    TOOL_FORMAT,
+    TOOL_NAME,
+    TOOL_REPLIES,
     UNCHANGED,
     ReleaseBytesView,
     ReleasedProceduresOutput,
+    ReleaseTool,
     ReleaseTools,
     found_release,
 )
@@ -101,6 +105,19 @@ class ReleaseAgentTools(ReleaseTools):
     )
     def get(self, request: Request, slug: str, number: str, sub: str = "") -> HttpResponseBase:
         return self.exported(request, slug, number, "" if sub == slug else sub)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseAgentTool(ReleaseTool):
+    """One tool, or transfer, of one agent of a release."""
+
+    @extend_schema(
+        operation_id="agents_releases_agents_tools_one_retrieve",
+        parameters=[NUMBER, SUB, TOOL_NAME, TOOL_FORMAT, *DOCUMENT_HEADERS],
+        responses=TOOL_REPLIES,
+    )
+    def get(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
+        return self.one(request, slug, number, name, "" if sub == slug else sub)
 
 
 @extend_schema(tags=["releases"])

@@ -19,7 +19,7 @@ from core.serializers import Input
 from designer import exports
 from designer.api.agents import chosen_agent, django_request, moved
 from designer.exports import document as release_document
-from designer.exports import transfers
+from designer.exports import json_schema, transfers
 from designer.exports.base import JSON
 from designer.models import Release, Retirement
 from designer.releases import channels, diff, publishing, receipts, retiring
@@ -528,6 +528,38 @@ class ReleaseTools(ReleaseBytesView):
             file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
             response["Content-Disposition"] = f'attachment; filename="{file_name}"'
         return response
+
+
+TOOL_NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+TOOL_FORMAT = OpenApiParameter(
+    "format", str, enum=[format_.name for format_ in exports.FORMATS], description="`json-schema` if unsaid."
+)
+TOOL_REPLIES = {
+    **EXPORT_REPLIES,
+    200: OpenApiResponse(OpenApiTypes.ANY, description="The tool, as the export of all tools has it."),
+}
+
+
+@extend_schema(tags=["releases"])
+class ReleaseTool(ReleaseBytesView):
+    """One tool of a release in one format."""
+
+    @extend_schema(
+        operation_id="agents_releases_tools_one_retrieve",
+        parameters=[NUMBER, TOOL_NAME, TOOL_FORMAT, *DOCUMENT_HEADERS],
+        responses=TOOL_REPLIES,
+    )
+    def get(self, request: Request, slug: str, number: str, name: str) -> HttpResponseBase:
+        return self.one(request, slug, number, name)
+
+    def one(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
+        format_ = request.query_params.get("format", json_schema.FORMAT.name)
+        release = found_release(request, slug, number)
+        # Before anything is said to be unchanged: a tool that is not there never was.
+        body = publishing.export_of_tool(release, format_, name, sub_agent=sub)
+        surface = publishing.export_names(format_, is_partial=False, sub_agent=sub)[0]
+        receipts.note(key_of(request), release, surface=surface, name=number)
+        return self.answer(request, release.digest, lambda: body)
 
 
 @extend_schema(tags=["releases"])

@@ -113,6 +113,14 @@ urlpatterns = [
         release_agents.ReleaseAgents.as_view(),
         name="api-release-agents",
     ),
+    path(
+        f"{AGENT}releases/<str:number>/tools/<str:name>/",
+        releases.ReleaseTool.as_view(),
+        name="api-release-tool",
+    ),
+    path(
+        f"{PART}tools/<str:name>/", release_agents.ReleaseAgentTool.as_view(), name="api-release-agent-tool"
+    ),
     path(f"{PART}tools/", release_agents.ReleaseAgentTools.as_view(), name="api-release-agent-tools"),
     path(
         f"{PART}procedures/",

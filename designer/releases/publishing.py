@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
+import msgspec
 from django.db import connection, transaction
 from django.http import Http404
 from django.utils.http import parse_etags
@@ -17,6 +18,7 @@ from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument
+from designer.exports.parts import tools_in
 from designer.models import AGENTS_OF_KEY, Agent, Export, Release, Retirement
 from designer.releases import channels, composition, draft_checks, effective_versions, proofs, signing
 from designer.releases.checks import Check, not_accepted
@@ -276,6 +278,26 @@ def export(
         release=release, format=row.format, defaults={"body": row.body, "proof": row.proof}
     )
     return kept.as_bytes(), kept.format
+
+
+def export_of_tool(release: Release, name: str, tool: str, *, sub_agent: str = "") -> bytes:
+    """One tool in one format, as the export of the whole has it. `tool` is as a model knows it.
+
+    Raises DomainError for a format that is not there, holds no tools, or cannot carry this one; Http404.
+    """
+    format_ = find_format(name)
+    judged = carried(part_of(release, sub_agent), format_.limits)
+    names = [each.signature.name for each in judged.fitting.tools]
+    if tool not in (*names, *judged.left_out):
+        raise Http404
+    if format_.places is None:
+        message = f"“{name}” holds no tools one by one. Take another format."
+        raise DomainError("format_cannot_carry", message, status=409)
+    if tool in judged.left_out:
+        reasons = [remark.message for remark in judged.blocking if remark.tool == tool]
+        raise DomainError("format_cannot_carry", " ".join(reasons[:REASONS_SHOWN]), status=409)
+    whole, _ = export(release, name, is_partial=True, sub_agent=sub_agent)
+    return msgspec.json.encode(tools_in(msgspec.json.decode(whole), format_.places)[names.index(tool)])
 
 
 def part_of(release: Release, sub_agent: str) -> ReleaseDocument:

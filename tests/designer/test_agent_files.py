@@ -49,6 +49,8 @@ def desk(actor):
     )
     editing.create_procedure(bills, actor=actor, title="Bill", body="Call look_up().")
     agent_budgets.set_limit(desk, actor=actor, limit=9_000, stops=True)
+    pins.set_retry(pin, actor=actor, changes={"retry": "none"})
+    agents.update_agent(desk, actor=actor, retry={"attempts": 5, "give_up_after_seconds": 60})
     return desk
 
 
@@ -78,6 +80,11 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
     again = api.get(f"/api/v1/agents/{slug}/file/").json()
     assert again["agents"][0]["pins"] == file["agents"][0]["pins"]
     assert again["agents"][0]["procedures"] == file["agents"][0]["procedures"]
+    assert again["agents"][0]["retry"] == {"attempts": 5, "give_up_after_seconds": 60}
+    assert {pin["name"]: pin["retry"] for pin in file["agents"][0]["pins"]} == {
+        "look_up": {},
+        "reserve": {"retry": "none"},
+    }
     limits = [each["token_limit"] for each in again["agents"]]
     assert limits == [{"tokens": 9_000, "stops": True}, None]
 
