@@ -1,6 +1,7 @@
 import os
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> None:
+def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> Iterator[None]:
     """What follows a test with transactions of its own truncates all tables, which the product refuses."""
     from django.db import connection
 
@@ -70,6 +71,11 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> No
         )
         for table, trigger in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
+    yield
+    # Threads of the live server, which is closed by now, give their connections up a moment later.
+    for thread in threading.enumerate():
+        if "process_request_thread" in thread.name:
+            thread.join(10)
 
 
 @pytest.fixture(scope="session", autouse=True)

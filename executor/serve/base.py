@@ -230,9 +230,9 @@ class Operations:
             self.note_unknown(name)
             raise
 
-    def made(self, call: uuid.UUID, *, format_: str = "") -> Answer:
+    def made(self, call: uuid.UUID | int, *, format_: str = "") -> Answer:
         """What became of a call that this key made through this agent. Raises Http404 for any other call."""
-        found, _, tool = self._own_call(key=call)
+        found, _, tool = self._own_call(**({"pk": call} if isinstance(call, int) else {"key": call}))
         return calls.answer_of(queue.settled(found), tool, format_)
 
     def resume(

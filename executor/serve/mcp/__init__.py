@@ -14,7 +14,6 @@ from django.http import Http404
 
 from catalog.protocols.mcp.transport import MODERN
 from core import strict_json
-from core.db_errors import outage
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from executor.serve.base import (
@@ -26,9 +25,8 @@ from executor.serve.base import (
     ServedProtocol,
     Snippet,
     json_reply,
-    refusal_of,
 )
-from executor.serve.mcp import about, clients, listening, messages, prompts, snippets, tools
+from executor.serve.mcp import about, asking, clients, listening, messages, prompts, snippets, tools
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
 
@@ -114,6 +112,9 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
     client = clients.of_handshake(request)
     if isinstance(document, list):
         return _batch(request, operations, client, document)
+    if response := messages.response_in(document):
+        asking.heard(operations, *response)
+        return Reply(status=202)
     message = messages.read(document)
     if message.id is None:
         return Reply(status=202)
@@ -123,11 +124,20 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
         # All that a session is for here: the client says it again with each request.
         headers = {"Mcp-Session-Id": client.remembered} if client.remembered else {}
     try:
-        answer = messages.result(message.id, _handled(request, operations, client, message))
+        result = _handled(request, operations, client, message)
     except RpcError as error:
         # Before 2026-07-28 the status of HTTP is about the transport alone.
-        answer = messages.error(message.id, error)
-    return json_reply(answer, headers=headers)
+        return json_reply(messages.error(message.id, error), headers=headers)
+    if result.get("resultType") == "input_required":
+
+        def go_on(answers: Mapping[str, Any]) -> dict[str, Any]:
+            answered = replace(message, params={**message.params, **answers})
+            return _handled(request, operations, client, answered)
+
+        if reply := asking.asking(operations, message.id, result, go_on):
+            return reply
+        result = tools.unanswered(operations, result["requestState"])
+    return json_reply(messages.result(message.id, result), headers=headers)
 
 
 def _batch(request: Request, operations: Operations, client: Client, documents: list[Any]) -> Reply:
@@ -143,20 +153,12 @@ def _batch(request: Request, operations: Operations, client: Client, documents: 
                 answers.append(messages.result(message.id, result))
         except Exception as error:
             # The tools of other messages have run, and a client without their results would run them again.
-            refused = _refused(error)
-            if refused is None:
+            told = messages.of_error(error)
+            if told is None:
                 logger.exception("a message of a batch failed")
-                refused = Refusal(500, "server_error", "Pegboard failed to answer this message.")
-            told = error if isinstance(error, RpcError) else messages.of_refusal(refused)
+                told = messages.our_fault()
             answers.append(messages.error(messages.id_of(document), told))
     return json_reply(answers) if answers else Reply(status=202)
-
-
-def _refused(error: Exception) -> Refusal | None:
-    if isinstance(error, DomainError | Http404):
-        return refusal_of(error)
-    found = outage(error)
-    return Refusal(503, found.code, found.message) if found else None
 
 
 def _handled(request: Request, operations: Operations, client: Client, message: Message) -> dict[str, Any]:

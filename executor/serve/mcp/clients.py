@@ -27,6 +27,7 @@ META = "io.modelcontextprotocol/"
 # What the header's absence means: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
 UNTOLD = "2025-03-26"
 BATCHED = ("2025-03-26", "2024-11-05")
+FORMS_SINCE, VISITS_SINCE = "2025-06-18", "2025-11-25"
 # The parameter that `Mcp-Name` repeats.
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
@@ -93,6 +94,9 @@ def of_handshake(request: Request) -> Client:
     if version not in HANDSHAKE:
         raise unsupported(version, [*MODERN, *HANDSHAKE])
     said = request.headers.get("Mcp-Session-Id", "").split("-")
+    # Questions go out on a stream.
+    if EVENT_STREAM not in request.headers.get("Accept", "").lower():
+        said = []
     return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said)
 
 
@@ -128,10 +132,13 @@ def unsupported(version: object, supported: Sequence[str]) -> RpcError:
 
 def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
     asked = capabilities.get("elicitation")
-    if not isinstance(asked, dict):
+    if not isinstance(asked, dict) or version < FORMS_SINCE:
         return Client(version=version)
     # Before there were two kinds, an empty object meant forms.
-    return Client(version=version, asks_forms="form" in asked or not asked, asks_visits="url" in asked)
+    asks_forms = "form" in asked or not asked
+    return Client(
+        version=version, asks_forms=asks_forms, asks_visits="url" in asked and version >= VISITS_SINCE
+    )
 
 
 def _meta(document: object) -> Mapping[str, Any] | None:

@@ -6,31 +6,23 @@ comes back reads the lists again. One that is not let in asks for the lists from
 https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscriptions
 """
 
-import threading
 import time
 from collections.abc import Generator, Mapping
 from typing import Any
 
-import msgspec
-from django.conf import settings
-
 from core.postgresql.base import give_back
 from designer.models import Channel
-from executor.serve.base import EVENT_STREAM, Operations, Reply, ThrottledError
+from executor.serve.base import Operations, Reply, ThrottledError
 from executor.serve.mcp.clients import META
 from executor.serve.mcp.messages import INVALID_PARAMS, Id, Message, RpcError, result
+from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event
 
-# Of the threads that calls leave free.
-LISTENERS_IN_A_PROCESS = max(2, settings.CALLS_IN_A_PROCESS // 30)
-LASTS = 300.0  # seconds
 PAUSE = 2.0
-# So that a proxy does not close a silent stream, and we hear of a client that has gone.
-PING_EVERY = 15.0
 NEWS = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
 }
-_free = threading.BoundedSemaphore(LISTENERS_IN_A_PROCESS)
+_places = Places()
 
 
 def listening(operations: Operations, message: Message, number: Id) -> Reply:
@@ -38,28 +30,10 @@ def listening(operations: Operations, message: Message, number: Id) -> Reply:
     wanted = message.params.get("notifications")
     if not isinstance(wanted, dict):
         raise RpcError(INVALID_PARAMS, "“notifications” says which news are wanted.")
-    if not _free.acquire(blocking=False):
+    if not _places.take():
         raise ThrottledError(int(LASTS))
     honoured = {name: True for name in NEWS if wanted.get(name) is True}
-    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-    return Reply(body=_Stream(operations, number, honoured), headers=headers, media_type=EVENT_STREAM)
-
-
-class _Stream:
-    """The server closes it, whether or not it was ever read."""
-
-    def __init__(self, operations: Operations, number: Id, honoured: Mapping[str, bool]) -> None:
-        self._events = _events(operations, number, honoured)
-        self._is_held = True
-
-    def __iter__(self) -> Generator[bytes]:
-        return self._events
-
-    def close(self) -> None:
-        self._events.close()
-        if self._is_held:
-            self._is_held = False
-            _free.release()
+    return _places.stream(_events(operations, number, honoured))
 
 
 def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) -> Generator[bytes]:
@@ -76,15 +50,11 @@ def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) ->
                 yield _news(NEWS[name], {"_meta": meta})
         if now - pinged > PING_EVERY:
             pinged = now
-            yield b": ping\n\n"
+            yield PING
         give_back()
         time.sleep(PAUSE)
-    yield _event(result(number, {"resultType": "complete", "_meta": meta}))
+    yield event(result(number, {"resultType": "complete", "_meta": meta}))
 
 
 def _news(method: str, params: Mapping[str, Any]) -> bytes:
-    return _event({"jsonrpc": "2.0", "method": method, "params": params})
-
-
-def _event(message: Mapping[str, Any]) -> bytes:
-    return b"event: message\ndata: " + msgspec.json.encode(message) + b"\n\n"
+    return event({"jsonrpc": "2.0", "method": method, "params": params})

@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from django.http import Http404
+
+from core.db_errors import outage
 from core.errors import DomainError
-from executor.serve.base import Refusal
+from executor.serve.base import Refusal, refusal_of
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -56,7 +59,7 @@ def read(document: object) -> Message:
     if not isinstance(document, dict) or document.get("jsonrpc") != "2.0":
         raise RpcError(INVALID_REQUEST, "The body is no message of JSON-RPC 2.0: an object with “jsonrpc”.")
     number, method, params = document.get("id"), document.get("method", ""), document.get("params", {})
-    if method == "" and ("result" in document or "error" in document):
+    if response_in(document):
         # An answer to a question that was not asked.
         return Message(id=None, method="", params={})
     if not isinstance(method, str) or not method:
@@ -66,6 +69,15 @@ def read(document: object) -> Message:
     if not isinstance(params, dict):
         raise RpcError(INVALID_PARAMS, "“params” is no object.")
     return Message(id=number, method=method, params=params)
+
+
+def response_in(document: object) -> tuple[Id | None, object] | None:
+    """The number and the result of an answer to a request of ours; an error has no result."""
+    if not isinstance(document, dict) or "method" in document:
+        return None
+    if "result" not in document and "error" not in document:
+        return None
+    return id_of(document), document.get("result")
 
 
 def id_of(document: object) -> Id | None:
@@ -89,6 +101,21 @@ def of_refusal(refusal: Refusal) -> RpcError:
     """An error that is no business of MCP's, with our own code among its data."""
     number = NUMBERS.get(refusal.code, SERVER_ERROR)
     return RpcError(number, refusal.message, {"code": refusal.code, **_fields(refusal)})
+
+
+def of_error(error: Exception) -> RpcError | None:
+    """Of what happened to one of several messages, or after a stream has begun; None for a fault of ours."""
+    if isinstance(error, RpcError):
+        return error
+    if isinstance(error, DomainError | Http404):
+        return of_refusal(refusal_of(error))
+    if found := outage(error):
+        return of_refusal(Refusal(503, found.code, found.message))
+    return None
+
+
+def our_fault() -> RpcError:
+    return of_refusal(Refusal(500, "server_error", "Pegboard failed to answer this message."))
 
 
 def _fields(refusal: Refusal) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
 CONFIRM = "confirm"
+CHOICES_SINCE = "2025-11-25"
 _STATE = re.compile(r"call-([0-9]{1,18})")
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _SIMPLE = ("string", "number", "integer", "boolean")
@@ -37,8 +38,11 @@ def asked(call: int, asks: Sequence[Asked], client: Client) -> dict[str, Any] | 
     for ask in asks:
         if ask.url and client.asks_visits:
             params = {"mode": "url", "message": ask.message, "url": ask.url}
+            if not client.is_modern:
+                # The page that the user has gone to says no more of it.
+                params["elicitationId"] = f"call-{call}-{ask.id}"
             requests[ask.id] = {"method": "elicitation/create", "params": params}
-        elif not ask.url and client.asks_forms and _is_form(ask.schema):
+        elif not ask.url and client.asks_forms and _is_form(ask.schema, client):
             form = ask.schema or {"type": "object", "properties": {}}
             requests[ask.id] = _form(ask.message, form)
         else:
@@ -74,26 +78,26 @@ def _answer(response: object) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else {}
 
 
-def _is_form(schema: Mapping[str, Any] | None) -> bool:
+def _is_form(schema: Mapping[str, Any] | None, client: Client) -> bool:
     if schema is None:
         return True
     members, required = schema.get("properties"), schema.get("required", [])
     return (
         schema.get("type") == "object"
         and isinstance(members, dict)
-        and all(map(_is_drawn, members.values()))
+        and all(_is_drawn(member, client) for member in members.values())
         and isinstance(required, list)
         and all(isinstance(name, str) for name in required)
     )
 
 
-def _is_drawn(member: object) -> bool:
+def _is_drawn(member: object, client: Client) -> bool:
     # A client draws members that are no objects themselves, and no more than that.
     if not isinstance(member, dict):
         return False
     if "type" not in member:
         return isinstance(member.get("enum"), list)
-    items = member.get("items")
+    items = member.get("items") if client.version >= CHOICES_SINCE else None
     is_choice = member["type"] == "array" and isinstance(items, dict) and _is_of_texts(items)
     return is_choice or member["type"] in _SIMPLE
 

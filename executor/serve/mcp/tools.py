@@ -119,6 +119,12 @@ def called(
     return _result(answer, operations, client)
 
 
+def unanswered(operations: Operations, state: str) -> dict[str, Any]:
+    """What is told of a call that has asked, where its user could not be asked after all."""
+    call, _ = questions.answered({"requestState": state}) or (0, {})
+    return _explained(operations.made(call, format_=FORMAT))
+
+
 def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
     # A client that cannot be asked has been told by the tool's annotations, and lets its user decide by them.
     if not (client.is_modern and client.asks_forms):
@@ -146,7 +152,7 @@ def _result(answer: Answer, operations: Operations, client: Client) -> dict[str,
     if answer.outcome == "ok" and not result.cut:
         return _succeeded(answer, operations, client)
     required = None
-    if answer.call and result.asks and result.resume is not None and client.is_modern:
+    if answer.call and result.asks and result.resume is not None:
         required = questions.asked(answer.call.pk, result.asks, client)
     return required or _explained(answer)
 

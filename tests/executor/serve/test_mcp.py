@@ -2,8 +2,10 @@
 
 import itertools
 import json
+from types import SimpleNamespace
 
 import pytest
+import redis
 from django.db import OperationalError
 from django.http import Http404
 from django.test import override_settings
@@ -13,7 +15,8 @@ from catalog.protocols.signature import Annotations
 from designer import agents, pins
 from designer.procedures import editing
 from designer.releases import publishing
-from executor.serve.mcp import IN_BOTH_ERAS, listening, tools
+from executor.serve.mcp import IN_BOTH_ERAS, asking, listening, streams, tools
+from executor.serve.mcp.streams import Places
 from tests.executor.test_calls import desk_with, runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply
@@ -371,13 +374,13 @@ def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, cli
 
 
 def test_only_so_many_listen_at_once(client):
-    streams = [
+    opened = [
         modern(client, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        for _ in range(listening.LISTENERS_IN_A_PROCESS + 1)
+        for _ in range(streams.STREAMS_IN_A_PROCESS + 1)
     ]
-    assert [each.status_code for each in streams] == [200] * listening.LISTENERS_IN_A_PROCESS + [429]
-    assert streams[-1]["Retry-After"]
-    for stream in streams[:-1]:
+    assert [each.status_code for each in opened] == [200] * streams.STREAMS_IN_A_PROCESS + [429]
+    assert opened[-1]["Retry-After"]
+    for stream in opened[:-1]:
         for close in stream._resource_closers:  # all of it would close the test's connection, too
             close()
     assert list(listened(client))[-1]["result"]["resultType"] == "complete"
@@ -390,7 +393,7 @@ def test_a_stream_that_is_never_sent_takes_no_place(client, monkeypatch):
     client.raise_request_exception = False
     with monkeypatch.context() as patched:
         patched.setattr("designer.releases.receipts.note", fails)
-        for _ in range(listening.LISTENERS_IN_A_PROCESS + 1):
+        for _ in range(streams.STREAMS_IN_A_PROCESS + 1):
             answer = modern(client, "subscriptions/listen", {"notifications": {}})
             assert answer.status_code == 500
     assert list(listened(client))[-1]["result"]["resultType"] == "complete"
@@ -481,3 +484,116 @@ def test_what_a_vendor_of_mcp_answers_goes_on_as_it_came(lending, vendor):
     result = modern(lending, "tools/call", {"name": "sky", "arguments": {}}).json()["result"]
     assert result["content"] == blocks
     assert "structuredContent" not in result
+
+
+BOTH = "application/json, text/event-stream"
+INTRODUCED = {
+    "protocolVersion": HANDSHAKE,
+    "capabilities": {"elicitation": {}},
+    "clientInfo": {"name": "t", "version": "1"},
+}
+
+
+def met(client, version=HANDSHAKE):
+    """The headers of a client that can be asked."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize"}
+    answer = post(client, {**message, "params": {**INTRODUCED, "protocolVersion": version}})
+    return {"Mcp-Session-Id": answer["Mcp-Session-Id"], "Accept": BOTH}
+
+
+def events_of(answer):
+    assert answer["Content-Type"] == "text/event-stream"
+    for part in answer.streaming_content:
+        if part.startswith(b"event: message"):
+            yield json.loads(part.partition(b"data: ")[2])
+    for close in answer._resource_closers:
+        close()
+
+
+def answers(client, number, result):
+    answer = post(client, {"jsonrpc": "2.0", "id": number, "result": result})
+    assert (answer.status_code, answer.content) == (202, b"")
+
+
+def test_a_client_of_the_older_era_is_asked_inside_the_call(lending, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    call = {"name": "sky", "arguments": {}}
+    heard = events_of(old(lending, "tools/call", call, **met(lending)))
+    asked = next(heard)
+    assert (asked["method"], asked["params"]["message"]) == ("elicitation/create", "Which branch?")
+    assert asked["params"]["requestedSchema"] == BRANCH
+    answer = {"action": "accept", "content": {"branch": "Mole End"}}
+    answers(lending, "call-0-0", answer)
+    answers(lending, 7, answer)
+    answers(lending, asked["id"], answer)
+    (last,) = heard
+    assert json.loads(last["result"]["content"][0]["text"]) == answer
+    assert "resultType" not in last["result"]
+    assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
+
+
+def test_a_user_of_the_older_era_may_decline(lending, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    answers(lending, next(heard)["id"], {"action": "cancel"})
+    (last,) = heard
+    assert json.loads(last["result"]["content"][0]["text"]) == {"action": "decline"}
+
+
+def test_an_answer_that_does_not_fit_is_told(lending, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    answers(lending, next(heard)["id"], {"action": "accept", "content": {"branch": 7}})
+    (last,) = heard
+    assert last["result"]["isError"] is True
+    assert "branch" in last["result"]["content"][0]["text"]
+
+
+def no_time(patch, lending):
+    patch.setattr(asking, "LASTS", -1.0)
+
+
+def no_place(patch, lending):
+    patch.setattr(asking, "_places", Places(0))
+
+
+def no_broker(patch, lending):
+    class Away:
+        def set(self, *_, **__):
+            raise redis.ConnectionError
+
+    patch.setattr(asking, "redis_client", SimpleNamespace(client=Away))
+
+
+@pytest.mark.parametrize("gone", [no_time, no_place, no_broker])
+def test_a_question_that_cannot_be_put_is_told(gone, lending, monkeypatch):
+    headers = met(lending)
+    gone(monkeypatch, lending)
+    answer = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers)
+    *_, last = events_of(answer) if answer.streaming else [answer.json()]
+    assert last["result"]["_meta"]["pegboard/outcome"] == "needs_input"
+    assert "Which branch?" in "".join(block["text"] for block in last["result"]["content"])
+
+
+def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending):
+    headers = {**met(lending), "Accept": "application/json"}
+    result = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers).json()["result"]
+    assert result["_meta"]["pegboard/outcome"] == "needs_input"
+    introduced = {**INTRODUCED, "protocolVersion": "2025-03-26"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduced}
+    assert "Mcp-Session-Id" not in post(lending, message)
+
+
+def test_no_other_key_answers(lending, owner, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
+    number = next(heard)["id"]
+    answers(runtime(owner, agents.Agent.objects.get()), number, {"action": "decline"})
+    answers(lending, number, {"action": "accept", "content": {"branch": "Mole End"}})
+    (last,) = heard
+    assert "Mole End" in last["result"]["content"][0]["text"]
+
+
+def test_an_answer_is_bounded(lending):
+    result = {"action": "accept", "content": {"a": "x" * 70_000}}
+    assert post(lending, {"jsonrpc": "2.0", "id": "call-1-0", "result": result}).status_code == 413

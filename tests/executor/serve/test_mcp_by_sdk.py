@@ -1,6 +1,7 @@
 """The official client and Pegboard itself as clients of a served release."""
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -19,6 +20,7 @@ from designer import agent_keys, agents, pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from tests import one_door
+from tests.executor.serve.test_mcp import library
 from tests.executor.test_calls import desk_with
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 
@@ -39,7 +41,9 @@ def visited(url, key, mode, visit):
                 return await visit(client)
 
     async def confirm(context, params):
-        return types.ElicitResult(action="accept", content={"confirm": True})
+        asks_for_a_branch = "branch" in params.requested_schema["properties"]
+        content = {"branch": "Mole End"} if asks_for_a_branch else {"confirm": True}
+        return types.ElicitResult(action="accept", content=content)
 
     with one_door.other_side(), ThreadPoolExecutor(1) as apart:
         return apart.submit(asyncio.run, work()).result()
@@ -68,6 +72,18 @@ def test_the_official_client_lists_and_calls(mode, owner, vendor, served_at):
     assert wrong.is_error
     assert prompt.messages[0].content.text == "Ask for the sky first."
     assert len(vendor.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_answers_what_a_tool_asks(mode, owner, vendor, served_at):
+    vendor.script = library
+    agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
+
+    async def visit(client):
+        return await client.call_tool("sky", {})
+
+    answer = visited(served_at(), key_for(owner, agent), mode, visit)
+    assert json.loads(answer.content[0].text) == {"action": "accept", "content": {"branch": "Mole End"}}
 
 
 SHAPES = [

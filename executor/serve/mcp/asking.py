@@ -1,0 +1,108 @@
+"""`elicitation/create` inside a call, as it was before 2026-07-28: the question goes out on the stream that
+the call is answered with, and the answer comes as a request of its own, to whichever process takes it.
+
+What is asked, and how a call goes on with the answers, is as in the newer era (questions.py): only that the
+call stays open meanwhile. A question that is not answered in time is told like one that cannot be asked.
+
+https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
+"""
+
+import logging
+import re
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import msgspec
+import redis
+
+from core import redis_client
+from core.errors import DomainError
+from core.postgresql.base import give_back
+from executor.serve.base import Operations, Reply
+from executor.serve.mcp import messages, tools
+from executor.serve.mcp.messages import Id
+from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, STREAMS_IN_A_PROCESS, Places, event
+
+logger = logging.getLogger(__name__)
+PAUSE = 0.2
+MAX_ANSWER_BYTES = 64 * 1024
+_NUMBER = re.compile(r"call-[0-9]{1,18}-[0-9]{1,4}")
+_places = Places(max(1, STREAMS_IN_A_PROCESS // 2))
+
+# What comes of the call with these members among its parameters.
+GoOn = Callable[[Mapping[str, Any]], dict[str, Any]]
+
+
+def asking(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Reply | None:
+    """A stream that asks what is `required`, goes on with the call until it asks no more, and ends with its
+    result, as the answer to the message `number`. None where no place is left."""
+    if not _places.take():
+        return None
+    return _places.stream(_events(operations, number, required, go_on))
+
+
+def heard(operations: Operations, number: Id | None, response: object) -> None:
+    """Keeps an answer for the process that waits for it. Raises DomainError."""
+    if not isinstance(number, str) or not _NUMBER.fullmatch(number):
+        return
+    written = msgspec.json.encode(response if isinstance(response, dict) else {})
+    if len(written) > MAX_ANSWER_BYTES:
+        raise DomainError("too_large", f"An answer has at most {MAX_ANSWER_BYTES // 1024} kB.", status=413)
+    try:
+        # An answer that no process waits for is not kept.
+        redis_client.client().set(_key(operations, number), written, xx=True, keepttl=True)
+    except redis.RedisError as error:
+        message = "The answer could not be passed on. Send it again."
+        raise DomainError("unavailable", message, status=503) from error
+
+
+def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Generator[bytes]:
+    ends, result = time.monotonic() + LASTS, dict(required)
+    try:
+        while result.get("resultType") == "input_required":
+            state = result["requestState"]
+            responses = yield from _answers(operations, state, result["inputRequests"], ends)
+            if responses is None:
+                result = tools.unanswered(operations, state)
+            else:
+                result = go_on({"requestState": state, "inputResponses": responses})
+        answer = messages.result(number, result)
+    except Exception as error:
+        told = messages.of_error(error)
+        if told is None:
+            logger.exception("a call that asked its user failed")
+            told = messages.our_fault()
+        answer = messages.error(number, told)
+    yield event(answer)
+
+
+def _answers(
+    operations: Operations, state: str, requests: Mapping[str, Any], ends: float
+) -> Generator[bytes, None, dict[str, Any] | None]:
+    # One after the other: clients put one form before their users.
+    responses = {}
+    for at, (name, request) in enumerate(requests.items()):
+        number = f"{state}-{at}"
+        key, broker, pinged = _key(operations, number), redis_client.client(), time.monotonic()
+        try:
+            broker.set(key, "", ex=int(LASTS) + 60)
+            yield event({"jsonrpc": "2.0", "id": number, **request})
+            while not (found := broker.get(key)):
+                if (now := time.monotonic()) > ends:
+                    return None
+                if now - pinged > PING_EVERY:
+                    pinged = now
+                    yield PING
+                give_back()
+                time.sleep(PAUSE)
+            broker.delete(key)
+        except redis.RedisError:
+            return None
+        responses[name] = msgspec.json.decode(str(found))
+    return responses
+
+
+def _key(operations: Operations, number: str) -> str:
+    # No other key answers for the one that called.
+    return f"pegboard:asked:{operations.caller.key.pk}:{number}"
