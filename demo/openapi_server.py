@@ -3,6 +3,8 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from email.parser import BytesParser
+from email.policy import HTTP
 from html import escape
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +16,7 @@ from demo.web import HTML, Request, Response, Server, as_json, if_changed
 from demo.workshop import KEY, Workshop
 
 DOCUMENT_PATH = "/openapi.json"
-FORM = "application/x-www-form-urlencoded"
+FORM, MULTIPART = "application/x-www-form-urlencoded", "multipart/form-data"
 DELIMITERS = {"form": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
 POLICY = {"Content-Security-Policy": "default-src 'none'; img-src data:", "X-Content-Type-Options": "nosniff"}
 PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>
@@ -166,6 +168,8 @@ def body_of(operation: Operation, request: Request, document: Mapping[str, Any])
         texts = dict(parse_qsl(request.body.decode(errors="replace"), keep_blank_values=True))
         known = schema["properties"]
         value: Any = {m: typed(m, text, known[m]) for m, text in texts.items() if m in known}
+    elif media == MULTIPART:
+        value = read_parts(request)
     else:
         value = read_json(request.body)
     if "properties" not in schema:
@@ -179,6 +183,13 @@ def body_of(operation: Operation, request: Request, document: Mapping[str, Any])
     defaults = {name: schema["properties"][name].get("default") for name in writable}
     given: dict[str, Any] = {name: default for name, default in defaults.items() if default is not None}
     return {**given, **value}
+
+
+def read_parts(request: Request) -> dict[str, Any]:
+    head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
+    message = BytesParser(policy=HTTP).parsebytes(head + request.body)
+    parts = {str(each.get_param("name", header="content-disposition")): each for each in message.iter_parts()}
+    return {name: each.get_payload(decode=True) for name, each in parts.items()}
 
 
 def read_json(body: bytes) -> dict[str, Any]:

@@ -131,6 +131,11 @@ class Workshop:
         repair["state"] = "on_stand" if approved and not is_dear else "done"
         return repair
 
+    def add_photo(self, ticket: str, photo: bytes = b"") -> None:
+        if ticket not in self.repairs:
+            raise CannotDoError("no_repair", f"There is no repair {ticket}.")
+        self.repairs[ticket]["photo_bytes"] = len(photo)
+
     def find_parts(self, words: list[str]) -> list[dict[str, Any]]:
         named = [part for part in PARTS if all(word.lower() in part for word in words)]
         return [

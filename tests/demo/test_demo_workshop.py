@@ -102,8 +102,13 @@ def test_recursive_body_is_sent_as_it_is(call):
     assert call("quote_build", body=wheel).outputs["parts"] == 4
 
 
-def test_files_cannot_be_sent(tools):
-    assert OpenApi().why_not_run(tools["add_photo"]).code == "BODY_KIND"
+def test_files_are_sent(server, call, tools):
+    assert OpenApi().why_not_run(tools["add_photo"]) is None
+    ticket = call("book_repair", body={"fault": "brakes"}).outputs["ticket"]
+    photo = "data:image/png;base64,iVBORw0KGgo="
+    assert call("add_photo", ticket=ticket, photo=photo).outcome == "ok"
+    assert call("list_repairs").outputs["repairs"][-1]["photo_bytes"] == 8
+    assert call("add_photo", ticket="T-99", photo=photo).outcome == "tool_error"
 
 
 def test_key_opens_what_asks_for_one(server, call, tools):

@@ -12,11 +12,21 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from catalog.protocols.base import Note
 from catalog.protocols.calls import arguments as judged
+from catalog.protocols.openapi import multipart
 from catalog.protocols.openapi import signature as openapi_signature
-from catalog.protocols.openapi.signature import Cut, bare, contents, is_form, is_json, is_text
+from catalog.protocols.openapi.signature import (
+    Cut,
+    bare,
+    contents,
+    is_form,
+    is_json,
+    is_lines,
+    is_multipart,
+    is_text,
+)
 from catalog.protocols.signature import Signature
 from core import strict_json
-from core.outbound.errors import RefusedError, printable
+from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
 
 # What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
@@ -24,6 +34,8 @@ _RESERVED = ":/?@!$'()*,;[]"
 _DEFAULT_STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
+# What one reply of JSON lines may hold; each line is bounded as a reply of its own is.
+MAX_LINES = 10_000
 Pairs = list[tuple[str, str]]
 
 
@@ -228,9 +240,21 @@ def _content(
     }
     members = {own.get(argument, argument): value for argument, value in given.items()}
     value = members if body.get("is_object") else next(iter(given.values()), None)
+    described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
+    encodings = _object(described.get("encoding"))
     if is_form(media):
-        described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
-        return _form(value, _object(described.get("encoding"))).encode()
+        return _form(value, encodings).encode()
+    if is_multipart(media):
+        try:
+            boundary, content = multipart.written(_object(value), body.get("files", ()), encodings)
+        except multipart.UnreadableFileError as error:
+            argument = next((each for each, name in own.items() if name == error.name), error.name)
+            raise UnusableArgumentError(argument, "is a data URL whose base64 cannot be read") from error
+        headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
+        return content
+    if is_lines(media):
+        lines = value if isinstance(value, list) else [value]
+        return b"".join(_json(each).encode() + b"\n" for each in lines)
     return _text(value).encode() if is_text(media) else _json(value).encode()
 
 
@@ -273,9 +297,18 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
         value = strict_json.require_json(reply)
         whole = next((output.name for output in signature.outputs if output.is_whole), None)
         return (value if isinstance(value, dict) and whole is None else {whole or "result": value}), []
+    if is_lines(kind):
+        return _lines(reply), []
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
         is_page = kind in ("text/html", "application/xhtml+xml")
         notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
         return {"result": reply.body.decode(errors="replace")}, notes
     size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
     return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]
+
+
+def _lines(reply: Reply) -> dict[str, Any]:
+    lines = [line for line in reply.body.splitlines() if line.strip()]
+    if len(lines) > MAX_LINES:
+        raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
+    return {"result": [strict_json.loads(line) for line in lines]}

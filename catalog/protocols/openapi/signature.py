@@ -252,8 +252,9 @@ def contents(holder: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def media_of(listed: Sequence[str]) -> str | None:
-    """The media type that a call uses: JSON before a form, a form before plain text, then whatever comes."""
-    for fits in (is_json, is_form, is_text):
+    """The media type that a call uses: JSON before a form, a form before plain text, then files and lines of
+    JSON, then whatever comes."""
+    for fits in (is_json, is_form, is_text, is_multipart, is_lines):
         if found := [media for media in listed if fits(media)]:
             return found[0]
     return listed[0] if listed else None
@@ -275,8 +276,17 @@ def is_text(media: str) -> bool:
     return bare(media) == "text/plain"
 
 
+def is_multipart(media: str) -> bool:
+    return bare(media) == "multipart/form-data"
+
+
+def is_lines(media: str) -> bool:
+    """JSON values, one on each line."""
+    return bare(media) in ("application/x-ndjson", "application/ndjson", "application/jsonl")
+
+
 def can_be_sent(media: str) -> bool:
-    return is_json(media) or is_form(media) or is_text(media)
+    return any(fits(media) for fits in (is_json, is_form, is_text, is_multipart, is_lines))
 
 
 def _read_body(builder: _SignatureBuilder) -> None:
@@ -289,8 +299,12 @@ def _read_body(builder: _SignatureBuilder) -> None:
     place: Path = (_OPERATION, "requestBody", "content", media, "schema")
     is_required = body.get("required") is True
     top, top_place = _followed(builder.cut, schema, place)
-    if (is_json(media) or is_form(media)) and _is_plain(top, is_required=is_required):
+    has_members = is_json(media) or is_form(media) or is_multipart(media)
+    if has_members and _is_plain(top, is_required=is_required):
         builder.body = {"media": media, "is_object": True, "is_required": is_required}
+        properties = top["properties"].items()
+        if is_multipart(media) and (files := [m for m, each in properties if _is_file(builder.cut, each)]):
+            builder.body["files"] = files
         needed = top.get("required", [])
         for name, each in top["properties"].items():
             if not _is_answer(each):
@@ -304,6 +318,16 @@ def _read_body(builder: _SignatureBuilder) -> None:
     called = builder.add("body", "body", prop, is_required=is_required)
     builder.body = {"media": media, "as": called}
     builder.holes += [(place, ("input", called)), (place, ("bare input", called))]
+
+
+def _is_file(cut: Cut, schema: Any) -> bool:
+    """Whether a member of a multipart body is a file, or a list of files."""
+    said, _ = _followed(cut, schema, ())
+    if isinstance(said, dict) and "items" in said:
+        said, _ = _followed(cut, said["items"], ())
+    if not isinstance(said, dict):
+        return False
+    return said.get("format") == "binary" or "contentMediaType" in said or "contentEncoding" in said
 
 
 def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:

@@ -1,12 +1,15 @@
 """Requests are built as the document says, and replies are read for what they are."""
 
 import json
+from email.parser import BytesParser
+from email.policy import HTTP
 from urllib.parse import parse_qsl, unquote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from catalog.protocols.openapi import multipart
 from catalog.protocols.openapi import request as openapi_request
 from catalog.protocols.openapi.request import UnusableArgumentError
 from core.outbound.errors import ProtocolViolationError, RefusedError
@@ -235,6 +238,87 @@ FORM = "application/x-www-form-urlencoded"
 )
 def test_form_is_written_as_its_encoding_says(value, encoding, expected):
     assert sent(MEMBERS, {"a": value}, FORM, encoding=encoding).content.decode() == expected
+
+
+UPLOAD = {
+    "type": "object",
+    "required": ["photo"],
+    "properties": {
+        "photo": {"type": "string", "format": "binary"},
+        "pages": {"type": "array", "items": {"type": "string", "contentMediaType": "text/csv"}},
+        "title": {"type": "string"},
+        "size": {"type": "integer"},
+        "place": {"type": "object"},
+    },
+}
+
+
+def parts(call):
+    """As a server reads them: name, file name, media type and content."""
+    head = f"Content-Type: {call.headers['Content-Type']}\r\n\r\n".encode()
+    message = BytesParser(policy=HTTP).parsebytes(head + call.content)
+    assert not message.defects
+    return [
+        (
+            part.get_param("name", header="content-disposition"),
+            part.get_filename(),
+            part.get_content_type() if "content-type" in part else None,
+            part.get_payload(decode=True),
+        )
+        for part in message.iter_parts()
+    ]
+
+
+def test_files_and_fields_go_as_parts_of_a_multipart_body():
+    given = {
+        "photo": "data:image/png;base64,iVBORw0KGgo=",
+        "pages": ["a,b", "c,d"],
+        "title": "Bent rim, ø 622",
+        "size": 7,
+        "place": {"row": 1},
+    }
+    call = sent(UPLOAD, given, "multipart/form-data")
+    octets = "application/octet-stream"
+    assert parts(call) == [
+        ("photo", "photo", "image/png", b"\x89PNG\r\n\x1a\n"),
+        ("pages", "pages", octets, b"a,b"),
+        ("pages", "pages", octets, b"c,d"),
+        ("title", None, None, "Bent rim, ø 622".encode()),
+        ("size", None, None, b"7"),
+        ("place", None, "application/json", b'{"row":1}'),
+    ]
+    encoding = {"photo": {"contentType": "image/webp"}, "pages": {"contentType": "a, b"}}
+    named = parts(sent(UPLOAD, given, "multipart/form-data", encoding=encoding))
+    assert [media for _, _, media, _ in named[:2]] == ["image/webp", octets]
+
+
+def test_file_that_cannot_be_read_is_the_inputs_fault():
+    with pytest.raises(UnusableArgumentError) as refused:
+        sent(UPLOAD, {"photo": "data:image/png;base64,no base64!"}, "multipart/form-data")
+    assert refused.value.name == "photo"
+
+
+@given(name=st.text(min_size=1, max_size=20), text=st.text())
+def test_no_value_ends_its_part(name, text):
+    boundary, content = multipart.written({name: text, "last": "1"}, set(), {})
+    assert content.count(f"--{boundary}".encode()) == 3
+    assert content.endswith(f"\r\n1\r\n--{boundary}--\r\n".encode())
+    assert content.count(b"Content-Disposition") == 2 + text.count("Content-Disposition") + name.count(
+        "Content-Disposition"
+    )
+
+
+def test_lines_of_json_are_sent_and_read():
+    call = sent({"type": "array"}, {"body": [{"a": 1}, "two", None]}, "application/x-ndjson")
+    assert (call.headers["Content-Type"], call.content) == (
+        "application/x-ndjson",
+        b'{"a":1}\n"two"\nnull\n',
+    )
+    assert told(call.content + b"\n", "application/x-ndjson") == ({"result": [{"a": 1}, "two", None]}, [])
+    with pytest.raises(ProtocolViolationError):
+        told(b'{"a":1}\n{"a":', "application/jsonl")
+    with pytest.raises(ProtocolViolationError):
+        told(b"1\n" * (openapi_request.MAX_LINES + 1), "application/x-ndjson")
 
 
 def test_number_that_json_cannot_carry_is_refused():

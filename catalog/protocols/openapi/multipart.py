@@ -1,0 +1,82 @@
+"""Bodies of the kind multipart/form-data (RFC 7578), out of arguments. Pure.
+
+A file is given as a text: a data URL (`data:image/png;base64,…`, RFC 2397) stands for the bytes that it
+holds, and any other text for itself.
+"""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+_TYPE = r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+"
+_DATA_URL = re.compile(rf"data:({_TYPE})?(?:;[A-Za-z0-9-]+=[A-Za-z0-9._-]+)?;base64,(.*)", re.DOTALL)
+_MEDIA = re.compile(rf"{_TYPE}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)?")
+_NAMES = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+
+
+class UnreadableFileError(Exception):
+    """A data URL whose base64 cannot be read; carries the `name` of the member."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+class _Part(NamedTuple):
+    name: str
+    media: str
+    content: bytes
+    is_file: bool
+
+
+def written(
+    members: Mapping[str, Any], files: Collection[str], encodings: Mapping[str, Any]
+) -> tuple[str, bytes]:
+    """The boundary and the body. A list is several parts of one name. Raises UnreadableFileError."""
+    parts = [
+        _part(name, each, _media(encodings.get(name)), is_file=name in files)
+        for name, value in members.items()
+        for each in (value if isinstance(value, list) else [value])
+        if each is not None
+    ]
+    # The same for the same parts, and in none of them: whoever writes a part does not know its digest before.
+    digest = hashlib.sha256(b"\0".join(part.content for part in parts))
+    boundary = f"pegboard-{digest.hexdigest()[:40]}"
+    lines = b"".join(_head(part, boundary) + part.content + b"\r\n" for part in parts)
+    return boundary, lines + f"--{boundary}--\r\n".encode()
+
+
+def _part(name: str, value: Any, media: str, *, is_file: bool) -> _Part:
+    if isinstance(value, str) and is_file:
+        kind, content = _file(name, value)
+        return _Part(name, media or kind, content, is_file=True)
+    if isinstance(value, str):
+        return _Part(name, media, value.encode(errors="replace"), is_file=False)
+    usual = "application/json" if isinstance(value, dict | list) else ""
+    return _Part(name, media or usual, json.dumps(value, separators=(",", ":")).encode(), is_file=is_file)
+
+
+def _file(name: str, text: str) -> tuple[str, bytes]:
+    if not (found := _DATA_URL.fullmatch(text)):
+        return "application/octet-stream", text.encode(errors="replace")
+    try:
+        return found[1] or "application/octet-stream", base64.b64decode(found[2], validate=True)
+    except (binascii.Error, ValueError) as exc:
+        raise UnreadableFileError(name) from exc
+
+
+def _media(encoding: object) -> str:
+    # What the document says of a part, where it names one media type.
+    said = encoding.get("contentType") if isinstance(encoding, dict) else None
+    return said if isinstance(said, str) and _MEDIA.fullmatch(said) else ""
+
+
+def _head(part: _Part, boundary: str) -> bytes:
+    name = part.name.translate(_NAMES)
+    file = f'; filename="{name}"' if part.is_file else ""
+    media = f"Content-Type: {part.media}\r\n" if part.media else ""
+    return f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"{file}\r\n{media}\r\n'.encode()
