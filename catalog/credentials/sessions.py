@@ -236,7 +236,8 @@ def open_session(
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
-    kept_for = _kept_for(endpoint) if keeps_connection else None
+    # What a user's own token or secret went over is not lent to the call of another user.
+    kept_for = _kept_for(endpoint) if keeps_connection and not carried else None
     session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for, carried)
     return _keeping_memory(endpoint, carrier, session)
 

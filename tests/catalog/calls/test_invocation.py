@@ -12,6 +12,7 @@ from django.utils import timezone
 from catalog.calls import invocation, queue
 from catalog.calls.queue import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
+from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
@@ -79,6 +80,15 @@ def test_calls_of_an_endpoint_share_a_connection_until_its_credential_or_address
     assert vendor.connections == 4
     keys = [request.headers["authorization"] for request in vendor.requests]
     assert keys == ["Bearer first-secret"] * 3 + ["Bearer second-secret"] * 2
+
+
+def test_what_the_secret_of_a_user_went_over_is_lent_to_no_other_call():
+    with HostileVendor(ANSWER) as vendor:
+        endpoint = make_endpoint(url=vendor.url)
+        for carried in (["token-of-ada"], ["token-of-ada"], []):
+            with sessions.open_session(endpoint, carried=carried, keeps_connection=True) as session:
+                session.post("/run", json={})
+    assert vendor.connections == 3
 
 
 def test_an_answer_is_kept_when_what_is_noted_beside_it_fails(monkeypatch):
