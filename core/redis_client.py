@@ -8,21 +8,27 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 TIMEOUT = 1.0  # seconds; every caller can do without an answer
+LONGEST_WAIT = 10.0  # seconds
 
 
 def client() -> redis.Redis:
     """Raises redis.RedisError when used while the server is away. Safe to share between threads."""
-    return _client(settings.REDIS_URL)
+    return _client(settings.REDIS_URL, TIMEOUT)
+
+
+def waiting_client() -> redis.Redis:
+    """For commands that block for up to `LONGEST_WAIT` seconds."""
+    return _client(settings.REDIS_URL, LONGEST_WAIT + TIMEOUT)
 
 
 @lru_cache
-def _client(url: str) -> redis.Redis:
+def _client(url: str, timeout: float) -> redis.Redis:
     if url.startswith("redis+socket://"):
         # Celery's form of a socket and its database; redis-py has another one.
         url = url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
     return redis.Redis.from_url(
         url,
-        socket_timeout=TIMEOUT,
+        socket_timeout=timeout,
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,

@@ -38,6 +38,7 @@ urlpatterns = [
     path("tools/<int:pk>/pin/", tools.tool_pin, name="tool-pin"),
     path("tools/<int:pk>/try/", try_it.tool_try, name="tool-try"),
     path("tools/<int:pk>/calls/<int:call>/", try_it.tool_call, name="tool-call"),
+    path("tools/<int:pk>/calls/<int:call>/cancel/", try_it.tool_call_cancel, name="tool-call-cancel"),
     path("tools/<int:pk>/calls/<int:call>/continue/", try_it.tool_call_continue, name="tool-call-continue"),
     path("tools/<int:pk>/examples/", try_it.tool_example_save, name="tool-example-save"),
     path("tools/<int:pk>/examples/<int:example>/run/", try_it.tool_example_run, name="tool-example-run"),

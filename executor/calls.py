@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
@@ -21,10 +22,10 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from msgspec import UNSET, structs
 
-from catalog.calls import invocation, versions
+from catalog.calls import cancellation, invocation, queue, versions
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
 from catalog.models import Call, ToolVersion
-from catalog.models.calls import Result
+from catalog.models.calls import Mode, Result
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
@@ -84,8 +85,13 @@ def run(
     call_id: uuid.UUID | None = None,
     on_behalf_of: OnBehalfOf | None = None,
     site: str = "",
+    mode: Mode = Mode.WAIT,
+    callback: str = "",
 ) -> Answer:
     """Run the tool that a model knows by `name`, or hand over, and wait for what comes of it.
+
+    In another `mode` a worker makes the call, the answer is how far it is, and `callback` is an address that
+    hears of the end.
 
     `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
     names of the export format, or of any where none is said; those that do not fit are an answer like
@@ -122,6 +128,8 @@ def run(
             format_=format_,
             on_behalf_of=on_behalf_of,
             site=site,
+            mode=mode,
+            callback=callback,
         )
     except ArgumentsError as error:
         return _refused(tool, error)
@@ -230,6 +238,8 @@ def _call(
     format_: str = "",
     on_behalf_of: OnBehalfOf | None = None,
     site: str = "",
+    mode: Mode = Mode.WAIT,
+    callback: str = "",
 ) -> Call:
     # Or the one that was made with this `call_id` before.
     version = _released_version(tool)
@@ -237,12 +247,18 @@ def _call(
     theirs = for_the_vendor(tool.signature, signature, arguments, format_)
     if tool.signature.annotations.destructive and not signature.annotations.destructive and not is_confirmed:
         raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
+    make = invocation.call_now
+    if mode != Mode.WAIT:
+        make = partial(queue.request_call, mode=mode, callback=callback)
+    elif callback:
+        message = "A call that is waited for calls no address back. Say “mode”: “async”."
+        raise DomainError("invalid", message, fields={"callback": message})
     try:
-        return invocation.call_now(
+        return make(
             version,
             actor=actor,
             arguments=theirs,
-            deadline_seconds=deadline_seconds,
+            deadline_seconds=deadline_of(mode, deadline_seconds),
             is_confirmed=is_confirmed,
             key=call_id,
             runtime=_runtime(release, key, sub_agent, tool.signature.name, on_behalf_of, site),
@@ -251,6 +267,21 @@ def _call(
     except ArgumentsError as error:
         told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
         raise ArgumentsError(replace(error.outcome, error=told)) from error
+
+
+def deadline_of(mode: Mode, asked: int | None) -> int | None:
+    """None: as long as its policy allows. Raises DomainError for more than a call of this mode may take."""
+    most = queue.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else queue.MAX_LONG_DEADLINE_SECONDS
+    if asked is not None and not 1 <= asked <= most:
+        why = f"takes 1 to {most:,} with the mode `{mode}`"
+        message = f"A call of this mode may take {most:,} seconds at most."
+        raise DomainError("invalid", message, fields={"deadline_seconds": why})
+    return queue.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
+
+
+def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
+    """End a call that was made through this release. Raises DomainError for one that has ended."""
+    return cancellation.cancel(call, actor=actor, why=_runtime(release, key).why)
 
 
 def for_the_vendor(

@@ -36,6 +36,8 @@ class ScriptedSession(RequestMethods):
     """Refuses statuses as the real session does. Every request has to be the one that was recorded."""
 
     agent = "Pegboard"
+    mark = ""
+    is_followed = False
     largest = 32 * 1024 * 1024
 
     def __init__(self, *exchanges: Exchange, root: str = "https://vendor.example") -> None:
@@ -43,12 +45,16 @@ class ScriptedSession(RequestMethods):
         self.left = deque(exchanges)
         self.asked: list[dict[str, str]] = []
         self.memory: dict[str, Any] = {}
+        self.passed_on: list[Any] = []
 
     def __enter__(self):
         return self
 
     def __exit__(self, *failure):
         return None
+
+    def pass_on(self, partial):
+        self.passed_on.append(partial)
 
     def at(self, url):
         """Everything goes into one script; the path of a request to another address is that whole address."""

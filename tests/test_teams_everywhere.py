@@ -144,7 +144,7 @@ def told(client: Client, method: str, name: str, ids: dict[str, object]) -> tupl
     """Status and words; without the address itself and what differs with each request."""
     address = reverse(name, kwargs=ids)
     answer = client.generic(method, address, b"{}", content_type="application/json")
-    text = answer.content.decode()
+    text = answer.getvalue().decode()
     while address.strip("/"):  # its page, and the pages above it, are named where a button was expected
         text = text.replace(f'"{address}"', '"ADDRESS"')
         address = address.rstrip("/").rpartition("/")[0] + "/"

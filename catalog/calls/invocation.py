@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from time import sleep
@@ -20,12 +20,15 @@ from typing import Any
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from catalog.calls import challenges, queue, refused_calls, results
+from catalog.calls import challenges, events, queue, refused_calls, remote_runs, results
+from catalog.calls.lease import Heartbeat
 from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call, ToolVersion
-from catalog.models.calls import Attempt, CallStatus
+from catalog.models.calls import Attempt, CallStatus, Mode
+from catalog.notifications import callbacks
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
@@ -67,18 +70,18 @@ def call_now(version: ToolVersion, **wish: Any) -> Call:
 
     `wish` is as for `queue.request_call`, and so is what it raises.
     """
-    with _room():
+    with room():
         return _answered(queue.request_call(version, is_claimed=True, **wish))
 
 
 def continue_now(call: Call, **wish: Any) -> Call:
     """The same for `queue.continue_call`."""
-    with _room():
+    with room():
         return _answered(queue.continue_call(call, is_claimed=True, **wish))
 
 
 @contextmanager
-def _room() -> Iterator[None]:
+def room() -> Iterator[None]:
     # A slow vendor must not take all threads of a process that has other things to do.
     give_back()
     if not _threads.acquire(timeout=ROOM_SECONDS):
@@ -96,9 +99,20 @@ def _answered(call: Call) -> Call:
     return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
 
 
+def follow(call: Call, seconds: float) -> Call:
+    """The call as it ended, or as far as it is after so many seconds. Raises NoRoomError."""
+    if not call.is_active or seconds <= 0:
+        return queue.settled(call)
+    with room():
+        return queue.wait_for(call, seconds)
+
+
 def perform(call_id: int) -> None:
-    """Run one queued call. Does nothing when it was claimed before, whatever became of it since."""
-    if call := _claim(call_id):
+    """Run one queued call. Does nothing when it was claimed before, whatever became of it since.
+
+    A run that its vendor keeps is taken up again once no worker holds it.
+    """
+    if call := _claim(call_id) or _taken_up(call_id):
         _make(call)
 
 
@@ -107,8 +121,12 @@ def _make(call: Call) -> Call:
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
+    outcome: Outcome | None
     try:
-        outcome = _converse(call, attempts)
+        if remote_runs.are_kept(call):
+            outcome = remote_runs.attend(call, attempts)
+        else:
+            outcome = _converse(call, attempts)
     except DomainError as exc:
         outcome = outcomes.failed("refused", exc.code, exc.message)
     except ProtocolError as exc:
@@ -116,8 +134,13 @@ def _make(call: Call) -> Call:
     except Exception:
         logger.exception("call %s failed", call.pk)
         outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
+    if outcome is None:
+        return call
     failpoint("call-answered")
-    duration = round((time.monotonic() - began) * 1000)
+    took = time.monotonic() - began
+    if call.is_taken_up and call.started_at:
+        took = (timezone.now() - call.started_at).total_seconds()
+    duration = round(took * 1000)
     _note_challenges(call, outcome)
     told = results.told(outcome, attempts, is_safe=call.terms.may_run_twice)
     if not (ended := _written([duration, *told.values(), call.pk])):
@@ -127,11 +150,22 @@ def _make(call: Call) -> Call:
     ((call.finished_at,),) = ended
     call.status, call.duration_ms = CallStatus.FINISHED, duration
     call.outcome, call.error_code, call.result = told.values()
+    _tell_the_end(call)
     try:
         refused_calls.tell(call, outcome)
     except DatabaseError:
         logger.exception("what call %s says of its tool was not noted", call.pk)
     return call
+
+
+def _tell_the_end(call: Call) -> None:
+    if call.is_followed:
+        events.tell(call.key, events.ENDED)
+    try:
+        if call.mode != Mode.WAIT:
+            callbacks.wake(call)
+    except DatabaseError:
+        logger.exception("the scheduler will look whether the end of call %s is to be told", call.pk)
 
 
 def _note_challenges(call: Call, outcome: Outcome) -> None:
@@ -175,6 +209,18 @@ def _claim(call_id: int) -> Call | None:
     return call if claimed else None
 
 
+def _taken_up(call_id: int) -> Call | None:
+    # A run at a vendor, which its worker has let go of or left behind. Only looking is repeated.
+    calls = queue.kept_by_vendors(Call.objects.filter(pk=call_id, gives_up_at__lt=Now()))
+    call = calls.select_related(
+        "version__tool__endpoint__vendor", "version__tool__endpoint__credential"
+    ).first()
+    if call is None or not calls.update(gives_up_at=Now() + queue.lease(call)):
+        return None
+    call.is_taken_up = True
+    return call
+
+
 @dataclass(frozen=True)
 class _Conversation:
     """What is said to the vendor for one call; `again` says it once more as the protocol wants it."""
@@ -211,17 +257,29 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         return missing.outcome
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
-        circuit_breaker.admit(asked, call.deadline_seconds + CANCEL_SECONDS)
+        longest = min(call.deadline_seconds, queue.MAX_DEADLINE_SECONDS)
+        circuit_breaker.admit(asked, longest + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
     conversation = _Conversation(call, call.version.decoded(), protocol)
     carried = [*protocol.context.tokens.values(), *protocol.context.secrets.values()]
-    with sessions.open_session(
-        endpoint, exchanges, _limits(call), carried=carried, keeps_connection=True
-    ) as session:
+    with (
+        sessions.open_session(
+            endpoint,
+            exchanges,
+            _limits(call),
+            carried=carried,
+            keeps_connection=True,
+            mark=str(call.key),
+            follower=events.follower_of(call),
+        ) as session,
+        Heartbeat(call, session) if call.mode != Mode.WAIT else nullcontext() as heartbeat,
+    ):
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         while (wait := _wait(terms, outcome, len(attempts), ends)) is not None:
+            if heartbeat and heartbeat.is_lost:
+                break
             sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)

@@ -16,14 +16,17 @@ from typing import Any
 import msgspec
 from celery import current_app
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, QuerySet, Value
 from django.db.models.functions import Now
 
-from catalog.calls import results
+from catalog import protocols
+from catalog.calls import events, results
 from catalog.credentials.oauth import clients
 from catalog.models import Call, CallId, Endpoint, ToolVersion
-from catalog.models.calls import Asked, CallStatus
+from catalog.models.calls import ACTIVE_CALLS, Asked, CallStatus, Mode
 from catalog.models.findings import FindingState
+from catalog.notifications import callbacks
+from catalog.notifications.models import SendingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
 from catalog.review import holds
@@ -42,6 +45,8 @@ from people.models import ApiKey, User
 TASK = "catalog.tasks.perform_call"
 DEADLINE = retries.DEFAULT.give_up_after_seconds
 MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
+# Of calls that are not waited for.
+LONG_DEADLINE, MAX_LONG_DEADLINE_SECONDS = 3600, 86_400
 # A user waits for the answer; a call that began much later would surprise.
 QUEUE_TIMEOUT = timedelta(seconds=30)
 # The message may be lost with the broker; a call that was begun does not match.
@@ -53,6 +58,11 @@ FORGET_EVERY = 50
 USERS_CALLS_AT_ONCE = 10  # without an API key
 # Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
 IDS_KEPT = timedelta(hours=25)
+# So long a worker holds a call that is not waited for, unless it moves that on (catalog/calls/lease.py).
+HELD = timedelta(seconds=40)
+# A run that is over its time is looked at once more, and then told to stop.
+TAKEN_UP_WITHIN = timedelta(minutes=3)
+LOOK_EVERY = 5.0  # seconds
 # What comes after the deadline: the answer is read, judged and stored. Then the process counts as dead.
 GRACE = timedelta(seconds=15)
 TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
@@ -116,13 +126,18 @@ def request_call(
     runtime: Runtime | None = None,
     terms: Terms | None = None,
     is_claimed: bool = False,
+    mode: Mode = Mode.WAIT,
+    callback: str = "",
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
-    Without `terms` it is made on those of its endpoint and its vendor; without `deadline_seconds` it may take
+    `callback` is an address that hears of its end. Without `terms` it is made on those of its
+    endpoint and its vendor; without `deadline_seconds` it may take
     as long as its policy allows. With `is_claimed` a new call is not queued: it belongs to this process,
     which has to make it. Raises ArgumentsError, ConfirmationError, DomainError.
     """
+    if callback:
+        callbacks.check(callback)
     signature, protocol = version.decoded(), version.tool.endpoint.speak()
     states = _review_states(version)
     _refuse_unfit(version, arguments, states, runtime)
@@ -142,7 +157,9 @@ def request_call(
         arguments=dict(arguments),
         deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
         retry=msgspec.to_builtins(terms),
+        mode=mode,
     )
+    call.calls_back = callback
     return _made(call, actor, runtime, key, is_claimed=is_claimed)
 
 
@@ -260,7 +277,7 @@ def _made(
             call.on_behalf_of = kept(runtime.agent, acting.name)
             call.resumes_when_granted = acting.resumes
     if key:
-        call.key = key
+        call.key, call.has_id = key, True
         if earlier := _made_before(call):
             return earlier
     if is_claimed:
@@ -283,9 +300,16 @@ def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
     most, whose = _locked(call, actor)
     if has_id:
         CallId.objects.create(key=call.key, digest=_digest(call))
-    lasts = lease(call) if call.is_ours else QUEUE_TIMEOUT
+    lasts = QUEUE_TIMEOUT
+    if call.is_ours:
+        lasts = lease(call)
+    elif call.mode == Mode.ASYNC:
+        # No one waits for it, so it may wait for a worker.
+        lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
     if not _insert().write(call, [call.is_ours, lasts, actor.pk, call.api_key_id, most]):
         raise TooManyCallsError(most, whose)
+    if call.calls_back:
+        callbacks.add(call, call.calls_back)
     facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
     if forgotten := _forget_old(call):
         facts["calls_forgotten"] = forgotten
@@ -328,7 +352,9 @@ def _insert() -> PreparedInsert:
 
 
 def lease(call: Call) -> timedelta:
-    """How long it may be under way from its beginning."""
+    """How long its process has, from now on, to end it or to move the lease on."""
+    if call.mode != Mode.WAIT:
+        return HELD
     ends = timedelta(seconds=call.deadline_seconds) + GRACE
     credential = call.version.tool.endpoint.credential
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
@@ -371,6 +397,8 @@ def _forget_old(call: Call) -> int:
     if call.pk % FORGET_EVERY:
         return 0
     finished = Call.objects.filter(tool=call.tool_id, status=CallStatus.FINISHED)
+    # What is still to be told of waits.
+    finished = finished.exclude(callback__state=SendingState.WAITING)
     oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
@@ -381,25 +409,43 @@ def forget_ids() -> None:
 
 
 def send(call_id: int) -> None:
-    """Tell a worker. If the broker is away the row stays queued, and `sweep` sends again."""
-    queued = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED)
-    queued.update(sent_at=Now())
+    """Tell a worker. If the broker is away the row stays as it is, and `sweep` sends again."""
+    active = Call.objects.filter(pk=call_id, status__in=ACTIVE_CALLS)
+    active.update(sent_at=Now())
     if not task_dispatch.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
-        queued.update(sent_at=None)
+        active.update(sent_at=None)
+
+
+def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
+    """Of these, the runs at vendors that keep them, while their time is not over."""
+    keep = [protocol.name for protocol in protocols.PROTOCOLS if protocol.keeps_runs]
+    lasts = ExpressionWrapper(
+        F("deadline_seconds") * Value(timedelta(seconds=1)), output_field=DurationField()
+    )
+    ends = ExpressionWrapper(F("started_at") + lasts, output_field=DateTimeField())
+    kept = calls.filter(status=CallStatus.RUNNING, continues=None, tool__endpoint__protocol__in=keep)
+    return kept.exclude(mode=Mode.WAIT).alias(ends=ends).filter(ends__gt=Now() - TAKEN_UP_WITHIN)
 
 
 def sweep(calls: QuerySet[Call] | None = None) -> None:
-    """End calls that no worker took up or whose worker died; send again what no worker has heard of."""
+    """End calls that no worker took up or whose worker died; send again what no worker has heard of, and what
+    goes on at its vendor without a worker that looks."""
     calls = Call.objects.all() if calls is None else calls
     late = calls.filter(gives_up_at__lt=Now())
-    for status, code, message, can_retry in (
-        (CallStatus.QUEUED, "NO_WORKER", results.NO_WORKER, True),
-        (CallStatus.RUNNING, "WORKER_LOST", results.WORKER_LOST, None),
+    kept = kept_by_vendors(late)
+    for ended, code, message, can_retry in (
+        (late.filter(status=CallStatus.QUEUED), "NO_WORKER", results.NO_WORKER, True),
+        (
+            late.filter(status=CallStatus.RUNNING).exclude(pk__in=kept.values("pk")),
+            "WORKER_LOST",
+            results.WORKER_LOST,
+            None,
+        ),
     ):
         outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
-        late.filter(status=status).update(**results.ending(outcome))
-    waiting = calls.filter(status=CallStatus.QUEUED)
-    unheard = waiting.filter(sent_at=None) | waiting.filter(sent_at__lt=Now() - RESEND_AFTER)
+        ended.update(**results.ending(outcome))
+    waiting = calls.filter(status=CallStatus.QUEUED) | calls.filter(pk__in=kept.values("pk"))
+    unheard = waiting.filter(Q(sent_at=None) | Q(sent_at__lt=Now() - RESEND_AFTER))
     for call_id in unheard.values_list("pk", flat=True)[:100]:
         send(call_id)
 
@@ -413,12 +459,17 @@ def settled(call: Call) -> Call:
 
 
 def wait_for(call: Call, seconds: float) -> Call:
-    """The finished call, or as far as it is after so many seconds."""
-    ends, pause = time.monotonic() + seconds, 0.02
+    """The finished call, or as far as it is after so many seconds. Its end is told; should that get lost, the
+    row is looked at from time to time."""
+    ends = time.monotonic() + seconds
+    newest = events.last(call.key)
+    call.refresh_from_db(fields=["status"])
+    seen = newest.id if newest else events.FIRST
     while call.is_active and (left := ends - time.monotonic()) > 0:
         give_back()
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, 0.2)
-        call.refresh_from_db(fields=["status"])
+        heard = events.after(call.key, seen, min(left, LOOK_EVERY))
+        seen = heard[-1].id if heard else seen
+        if not heard or any(event.kind == events.ENDED for event in heard):
+            call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
     return settled(call)

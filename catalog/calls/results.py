@@ -59,7 +59,7 @@ def told(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) ->
 
 def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False) -> str:
     """The `Result` as JSON. `is_safe`: it is stated that the tool may run twice."""
-    outputs, parsed = _sound(dict(outcome.outputs)), _sound(dict(outcome.parsed))
+    outputs, parsed = sound(dict(outcome.outputs)), sound(dict(outcome.parsed))
     written = msgspec.json.encode(outputs)
     is_long = len(written) > MAX_OUTPUTS_BYTES
     asks = _asks(outcome.asks)
@@ -89,7 +89,7 @@ def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:
         can_retry=(is_away and is_safe) if outcome.can_retry is None else outcome.can_retry,
         after_ms=None if wait is None else round(wait * 1000),
         is_transient=is_away or wait is not None,
-        hint=_sound(outcome.hint)[:MAX_QUESTION_LENGTH],
+        hint=sound(outcome.hint)[:MAX_QUESTION_LENGTH],
     )
 
 
@@ -168,12 +168,12 @@ def _head(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def _body(text: str) -> str:
-    text = _sound(text)
+    text = sound(text)
     return text if len(text) <= MAX_BODY_LENGTH else text[:MAX_BODY_LENGTH] + " …"
 
 
 def _line(text: str, longest: int = MAX_LINE_LENGTH) -> str:
-    text = _sound(text)
+    text = sound(text)
     return text if len(text) <= longest else text[:longest] + "…"
 
 
@@ -194,30 +194,30 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
 def _asks(asks: Sequence[Ask]) -> list[Asked]:
     found = []
     for ask in asks[:MAX_ASKS]:
-        schema = None if ask.schema is None else _sound(dict(ask.schema))
+        schema = None if ask.schema is None else sound(dict(ask.schema))
         if schema is not None and len(canonical(schema)) > MAX_STATE_BYTES:
             schema = {}
         # Only what a person may open in a browser; it is shown as text and never followed from here.
         is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
         url = ask.url if is_link and ask.url.isprintable() else ""
-        found.append(Asked(_line(ask.id), _sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url))
+        found.append(Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url))
     return found
 
 
 def _state(state: Mapping[str, Any] | None) -> dict[str, Any] | None:
     # A state is handed back as it came or not at all: half of one would mean something else.
-    if state is None or _sound(dict(state)) != state:
+    if state is None or sound(dict(state)) != state:
         return None
     return dict(state) if len(canonical(state)) <= MAX_STATE_BYTES else None
 
 
-def _sound(value: Any) -> Any:
-    # Without half surrogate pairs, which no JSON can carry.
+def sound(value: Any) -> Any:
+    """Without half surrogate pairs, which no JSON can carry."""
     match value:
         case str():
             return value if value.isascii() else value.encode(errors="replace").decode()
         case dict():
-            return {_sound(str(name)): _sound(each) for name, each in value.items()}
+            return {sound(str(name)): sound(each) for name, each in value.items()}
         case list() | tuple():
-            return [_sound(each) for each in value]
+            return [sound(each) for each in value]
     return value

@@ -32,7 +32,7 @@ from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.policy import origin_of, outbound_policy
-from core.outbound.session import Carried, Session
+from core.outbound.session import Carried, Follower, Session
 from people import audit
 
 logger = logging.getLogger(__name__)
@@ -227,6 +227,8 @@ def open_session(
     carried: Sequence[str] = (),
     *,
     keeps_connection: bool = False,
+    mark: str = "",
+    follower: Follower | None = None,
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
 
@@ -238,7 +240,7 @@ def open_session(
     bounded = limits or bounds.limits_of(endpoint)
     # What a user's own token or secret went over is not lent to the call of another user.
     kept_for = _kept_for(endpoint) if keeps_connection and not carried else None
-    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for, carried)
+    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for, carried, mark, follower)
     return _keeping_memory(endpoint, carrier, session)
 
 
@@ -320,7 +322,9 @@ def _session(
     limits: Limits,
     reached: dict[str, str] | None,
     kept_for: KeptFor | None,
-    carried: Sequence[str] = (),
+    carried: Sequence[str],
+    mark: str,
+    follower: Follower | None,
 ) -> Session:
     return Session(
         endpoint.url,
@@ -336,4 +340,6 @@ def _session(
         limits=limits,
         authorities=endpoint.authorities,
         kept_for=kept_for,
+        mark=mark,
+        follower=follower,
     )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import Error as DatabaseError
@@ -167,6 +168,7 @@ class _ResumedSession(base.Session):
         self.largest = session.largest
         self.memory = session.memory
         self.agent = session.agent
+        self.mark, self.is_followed = session.mark, False
         self._session = session
         self._heard = heard
         self._before_asking = before_asking
@@ -174,6 +176,9 @@ class _ResumedSession(base.Session):
 
     def at(self, url: str) -> AbstractContextManager[base.Session]:
         return self._session.at(url)
+
+    def pass_on(self, partial: Mapping[str, Any]) -> None:
+        self._session.pass_on(partial)
 
     def send(self, request: Request) -> Reply:
         """What is not repeatable does something at the vendor, so it is always sent."""

@@ -24,6 +24,14 @@ class CallStatus(models.TextChoices):
     FINISHED = "finished", "Done"
 
 
+class Mode(models.TextChoices):
+    """`wait`: the process that is asked makes the call. The others go to a worker, and may take a day."""
+
+    WAIT = "wait", "Waited for"
+    ASYNC = "async", "In the background"
+    STREAM = "stream", "Followed as it goes"
+
+
 ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]
 
 
@@ -102,7 +110,9 @@ class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
     A call that a program waits for is `running` from the first moment: the process that made the row makes
-    the call, which `is_ours` says in that process; `site` is our own address as its caller knows it.
+    the call, which `is_ours` says in that process; `site` is our own address as its caller knows it, and
+    `has_id` says that the caller gave it an id, by which it may ask again. `calls_back` is the address that
+    hears of its end, until it is written down.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
@@ -113,6 +123,10 @@ class Call(models.Model):
     (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
 
     `retry` are the `Terms` on which it is made; empty for a call from before there were any.
+
+    A call that is not waited for is held by a worker with a short lease: `gives_up_at` is moved on as long as
+    the worker lives. `remote_run` is its id at a vendor that keeps runs. Such a run is looked after by the
+    next worker; any other call whose worker died is a doubt.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -133,6 +147,8 @@ class Call(models.Model):
     answers = models.JSONField(default=dict)
     on_behalf_of = models.CharField(max_length=64, blank=True, default="", db_default="")
     resumes_when_granted = models.BooleanField(default=False, db_default=False)
+    mode = models.CharField(max_length=10, choices=Mode.choices, default=Mode.WAIT, db_default=Mode.WAIT)
+    remote_run = models.CharField(max_length=255, blank=True, default="", db_default="")
     deadline_seconds = models.PositiveIntegerField(default=30)
     retry = models.JSONField(default=dict, db_default={})
     status = models.CharField(max_length=10, choices=CallStatus.choices, default=CallStatus.QUEUED)
@@ -148,6 +164,9 @@ class Call(models.Model):
 
     is_ours = False
     site = ""
+    is_taken_up = False
+    has_id = False
+    calls_back = ""
 
     objects = CallQuerySet.as_manager()
 
@@ -183,6 +202,11 @@ class Call(models.Model):
     @property
     def terms(self) -> Terms:
         return msgspec.convert(self.retry, Terms)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether another process may wait for its end."""
+        return self.mode != Mode.WAIT or self.has_id
 
     def decoded(self) -> Result:
         return msgspec.json.decode(self.result, type=Result) if self.result else Result()

@@ -17,8 +17,9 @@ from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.notifications import kinds
+from catalog.notifications import callbacks, kinds
 from catalog.notifications.models import (
+    Callback,
     Delivery,
     Mail,
     MailAddress,
@@ -56,6 +57,8 @@ def tick() -> None:
     waiting = ready.filter(deliveries__state=SendingState.WAITING).order_by().distinct()
     for webhook in waiting.values_list("pk", "next_at")[:PER_TICK]:
         _wake(SEND_DELIVERIES, *webhook)
+    for callback in callbacks.due().values_list("pk", "next_at")[:PER_TICK]:
+        _wake(callbacks.TASK, *callback)
 
 
 def _wake(task: str, pk: UUID, due: datetime) -> None:
@@ -142,6 +145,7 @@ def forget_old() -> None:
     before = timezone.now() - KEPT
     Mail.objects.filter(created_at__lt=before).delete()
     Delivery.objects.filter(created_at__lt=before).delete()
+    Callback.objects.filter(created_at__lt=before).delete()
     old = Notice.objects.filter(settled_at__lt=before)
     once = [kind.name for kind in kinds.KINDS.values() if kind.happens_once]
     old.filter(event__in=once).delete()

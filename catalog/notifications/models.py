@@ -7,6 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models.functions import Now
 
+from catalog.models import Call
 from catalog.notifications import kinds
 from core.encryption import EncryptedField, KeyIdField
 
@@ -157,6 +158,28 @@ class Mail(Sending):
 
     def __str__(self) -> str:
         return f"Mail to {self.user}"
+
+
+class Callback(Sending):
+    """The address that hears of the end of one call, and the secret that signs what is sent there.
+
+    Both are encrypted as one, and forgotten once it was sent or given up. `next_at` is when the next attempt
+    may begin, and while a sender is at work.
+    """
+
+    call = models.OneToOneField(Call, on_delete=models.CASCADE, related_name="callback")
+    sealed = EncryptedField(blank=True, default="")
+    key_id = KeyIdField("sealed")
+    next_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["next_at"], condition=models.Q(state="waiting"), name="callback_due"),
+            models.Index(fields=["created_at"], name="callback_by_age"),
+        ]
+
+    def __str__(self) -> str:
+        return f"Callback of call {self.call_id}"
 
 
 class Webhook(models.Model):

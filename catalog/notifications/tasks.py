@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from catalog.notifications import dispatch, mail, webhooks
+from catalog.notifications import callbacks, dispatch, mail, webhooks
 
 
 @shared_task
@@ -11,6 +11,11 @@ def send_mail(mail_id: str) -> None:
 @shared_task
 def send_deliveries(webhook_id: str) -> None:
     webhooks.send_waiting(webhook_id)
+
+
+@shared_task
+def send_callback(callback_id: str) -> None:
+    callbacks.send(callback_id)
 
 
 @shared_task

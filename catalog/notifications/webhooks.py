@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from django.db import transaction
 from django.db.models import F, QuerySet
@@ -207,14 +208,21 @@ def _next(webhook: Webhook) -> Delivery | None:
 def _post(delivery: Delivery) -> tuple[str, int, float | None]:
     # Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait.
     webhook = delivery.webhook
-    exchanges: list[Exchange] = []
-    path = ""
     try:
-        url = address(webhook).reveal()
-        path = urlsplit(url).path
-        content = body(delivery.notice)
-        headers = {"Content-Type": "application/json", "User-Agent": "Pegboard", **signed(delivery, content)}
-        with Session(url, policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
+        url, secret = address(webhook), _secret(webhook)
+        return post(url, secret, delivery.pk, body(delivery.notice))
+    except UndecryptableError as exc:
+        return printable(exc.message, 1_000), 0, None
+
+
+def post(url: Secret, secret: Secret, sending: UUID, content: bytes) -> tuple[str, int, float | None]:
+    """Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait."""
+    exchanges: list[Exchange] = []
+    path = urlsplit(url.reveal()).path
+    headers = {"Content-Type": "application/json", "User-Agent": "Pegboard"}
+    try:
+        headers |= signature(secret, sending, content)
+        with Session(url.reveal(), policy=outbound_policy(), limits=LIMITS, exchanges=exchanges) as session:
             session.request("POST", "", content=content, headers=headers, accept=TAKEN)
     except (ProtocolError, DomainError) as exc:
         status = exchanges[-1].status if exchanges else 0
@@ -246,23 +254,33 @@ def body(notice: Notice) -> bytes:
 
 def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
     """The three headers. Raises UndecryptableError when the secret cannot be decrypted."""
-    webhook = delivery.webhook
-    secret = encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+    return signature(_secret(delivery.webhook), delivery.pk, content, now)
+
+
+def _secret(webhook: Webhook) -> Secret:
+    return encryption.decrypt(webhook.sealed, row=webhook.pk, field=FIELD, name=webhook.name)
+
+
+def signature(secret: Secret, sending: UUID, content: bytes, now: int | None = None) -> dict[str, str]:
     key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
     at = str(int(time.time()) if now is None else now)
-    signature = hmac.digest(key, b".".join((str(delivery.pk).encode(), at.encode(), content)), hashlib.sha256)
+    proof = hmac.digest(key, b".".join((str(sending).encode(), at.encode(), content)), hashlib.sha256)
     return {
-        "webhook-id": str(delivery.pk),
+        "webhook-id": str(sending),
         "webhook-timestamp": at,
-        "webhook-signature": f"v1,{base64.b64encode(signature).decode()}",
+        "webhook-signature": f"v1,{base64.b64encode(proof).decode()}",
     }
 
 
 PREFIX = "whsec_"
 
 
+def new_secret() -> Secret:
+    return Secret(PREFIX + base64.b64encode(secrets.token_bytes(32)).decode())
+
+
 def _new_secret(webhook: Webhook) -> Secret:
-    secret = Secret(PREFIX + base64.b64encode(secrets.token_bytes(32)).decode())
+    secret = new_secret()
     webhook.sealed = encryption.encrypt(secret, row=webhook.pk, field=FIELD)
     return secret
 

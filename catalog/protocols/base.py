@@ -23,7 +23,14 @@ from core.outbound.reply import Reply
 from core.outbound.request import RequestMethods
 
 OutcomeKind = Literal[
-    "ok", "tool_error", "invalid_arguments", "needs_authorization", "needs_input", "unavailable", "refused"
+    "ok",
+    "tool_error",
+    "invalid_arguments",
+    "needs_authorization",
+    "needs_input",
+    "unavailable",
+    "refused",
+    "cancelled",
 ]
 
 
@@ -35,6 +42,10 @@ class Session(RequestMethods, Interface):
     everything else. `get` is tried again on a passing failure, `post` only when it `is_repeatable`.
     A body is read to its end, or until what has come `is_enough`: streams may stay open.
 
+    `mark` is of the call that is made, and the same whichever process makes it; "" outside of calls.
+
+    `is_followed`: someone wants to hear of what comes before the result, by `pass_on`.
+
     `memory` holds small facts that were found out about this endpoint, such as which revision it
     speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is the name under
     which Pegboard introduces itself, for protocols that also do so in their own messages: `Name` or
@@ -44,7 +55,16 @@ class Session(RequestMethods, Interface):
     root: str
     largest: int
     agent: str
+    mark: str
+    is_followed: bool
     memory: dict[str, Any]
+
+    def pass_on(self, partial: Mapping[str, Any]) -> None:
+        """What a call has come to so far: `outputs`, which replace those before, `progress` or `custom`.
+
+        Raises RefusedError where it holds our own credential.
+        """
+        ...
 
     def at(self, url: str) -> AbstractContextManager["Session"]:
         """Speaks to another address that the administrator entered, under the same rules.
@@ -240,6 +260,9 @@ class Protocol(ABC):
     way_to_less: ClassVar[str] = ""
     # Whether calls carry a `Context`; what is in it goes to no vendor of another protocol.
     takes_context: ClassVar[bool] = False
+    # Whether a call can be started without waiting for it, found again at the vendor, and stopped there:
+    # `start`, `find`, `look` and `stop`.
+    keeps_runs: ClassVar[bool] = False
     # Raise by one when reading changes, so that pages remembered from before are read afresh.
     revision: ClassVar[int] = 1
 
@@ -331,6 +354,32 @@ class Protocol(ABC):
 
         They fit the signature, and `why_not_run` has nothing against it: that was judged before.
         """
+
+    def start(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome | str:
+        """As `invoke`, without waiting: the id of the run at the vendor, or what came of it already.
+
+        The run carries the `mark` of the session. For protocols that keep runs, as are the next three.
+        """
+        raise NotImplementedError
+
+    def find(self, session: Session) -> str | None:
+        """The id of the run that carries the `mark` of the session; None where the vendor has none such."""
+        raise NotImplementedError
+
+    def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
+        """What came of the run; None while the vendor is at it. One that has ended is forgotten there."""
+        raise NotImplementedError
+
+    def stop(self, session: Session, run_id: str) -> None:
+        """Tell the vendor to end the run."""
+        raise NotImplementedError
 
     def resume(
         self,

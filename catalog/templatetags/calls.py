@@ -28,6 +28,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "needs_input": ("info", "Asks for more"),
     "unavailable": ("bad", "Not available"),
     "refused": ("bad", "Refused"),
+    "cancelled": ("warn", "Cancelled"),
 }
 NEXT_STEPS = {
     "tool_error": "The vendor says that it ran and failed. Read why, then change the inputs.",
@@ -36,6 +37,7 @@ NEXT_STEPS = {
     "refused": "Trying again will not help. An administrator can look at the endpoint and its credential.",
     "needs_authorization": "A person has to let the tool act, then it can go on.",
     "needs_input": "Answer below, and the call goes on where it stopped.",
+    "cancelled": "Run it again when you want it to run after all.",
 }
 MAX_TEXT_LENGTH = 4_000
 MAX_DOCUMENT_LENGTH = 20_000

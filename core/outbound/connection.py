@@ -188,6 +188,13 @@ class Connection(HTTPConnection):
         if self._dialled and (descriptor := self._dialled.detach()) != -1:
             os.close(descriptor)
 
+    def interrupt(self) -> None:
+        """From another thread: what waits for this connection wakes up, and finds it ended."""
+        if self._dialled:
+            with suppress(OSError):
+                # Past the method of TLS sockets, which takes their state away while another thread reads.
+                socket.socket.shutdown(self._dialled, socket.SHUT_RDWR)
+
     def _dial(self, rows: Sequence[Row]) -> BoundedSocket:
         # The first of the judged addresses that answers; the last one's failure when none does.
         *others, last = rows

@@ -5,6 +5,7 @@ only judged addresses (addresses.py), ends every wait (connection.py) and turns 
 of three errors (errors.py). One session belongs to one thread.
 """
 
+import json as jsonlib
 import random
 import re
 import time
@@ -48,6 +49,8 @@ _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 Carried = tuple[Mapping[str, str], Sequence[str]]
 # Waits, for up to so many seconds, until a request that takes up to so many may leave.
 Turns = Callable[[float, float], AbstractContextManager[None]]
+# Is told what a reply has brought so far.
+Follower = Callable[[Mapping[str, Any]], None]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
 
@@ -100,6 +103,8 @@ class Session(RequestMethods):
         authorities: str = "",
         agent: str = AGENT,
         kept_for: KeptFor | None = None,
+        mark: str = "",
+        follower: Follower | None = None,
     ) -> None:
         url = check_url(root, policy, may_ask=True)
         self.root = str(url)
@@ -108,6 +113,10 @@ class Session(RequestMethods):
         self.memory = {} if memory is None else memory
         self.exchanges = exchanges
         self.agent = agent
+        self.mark = mark
+        self.is_followed = follower is not None
+        self._follower = follower
+        self.is_interrupted = False
         self._url = url
         self._is_authorized = authorized_for in (None, url.origin)
         self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
@@ -137,6 +146,8 @@ class Session(RequestMethods):
             authorities=authorities,
             agent=agent,
             kept_for=kept_for,
+            mark=mark,
+            follower=follower,
         )
 
     def __enter__(self) -> Self:
@@ -149,6 +160,18 @@ class Session(RequestMethods):
 
     def close(self) -> None:
         self._connection.leave()
+
+    def interrupt(self) -> None:
+        """From another thread: the exchange that is under way ends now, as if its connection had broken."""
+        self.is_interrupted = True
+        self._connection.interrupt()
+
+    def pass_on(self, partial: Mapping[str, Any]) -> None:
+        # The whole reply is looked through when it has come; this leaves before.
+        if self._secrets.holds(jsonlib.dumps(partial, ensure_ascii=False).encode(errors="replace")):
+            raise self._echo()
+        if self._follower:
+            self._follower(partial)
 
     def at(self, url: str) -> "Session":
         """A session of its own, with what is left of this one's time."""

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
-from catalog.calls import examples, queue, results
+from catalog.calls import cancellation, examples, queue, results
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Tool, ToolVersion
 from catalog.models.calls import Asked
@@ -125,6 +125,18 @@ def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return _to(found)
     return render(request, "designer/_call.html", {"tool": row, **_told(found)})
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_call_cancel(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    row = find_tool(pk)
+    found = get_object_or_404(_calls(row, person(request)), pk=call)
+    try:
+        cancellation.cancel(found, actor=person(request))
+    except DomainError as error:
+        messages.info(request, error.message)
+    return _to(found)
 
 
 @requires(Role.DESIGNER)

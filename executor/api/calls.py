@@ -1,9 +1,14 @@
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from django.http import Http404
+import msgspec
+from django.http import Http404, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
+from rest_framework.negotiation import BaseContentNegotiation, DefaultContentNegotiation
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
@@ -17,11 +22,14 @@ from catalog.api.calls import (
     RetryOutput,
     retry_document,
 )
-from catalog.calls import queue
+from catalog.calls import invocation, queue
 from catalog.models import Call
-from catalog.models.calls import OUTCOMES, CallStatus
+from catalog.models.calls import OUTCOMES, CallStatus, Mode
+from catalog.notifications import callbacks
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
+from core.errors import DomainError
+from core.outbound.addresses import MAX_URL_LENGTH
 from core.public_url import public_url
 from core.serializers import Input
 from designer import exports
@@ -30,14 +38,17 @@ from designer.api.release_agents import SUB
 from designer.api.releases import NUMBER, found_release, tell_if_retired
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool
-from designer.models import Release
+from designer.models import Agent, Release
 from designer.releases import publishing, receipts
-from executor import calls
+from executor import calls, streams
 from executor.calls import Answer, UnknownToolError
+from executor.serve.base import EVENT_STREAM, JSON
+from executor.streams import Told
 from people.api.generics import GenericAPIView
 from people.models import RUNTIME_SCOPES, Role, Scope
 from people.permissions import key_of, person
 
+MAX_WAIT = 60  # seconds, which proxies let a request take
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
 FORMAT_PARAMETER = OpenApiParameter(
     "format",
@@ -68,6 +79,27 @@ class RuntimeCallInput(CallInput):
         required=False,
         help_text="Of your choice. The same call sent again with it does not run again, for at least 24 "
         "hours; another one with it is a 409.",
+    )
+
+    mode = serializers.ChoiceField(
+        choices=Mode.values,
+        required=False,
+        help_text="`wait`, which is what happens unless told: the answer is the outcome. `async`: the answer "
+        "is 202 at once, and the outcome is found at `calls/{call}/`. `stream`: the answer is a stream of "
+        "server-sent events, as at `calls/{call}/events/`.",
+    )
+    callback = serializers.CharField(
+        max_length=MAX_URL_LENGTH,
+        required=False,
+        help_text="An address that hears of the end of a call that is not waited for: a POST signed as those "
+        "of webhooks are, with the `callback_secret` of this answer.",
+    )
+    deadline_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=queue.MAX_LONG_DEADLINE_SECONDS,
+        required=False,
+        help_text="How long the tool may take. With `wait` 30 unless told and 120 at most, else an hour "
+        "unless told and a day at most.",
     )
 
 
@@ -108,6 +140,17 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
         allow_null=True, help_text="The newest call that goes on where this one stopped to ask."
     )
     duration_ms = serializers.IntegerField(allow_null=True)
+    callback_secret = serializers.CharField(
+        required=False, help_text="In the answer to a call with a `callback` alone: what signs its POST."
+    )
+
+
+# By status and kind of content.
+INVOKED = {
+    (200, JSON): RuntimeCallOutput,
+    (200, EVENT_STREAM): OpenApiTypes.STR,
+    (202, JSON): RuntimeCallOutput,
+}
 
 
 def asked_format(request: Request) -> str:
@@ -171,33 +214,77 @@ def _answered(answer: Answer, release: Release, request: Request) -> Response:
     return Response(answer_document(answer, release, request), status=202 if is_under_way else 200)
 
 
+class AnyAccept(BaseContentNegotiation):
+    """Whoever asks for a stream is answered in JSON where there is none, such as by an error."""
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return DefaultContentNegotiation().select_parser(request, parsers)
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+def event_stream(
+    call: Call, release: Release, tool: ReleasedTool, request: Request, after: str = ""
+) -> StreamingHttpResponse:
+    """The call as server-sent events. Raises NoRoomError."""
+    followed = streams.follow(call, tool, asked_format(request), after)
+    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
+    body = EventStream(followed, lambda told: _event(told, release, request))
+    return StreamingHttpResponse(body, headers=headers, content_type=EVENT_STREAM)
+
+
+class EventStream:
+    """The bytes of what is told. The server closes it, and so lets go of the follower's place."""
+
+    def __init__(self, followed: Iterable[Told], written: Callable[[Told], bytes]) -> None:
+        self._followed, self._written = followed, written
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._written, self._followed)
+
+    def close(self) -> None:
+        if close := getattr(self._followed, "close", None):
+            close()
+
+
+def _event(told: Told, release: Release, request: Request) -> bytes:
+    if told.condition == "alive":
+        return b": alive\n\n"
+    document = answer_document(told.answer, release, request) if told.answer else told.partial
+    head = f"id: {told.id}\nevent: {told.condition}\ndata: ".encode()
+    return head + msgspec.json.encode(document) + b"\n\n"
+
+
 @extend_schema(tags=["runtimes"])
 class ReleaseInvoke(GenericAPIView[Release]):
-    """Run a tool of a release and wait for the outcome.
+    """Run a tool of a release and wait for the outcome, or let a worker run it: `mode`.
 
     `arguments` go by the names of the format that the release was read in: say which in `format`, and the
     `outputs` come back by the same. Presets and hidden inputs are added here. The call is checked against the
     version that the release holds, and made to that version. A release runs by its number or digest as
     long as it is kept, so that a session ends with the tools that it began with; what review has stopped does
-    not run in any. 202 says that another request with the same `id` still makes the call.
+    not run in any. 202 says that the call is under way: a worker makes it, or another request with the
+    same `id`.
     """
 
     write_role = Role.DESIGNER
     invokes = True
     serializer_class = RuntimeCallOutput
     pagination_class = None
+    content_negotiation_class = AnyAccept
     queryset = Release.objects.none()
 
     @extend_schema(
         operation_id="agents_releases_tools_invoke",
         parameters=[NUMBER, NAME, FORMAT_PARAMETER],
         request=RuntimeCallInput,
-        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+        responses=INVOKED,
     )
-    def post(self, request: Request, slug: str, number: str, name: str) -> Response:
+    def post(self, request: Request, slug: str, number: str, name: str) -> HttpResponseBase:
         return self.invoked(request, slug, number, name)
 
-    def invoked(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+    def invoked(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         given = RuntimeCallInput(data=request.data)
         given.is_valid(raise_exception=True)
         asked, sub = given.validated_data, "" if sub == slug else sub
@@ -217,6 +304,8 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 call_id=asked.get("id"),
                 on_behalf_of=_on_behalf_of(asked),
                 site=public_url("/", request).rstrip("/"),
+                mode=Mode(asked.get("mode", Mode.WAIT)),
+                callback=asked.get("callback", ""),
             )
         except (Http404, UnknownToolError) as error:
             # A key that asks for another agent's tools is noted, and hears what it would of one that is not
@@ -225,7 +314,12 @@ class ReleaseInvoke(GenericAPIView[Release]):
                 calls.note_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
         receipts.note_served(key, release, surface=f"{sub}/invoke" if sub else "invoke", name=number)
-        return _answered(answer, release, request)
+        if asked.get("mode") == Mode.STREAM and answer.call:
+            return event_stream(answer.call, release, answer.tool, request)
+        reply = _answered(answer, release, request)
+        if asked.get("callback") and answer.call:
+            reply.data["callback_secret"] = callbacks.secret_of(answer.call)
+        return reply
 
 
 @extend_schema(tags=["runtimes"])
@@ -236,20 +330,34 @@ class ReleaseAgentInvoke(ReleaseInvoke):
         operation_id="agents_releases_agents_tools_invoke",
         parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER],
         request=RuntimeCallInput,
-        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+        responses=INVOKED,
     )
-    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
+    def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         return self.invoked(request, slug, number, name, sub)
 
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
-    agent, key = chosen_agent(request, slug), key_of(request)
-    rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(agent=agent.pk)
+    """A call that a runtime made; `slug` is its agent's where the address names it, else ""."""
+    rows = Call.objects.select_related("version__tool__endpoint__vendor")
+    if slug:
+        rows = rows.filter(agent=chosen_agent(request, slug).pk)
+    else:
+        seen = Agent.objects.live().visible_to(person(request), key_of(request))
+        rows = rows.filter(agent__in=seen.values("pk"))
+    key = key_of(request)
     # A key of a runtime finds what it called itself; a user who designs the agent finds all of its calls.
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
     call = get_object_or_404(rows, pk=pk)
     return call, *calls.made_through(call)
+
+
+WAIT = OpenApiParameter(
+    "wait",
+    int,
+    description=f"Wait for the end, for up to so many seconds: {MAX_WAIT} at most. What is still under way "
+    "then is answered as it is.",
+)
 
 
 @extend_schema(tags=["runtimes"])
@@ -261,11 +369,99 @@ class AgentCall(GenericAPIView[Call]):
     pagination_class = None
     queryset = Call.objects.none()
 
-    @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER])
-    def get(self, request: Request, slug: str, call: int) -> Response:
+    @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER, WAIT])
+    def get(self, request: Request, call: int, slug: str = "") -> Response:
+        asked = request.query_params.get("wait", "0")
+        if not asked.isascii() or not asked.isdigit() or int(asked) > MAX_WAIT:
+            message = f"“wait” is a whole number of seconds, from 0 to {MAX_WAIT}."
+            raise DomainError("invalid", message, fields={"wait": message})
         found, release, tool = found_call(request, slug, call)
-        answer = calls.answer_of(queue.settled(found), tool, asked_format(request))
+        answer = calls.answer_of(invocation.follow(found, int(asked)), tool, asked_format(request))
         return Response(answer_document(answer, release, request))
+
+
+@extend_schema(tags=["runtimes"])
+class RuntimeCall(AgentCall):
+    """What became of a call that a runtime made."""
+
+    @extend_schema(operation_id="calls_retrieve", parameters=[FORMAT_PARAMETER, WAIT])
+    def get(self, request: Request, call: int, slug: str = "") -> Response:
+        return super().get(request, call)
+
+
+LAST_EVENT_ID = OpenApiParameter(
+    "Last-Event-ID", str, OpenApiParameter.HEADER, description="Go on after this event."
+)
+
+
+@extend_schema(tags=["runtimes"])
+class AgentCallEvents(GenericAPIView[Call]):
+    """A call as it goes, in server-sent events.
+
+    `started` comes first, then each `partial` that the vendor sends, and one of `final`, `interrupted` and
+    `error` at the end. `data` of a `partial` is an object with `outputs`, which replace those before,
+    `progress` or `custom`; all others have the call. A stream ends after 15 minutes: come back with the id of
+    the last event. Partial results are kept for an hour.
+    """
+
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    content_negotiation_class = AnyAccept
+    queryset = Call.objects.none()
+
+    @extend_schema(
+        operation_id="agents_calls_events",
+        parameters=[FORMAT_PARAMETER, LAST_EVENT_ID],
+        responses={(200, EVENT_STREAM): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
+        found, release, tool = found_call(request, slug, call)
+        return event_stream(found, release, tool, request, request.headers.get("Last-Event-ID", ""))
+
+
+@extend_schema(tags=["runtimes"])
+class RuntimeCallEvents(AgentCallEvents):
+    """A call as it goes, as below an agent."""
+
+    @extend_schema(
+        operation_id="calls_events",
+        parameters=[FORMAT_PARAMETER, LAST_EVENT_ID],
+        responses={(200, EVENT_STREAM): OpenApiTypes.STR},
+    )
+    def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
+        return super().get(request, call)
+
+
+@extend_schema(tags=["runtimes"])
+class AgentCallCancel(GenericAPIView[Call]):
+    """End a call that is under way.
+
+    The vendor is told where its protocol can; what had been sent may have done its work. 409 `call_ended`
+    says that the call had ended by itself.
+    """
+
+    write_role = Role.DESIGNER
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    pagination_class = None
+    queryset = Call.objects.none()
+
+    @extend_schema(operation_id="agents_calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
+    def post(self, request: Request, call: int, slug: str = "") -> Response:
+        found, release, tool = found_call(request, slug, call)
+        ended = calls.cancel(found, release, actor=person(request), key=key_of(request))
+        answer = calls.answer_of(ended, tool, asked_format(request))
+        return Response(answer_document(answer, release, request))
+
+
+@extend_schema(tags=["runtimes"])
+class RuntimeCallCancel(AgentCallCancel):
+    """End a call that is under way, as below an agent."""
+
+    @extend_schema(operation_id="calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
+    def post(self, request: Request, call: int, slug: str = "") -> Response:
+        return super().post(request, call)
 
 
 @extend_schema(tags=["runtimes"])
@@ -287,7 +483,7 @@ class AgentCallResume(GenericAPIView[Call]):
         request=ResumeInput,
         responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
     )
-    def post(self, request: Request, slug: str, call: int) -> Response:
+    def post(self, request: Request, call: int, slug: str = "") -> Response:
         given = ResumeInput(data=request.data)
         given.is_valid(raise_exception=True)
         format_ = asked_format(request)
@@ -307,3 +503,17 @@ class AgentCallResume(GenericAPIView[Call]):
         surface = f"{found.sub_agent}/invoke" if found.sub_agent else "invoke"
         receipts.note_served(key_of(request), release, surface=surface, name=str(release.number))
         return _answered(answer, release, request)
+
+
+@extend_schema(tags=["runtimes"])
+class RuntimeCallResume(AgentCallResume):
+    """Go on with a call that stopped to ask, as below an agent."""
+
+    @extend_schema(
+        operation_id="calls_resume",
+        parameters=[FORMAT_PARAMETER],
+        request=ResumeInput,
+        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
+    )
+    def post(self, request: Request, call: int, slug: str = "") -> Response:
+        return super().post(request, call)

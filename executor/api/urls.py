@@ -22,5 +22,11 @@ urlpatterns = [
         name="api-release-preflight",
     ),
     path(f"{AGENT}calls/<int:call>/", calls.AgentCall.as_view(), name="api-agent-call"),
+    path(f"{AGENT}calls/<int:call>/cancel/", calls.AgentCallCancel.as_view(), name="api-agent-call-cancel"),
+    path(f"{AGENT}calls/<int:call>/events/", calls.AgentCallEvents.as_view(), name="api-agent-call-events"),
     path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),
+    path("calls/<int:call>/", calls.RuntimeCall.as_view(), name="api-runtime-call"),
+    path("calls/<int:call>/cancel/", calls.RuntimeCallCancel.as_view(), name="api-runtime-call-cancel"),
+    path("calls/<int:call>/events/", calls.RuntimeCallEvents.as_view(), name="api-runtime-call-events"),
+    path("calls/<int:call>/resume/", calls.RuntimeCallResume.as_view(), name="api-runtime-call-resume"),
 ]

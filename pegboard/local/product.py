@@ -279,7 +279,7 @@ class LocalProduct:
             fd = listener.fileno()
             self._serve(name, *GUNICORN, "-b", f"fd://{fd}", pass_fds=(fd,), env=env)
         self._serve("worker", *WORKER)
-        self._serve("caller", *CALLER)
+        self._serve("caller", *CALLER, env=FOR_CALLS)
         self._serve("slow", *SLOW)
         self._serve("beat", *BEAT)
         if self.wishes.demo:
@@ -376,7 +376,10 @@ _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
 # Chatter between workers that one machine does not need and a big deployment should not have.
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
 WORKER = (*_WORKER, "--queues", "enumeration", "--concurrency", "14", *_QUIET)
-CALLER = (*_WORKER, "--queues", "calls", "--hostname", "calls@%h", "--concurrency", "8", *_QUIET)
+# Threads, because a call may take a day and costs little while it waits for its vendor.
+_CALLS = ("--queues", "calls", "--hostname", "calls@%h", "--pool", "threads", "--concurrency", "64")
+CALLER = (*_WORKER, *_CALLS, *_QUIET)
+FOR_CALLS = {"PEGBOARD_DATABASE_CONNECTIONS": "12"}
 SLOW = (*_WORKER, "--queues", "slow", "--hostname", "slow@%h", "--concurrency", "2", *_QUIET)
 # What must work before the product is ready, beside the pages.
 HEARTS = ("worker", "caller", "slow", "beat")

@@ -80,6 +80,7 @@ class ACP(Protocol):
     label = "ACP (AGNTCY)"
     summary = "The vendor offers agents, each of which is run as one tool."
     url_hint = "The address before /agents, such as https://agents.example.com."
+    keeps_runs = True
     settings = (
         Setting(
             name="page_size",
@@ -196,13 +197,26 @@ class ACP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        given = judged.given(signature, arguments)
-        request: dict[str, Any] = {"agent_id": tool_id}
-        if config := _config(signature):
-            request["config"] = {"configurable": given.pop(config.name, {})}
-        inputs = _own_inputs(signature)
-        request["input"] = given.get(inputs[0].name) if _is_whole(inputs) else given
-        return acp_runs.run(session, signature, request)
+        return acp_runs.run(session, signature, _request(tool_id, signature, arguments))
+
+    def start(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome | str:
+        return acp_runs.start(session, signature, _request(tool_id, signature, arguments))
+
+    def find(self, session: Session) -> str | None:
+        return acp_runs.find(session, session.mark)
+
+    def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
+        return acp_runs.look(session, signature, run_id)
+
+    def stop(self, session: Session, run_id: str) -> None:
+        acp_runs.stop(session, run_id)
 
     def resume(
         self,
@@ -214,6 +228,16 @@ class ACP(Protocol):
         answers: Mapping[str, Any],
     ) -> Outcome:
         return acp_runs.resume(session, signature, state, answers)
+
+
+def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    given = judged.given(signature, arguments)
+    request: dict[str, Any] = {"agent_id": tool_id}
+    if config := _config(signature):
+        request["config"] = {"configurable": given.pop(config.name, {})}
+    inputs = _own_inputs(signature)
+    request["input"] = given.get(inputs[0].name) if _is_whole(inputs) else given
+    return request
 
 
 def _page(

@@ -1,5 +1,5 @@
-"""A run of an ACP agent: started and waited for, streamed where waiting is not offered, interrupted,
-resumed, and cancelled when it takes too long.
+"""A run of an ACP agent: started and waited for, or looked after by its id; streamed where waiting is not
+offered, interrupted, resumed, and cancelled when it takes too long.
 
 An interrupt is no failure: the agent asks for something, and the run goes on once it is answered.
 """
@@ -30,6 +30,7 @@ from core.outbound.reply import Reply
 # server that does not offer a call answers 404, 405 or 501.
 _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
+_ENDED = ("success", "error", "timeout", "interrupted")
 MAX_ID_LENGTH = 255
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
@@ -39,13 +40,11 @@ _TYPED = ("interrupt_type", "interruput_type")
 
 def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> Outcome:
     """Waits for the result. The run carries a mark by which it can be found if the wait was too long."""
-    mark = str(uuid4())
+    mark = session.mark or str(uuid4())
     body = {**request, "metadata": {"call_id": mark}, "on_completion": "delete"}
-    capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
-    streams = isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
     try:
         reply = session.post("/runs/wait", json=body, accept=_ANSWERS)
-        if reply.status in _NOT_OFFERED and streams:
+        if reply.status in _NOT_OFFERED and _streams(signature):
             return _streamed(session, signature, body)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
@@ -54,6 +53,53 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> O
         return _given_up(session, error, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
+
+
+def start(session: Session, signature: Signature, request: Mapping[str, Any]) -> Outcome | str:
+    """The id of the run, which the vendor keeps until `look` has seen its end."""
+    body = {**request, "metadata": {"call_id": session.mark}, "on_completion": "keep"}
+    if session.is_followed and _streams(signature) and (followed := _followed(session, signature, body)):
+        return followed
+    reply = session.post("/runs", json=body, accept=_ANSWERS)
+    if reply.status != 200:
+        return _refused_start(session, reply, body) if reply.status in (404, 410) else _refused(reply)
+    started = strict_json.require_json(reply)
+    run_id = started.get("run_id") if isinstance(started, dict) else None
+    if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
+        raise ProtocolViolationError("SHAPE", "The vendor does not say which run it has started.")
+    return run_id
+
+
+def stop(session: Session, run_id: str) -> None:
+    session.post(f"/runs/{quote(run_id, safe='')}/cancel", json={}, accept=(200, 202, 204))
+
+
+def look(session: Session, signature: Signature, run_id: str) -> Outcome | None:
+    path = f"/runs/{quote(run_id, safe='')}"
+    reply = session.get(path, accept=_ANSWERS)
+    if reply.status in (404, 410):
+        message = "The vendor does not know the run any more. It is not known what came of it."
+        return outcomes.failed("unavailable", "RUN_GONE", message)
+    if reply.status != 200:
+        return _refused(reply)
+    run = strict_json.require_json(reply)
+    if not isinstance(run, dict) or run.get("status") not in _ENDED:
+        return None
+    outcome = _outcome(session, signature, session.get(f"{path}/wait", accept=_ANSWERS), "", run_id)
+    if outcome.resume is None:
+        with suppress(ProtocolError):
+            session.delete(path)
+    return outcome
+
+
+def find(session: Session, mark: str) -> str | None:
+    """The run that carries this mark."""
+    body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
+    found = strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True))
+    for each in found if isinstance(found, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("run_id"), str) and mark in _text(each):
+            return str(each["run_id"])
+    return None
 
 
 def resume(
@@ -66,7 +112,7 @@ def resume(
     answer = answers[name]
     if answer is None:
         with suppress(ProtocolError):
-            _cancel(session, run_id)
+            stop(session, run_id)
         return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
     if state.get("typed") and isinstance(answer, dict):
         answer = {"interrupt_type": name, **answer}
@@ -192,24 +238,70 @@ def _given_up(session: Session, error: UnavailableError, *, mark: str = "", run_
     # The wait is over and the agent may still be at work, so it is told to stop.
     stopped = "The run was cancelled."
     try:
-        _cancel(session, run_id or _find(session, mark))
+        if not (known := run_id or find(session, mark)):
+            raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
+        stop(session, known)
     except ProtocolError:
         stopped = "The run could not be cancelled and may still be going on."
     failure = {"code": error.code, "message": f"{error.message} {stopped}"}
     return Outcome("unavailable", error=failure, retry_after=error.retry_after)
 
 
-def _find(session: Session, mark: str) -> str:
-    body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
-    found = strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True))
-    for each in found if isinstance(found, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("run_id"), str) and mark in _text(each):
-            return str(each["run_id"])
-    raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
+def _streams(signature: Signature) -> bool:
+    capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
+    return isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
 
 
-def _cancel(session: Session, run_id: str) -> None:
-    session.post(f"/runs/{quote(run_id, safe='')}/cancel", json={}, accept=(200, 202, 204))
+class _PassingOn:
+    """Looks at each update as it comes: tells the last one, and passes the others on."""
+
+    def __init__(self, session: Session, signature: Signature) -> None:
+        self.run_id = ""
+        self._session, self._signature = session, signature
+
+    def __call__(self, event: Event) -> bool:
+        if _is_last(event):
+            return True
+        document = strict_json.loads(event.data.encode())
+        if isinstance(document, dict) and strict_json.unstorable(document) is None:
+            self.run_id = self.run_id or _run_id(document)
+            if document.get("type") == "custom":
+                self._session.pass_on({"custom": document.get("update")})
+            elif _kind(document) == "result":
+                self._session.pass_on({"outputs": _outputs(document, self._signature)})
+        return False
+
+
+def _followed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome | str | None:
+    # What the stream ended with; where it broke off, the id of the run. None: the vendor offers no stream.
+    following, headers = _PassingOn(session, signature), {"Accept": events.KIND}
+    try:
+        reply = session.post(
+            "/runs/stream", json=body, headers=headers, accept=_ANSWERS, is_enough=events.until(following)
+        )
+    except UnavailableError:
+        if not following.run_id:
+            raise
+        return following.run_id
+    if reply.status != 200:
+        return None if reply.status in _NOT_OFFERED else _refused(reply)
+    updates = [update for event in events.parse(reply.body) if (update := _update(event))]
+    last = next((update for update in reversed(updates) if _kind(update)), None)
+    run_id = (_run_id(last) if last else "") or following.run_id
+    if last is None or (_kind(last) == "result" and last.get("status") == "pending"):
+        if not run_id:
+            raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
+        return run_id
+    outcome = _of_output(signature, last, run_id)
+    if outcome.resume is None and run_id:
+        with suppress(ProtocolError):
+            session.delete(f"/runs/{quote(run_id, safe='')}")
+    return outcome
+
+
+def _run_id(update: Mapping[str, Any]) -> str:
+    named = update.get("run_id")
+    return named if isinstance(named, str) and len(named) <= MAX_ID_LENGTH else ""
 
 
 def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome:

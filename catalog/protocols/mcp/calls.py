@@ -130,6 +130,8 @@ class _Call:
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
         headers = mcp_headers.mirrored(schema, self.arguments)
         params = {"name": self.tool_id, "arguments": self.arguments, **more}
+        if self.session.is_followed:
+            params["_meta"] = {"progressToken": self.session.mark}
         return Request("tools/call", params, name=self.tool_id, headers=headers)
 
     def _waiting(self, transport: Transport, asks: Sequence[Ask], state: object) -> Outcome:

@@ -210,6 +210,7 @@ class Transport:
         headers = {"MCP-Protocol-Version": version, "Mcp-Method": request.method, **request.headers}
         if request.name:
             headers["Mcp-Name"] = mcp_headers.safe(request.name)
+        meta = {**request.params.get("_meta", {}), **meta}
         answer = self._post(request, {**request.params, "_meta": meta}, headers)
         self._memory["version"] = version
         return answer
@@ -276,7 +277,7 @@ class Transport:
             headers={"Accept": _BOTH_FORMS, **headers},
             accept=_ACCEPTED,
             is_repeatable=request.is_harmless,
-            is_enough=events.until(lambda event: _is_last(event, number)),
+            is_enough=events.until(lambda event: self._has_come(event, number)),
         )
         if reply.status in (401, 403):
             raise _unauthorized(reply, self.host)
@@ -295,6 +296,26 @@ class Transport:
         if not isinstance(result, dict):
             raise _shape(f"its result is {members.shown(result)}, not an object", self.host)
         return Answer(reply, result, source)
+
+    def _has_come(self, event: events.Event, number: int) -> bool:
+        # Whether the answer has; what comes before it is told to those who follow the call.
+        if _is_last(event, number):
+            return True
+        if self.session.is_followed and event.name == "message" and event.data:
+            document = strict_json.loads(event.data.encode(), allow_unstorable=True)
+            for message in document if isinstance(document, list) else [document]:
+                params = message.get("params")
+                if isinstance(params, dict) and strict_json.unstorable(params) is None:
+                    self._pass_on(message["method"], params)
+        return False
+
+    def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
+        if method == "notifications/progress":
+            told = {name: params[name] for name in ("progress", "total", "message") if name in params}
+            self.session.pass_on({"progress": told})
+        elif method == "notifications/message":
+            told = {name: params[name] for name in ("level", "logger", "data") if name in params}
+            self.session.pass_on({"custom": told})
 
     def _complaint(self, reply: Reply) -> Exception:
         # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.

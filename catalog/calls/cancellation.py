@@ -1,0 +1,49 @@
+"""Ending a call that is under way, in the caller's name."""
+
+from django.db import transaction
+
+from catalog.calls import events, remote_runs, results
+from catalog.models import Call
+from catalog.models.calls import CallStatus
+from catalog.notifications import callbacks
+from catalog.protocols.base import Outcome
+from catalog.protocols.calls import outcomes
+from core.errors import DomainError
+from people import audit
+from people.models import User
+
+CODE = "CANCELLED"
+UNSENT = "The call was cancelled before anything was sent."
+SENT = "The call was cancelled while the vendor was at it. The tool may have done all or part of its work."
+TOLD = "The vendor was told to stop."
+NOT_TOLD = "The vendor could not be told to stop."
+
+
+def cancel(call: Call, *, actor: User, why: str = "") -> Call:
+    """The call as it ended. One that was cancelled before stays so; raises DomainError for any other end.
+
+    The row is ended first, so that whatever comes back from the vendor afterwards is dropped.
+    """
+    if call.outcome == "cancelled":
+        return call
+    with transaction.atomic():
+        was_running = _end(call, CallStatus.RUNNING, f"{SENT} {NOT_TOLD}")
+        if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
+            raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
+        audit.record(actor, "cancel", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
+    events.tell(call.key, events.ENDED)
+    callbacks.wake(call)
+    if was_running and remote_runs.stop(call):
+        ended = Call.objects.filter(pk=call.pk, outcome="cancelled")
+        ended.update(**results.told(_outcome(f"{SENT} {TOLD}"), []))
+    call.refresh_from_db()
+    return call
+
+
+def _end(call: Call, status: CallStatus, message: str) -> bool:
+    row = Call.objects.filter(pk=call.pk, status=status)
+    return bool(row.update(**results.ending(_outcome(message))))
+
+
+def _outcome(message: str) -> Outcome:
+    return outcomes.failed("cancelled", CODE, message)

@@ -1,0 +1,114 @@
+"""The end of a call, told once to the address that its caller gave.
+
+Signed, sent and repeated as webhooks are. What is sent says that the call has ended and where it is found;
+its outputs are for the key that made it.
+"""
+
+import json
+from datetime import timedelta
+from functools import partial
+
+from celery import current_app
+from django.db.models import QuerySet
+from django.db.models.functions import Now
+from django.urls import reverse
+
+from catalog.models import Call
+from catalog.models.calls import CallStatus
+from catalog.notifications import webhooks
+from catalog.notifications.mail import SENT
+from catalog.notifications.models import Callback, SendingState
+from core import encryption, task_dispatch
+from core.encryption import Secret, UndecryptableError
+from core.errors import DomainError
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.outbound.errors import ProtocolError
+from core.outbound.policy import origin_of
+from core.public_url import public_url
+
+TASK = "catalog.notifications.tasks.send_callback"
+FIELD = "notifications.callback.sealed"
+MESSAGE_LIVES = 30.0  # seconds
+LEASE = timedelta(seconds=60)
+
+
+def check(url: str) -> None:
+    """Raises DomainError for what is no address. Whether it may be reached is judged when it is."""
+    try:
+        origin_of(url[: MAX_URL_LENGTH + 1])
+    except ProtocolError as exc:
+        raise DomainError("invalid", exc.message, fields={"callback": exc.message}) from exc
+
+
+def add(call: Call, url: str) -> None:
+    """In the transaction that writes the call down."""
+    callback = Callback(call=call)
+    both = json.dumps([url, webhooks.new_secret().reveal()])
+    callback.sealed = encryption.encrypt(Secret(both), row=callback.pk, field=FIELD)
+    callback.save(force_insert=True)
+
+
+def secret_of(call: Call) -> str:
+    """By which its caller knows that what comes is from here; "" once it was sent."""
+    callback = Callback.objects.filter(call=call).exclude(sealed="").first()
+    return _opened(callback)[1].reveal() if callback else ""
+
+
+def due() -> QuerySet[Callback]:
+    waiting = Callback.objects.filter(state=SendingState.WAITING, next_at__lte=Now())
+    return waiting.filter(call__status=CallStatus.FINISHED)
+
+
+def wake(call: Call) -> None:
+    """Tell a worker that the call has ended, before the scheduler looks."""
+    for pk in due().filter(call=call).values_list("pk", flat=True):
+        message = partial(current_app.send_task, TASK, args=[str(pk)], expires=MESSAGE_LIVES)
+        task_dispatch.give(message, f"the callback of call {call.pk}")
+
+
+def send(callback_id: str) -> None:
+    if not due().filter(pk=callback_id).update(next_at=Now() + LEASE):
+        return
+    callback = Callback.objects.select_related("call").get(pk=callback_id)
+    try:
+        url, secret = _opened(callback)
+    except UndecryptableError as exc:
+        Callback.objects.filter(pk=callback.pk).update(state=SendingState.FAILED, error=exc.message[:1_000])
+        return
+    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback))
+    SENT.add("callback", "failed" if error else "sent")
+    ours = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
+    attempts = callback.attempts + 1
+    if not error:
+        ours.update(state=SendingState.SENT, sent_at=Now(), attempts=attempts, error="", sealed="")
+    elif status == webhooks.GONE or attempts >= webhooks.PAUSED_AFTER:
+        ours.update(state=SendingState.FAILED, attempts=attempts, error=error, sealed="")
+    else:
+        wait = webhooks.BACK_OFF[attempts - 1]
+        if asked_wait:
+            wait = max(wait, min(timedelta(seconds=asked_wait), timedelta(days=1)))
+        ours.update(attempts=attempts, error=error, next_at=Now() + wait)
+
+
+def body(callback: Callback) -> bytes:
+    """The same bytes at every attempt."""
+    call = callback.call
+    document = {
+        "type": "call.finished",
+        "timestamp": call.finished_at.isoformat() if call.finished_at else None,
+        "data": {
+            "call": call.pk,
+            "id": str(call.key),
+            "outcome": call.outcome,
+            "error_code": call.error_code,
+            "url": public_url(reverse("api-runtime-call", args=[call.pk])),
+        },
+    }
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _opened(callback: Callback) -> tuple[Secret, Secret]:
+    name = f"callback of call {callback.call_id}"
+    both = encryption.decrypt(callback.sealed, row=callback.pk, field=FIELD, name=name)
+    url, secret = json.loads(both.reveal())
+    return Secret(url), Secret(secret)

@@ -1,0 +1,101 @@
+"""A call that is followed as it goes: what has come so far, and what came of it, in its order.
+
+Who follows holds a thread and nothing else: a worker makes the call, which goes on when a follower hangs up.
+"""
+
+import re
+import time
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from catalog.calls import events, invocation, queue
+from catalog.models import Call
+from core.postgresql.base import give_back
+from designer.exports import wire
+from designer.exports.document import ReleasedTool
+from executor.calls import Answer, answer_of
+from executor.released_documents import wires
+
+Condition = Literal["started", "partial", "interrupted", "final", "error", "alive"]
+LOOK_EVERY = 5.0  # seconds
+# So that a proxy does not close a silent stream, and we hear of a follower that has gone.
+ALIVE_EVERY = 15.0
+# A follower comes back after this with the id of the last event.
+LASTS = 900.0
+_ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """`partial` has `outputs`, which replace those before, `progress` or `custom`; any other condition but
+    `alive` comes with the answer so far."""
+
+    condition: Condition
+    id: str = ""
+    partial: Mapping[str, Any] | None = None
+    answer: Answer | None = None
+
+
+def follow(call: Call, tool: ReleasedTool, format_: str = "", after: str = "") -> Iterable[Told]:
+    """From the beginning, or after the event of this id. Raises NoRoomError before anything is told."""
+    return _Following(call, tool, format_, after if _ID.fullmatch(after) else "")
+
+
+class _Following:
+    """Holds its place among the threads until it is closed, whether or not it was ever read."""
+
+    def __init__(self, call: Call, tool: ReleasedTool, format_: str, after: str) -> None:
+        self._room = invocation.room()
+        self._room.__enter__()
+        self._told = _told(call, tool, format_, after)
+        self._is_held = True
+
+    def __iter__(self) -> Generator[Told]:
+        return self._told
+
+    def close(self) -> None:
+        self._told.close()
+        if self._is_held:
+            self._is_held = False
+            self._room.__exit__(None, None, None)
+
+
+def _told(call: Call, tool: ReleasedTool, format_: str, after: str) -> Generator[Told]:
+    if not after:
+        yield Told(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
+    seen, ends, spoke = after or events.FIRST, time.monotonic() + LASTS, time.monotonic()
+    while time.monotonic() < ends:
+        is_active = queue.settled(call).is_active
+        give_back()
+        heard = events.after(call.key, seen, LOOK_EVERY if is_active else 0.01)
+        for event in heard:
+            seen = event.id
+            if event.kind == events.PARTIAL and (partial := _named(tool, event.data, format_)):
+                spoke = time.monotonic()
+                yield Told(condition="partial", id=seen, partial=partial)
+        if not heard and not is_active:
+            call.refresh_from_db()
+            answer = answer_of(call, tool, format_)
+            yield Told(condition=condition_of(answer), id=seen, answer=answer)
+            return
+        if time.monotonic() - spoke > ALIVE_EVERY:
+            spoke = time.monotonic()
+            yield Told(condition="alive")
+
+
+def condition_of(answer: Answer) -> Condition:
+    if answer.outcome is None:
+        return "started"
+    if answer.outcome == "ok":
+        return "final"
+    return "interrupted" if answer.result.resume is not None else "error"
+
+
+def _named(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:
+    outputs = partial.get("outputs")
+    if not isinstance(outputs, dict):
+        # What a designer hid may be said again where nothing is declared.
+        return {} if tool.signature.hidden_outputs else partial
+    names = wires(tool.signature, format_)[0]
+    return {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}
