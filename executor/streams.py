@@ -5,7 +5,7 @@ Who follows holds a thread and nothing else: a worker makes the call, which goes
 
 import re
 import time
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ LOOK_EVERY = 5.0  # seconds
 ALIVE_EVERY = 15.0
 # A follower comes back after this with the id of the last event.
 LASTS = 900.0
+HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
@@ -59,6 +60,20 @@ class _Following:
         if self._is_held:
             self._is_held = False
             self._room.__exit__(None, None, None)
+
+
+class Written:
+    """The bytes of what is told. The server closes it, and so lets go of the follower's place."""
+
+    def __init__(self, followed: Iterable[Told], written: Callable[[Told], bytes]) -> None:
+        self._followed, self._written = followed, written
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._written, self._followed)
+
+    def close(self) -> None:
+        if close := getattr(self._followed, "close", None):
+            close()
 
 
 def _told(call: Call, tool: ReleasedTool, format_: str, after: str) -> Generator[Told]:

@@ -1,4 +1,3 @@
-from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -229,23 +228,8 @@ def event_stream(
 ) -> StreamingHttpResponse:
     """The call as server-sent events. Raises NoRoomError."""
     followed = streams.follow(call, tool, asked_format(request), after)
-    headers = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
-    body = EventStream(followed, lambda told: _event(told, release, request))
-    return StreamingHttpResponse(body, headers=headers, content_type=EVENT_STREAM)
-
-
-class EventStream:
-    """The bytes of what is told. The server closes it, and so lets go of the follower's place."""
-
-    def __init__(self, followed: Iterable[Told], written: Callable[[Told], bytes]) -> None:
-        self._followed, self._written = followed, written
-
-    def __iter__(self) -> Iterator[bytes]:
-        return map(self._written, self._followed)
-
-    def close(self) -> None:
-        if close := getattr(self._followed, "close", None):
-            close()
+    body = streams.Written(followed, lambda told: _event(told, release, request))
+    return StreamingHttpResponse(body, headers=streams.HEADERS, content_type=EVENT_STREAM)
 
 
 def _event(told: Told, release: Release, request: Request) -> bytes:

@@ -1,7 +1,7 @@
 """ACP of AGNTCY, 0.2: each tool of a release as an agent that is found, described and run.
 
 Schemas, and names of inputs and outputs, are those of the export for MCP, which asks for objects too. There
-are no threads, streams and callbacks, and descriptors say so. A transfer is no agent that could be run here.
+are no threads and callbacks, and descriptors say so. A transfer is no agent that could be run here.
 
 https://github.com/agntcy/acp-spec
 """
@@ -13,15 +13,18 @@ from typing import Any
 import msgspec
 from django.http import Http404
 
+from catalog.models.calls import Mode
 from catalog.protocols.acp import NO_CONFIG
 from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import transfers
 from designer.models import EffectiveVersion
 from designer.releases import effective_versions, numbering
+from executor import streams
 from executor.calls import Answer
 from executor.released_documents import sealed
 from executor.serve.base import (
+    EVENT_STREAM,
     Operations,
     Refusal,
     Reply,
@@ -30,10 +33,18 @@ from executor.serve.base import (
     explained,
     json_reply,
 )
+from executor.streams import Told
 
 FORMAT = exported.FORMAT.name
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
-CAPABILITIES = {"threads": False, "interrupts": False, "callbacks": False}
+CAPABILITIES = {
+    "threads": False,
+    "interrupts": False,
+    "callbacks": False,
+    "streaming": {"values": True, "custom": False},
+}
+# A client that waits longer asks again.
+WAIT_SECONDS = 55.0
 ERRORS = {
     "tool_error": 1,
     "unavailable": 2,
@@ -50,26 +61,11 @@ class ACP(ServedProtocol):
     label = "ACP (AGNTCY)"
 
     def answer(self, request: Request, operations: Operations) -> Reply:
-        match request.method, request.path.strip("/").split("/"):
-            case "POST", ["agents", "search"]:
-                return json_reply(_searched(operations, _object(request)))
-            case "GET", ["agents", agent_id]:
-                return json_reply(_summary(operations, _found(operations, agent_id)))
-            case "GET", ["agents", agent_id, "descriptor"]:
-                return json_reply(_descriptor(operations, _found(operations, agent_id)))
-            case "GET", ["agents", agent_id, "manifest"]:
-                return json_reply(_manifest(operations, _found(operations, agent_id)))
-            case "POST", ["runs"]:
-                return json_reply(_run(request, operations)["run"])
-            case "POST", ["runs", "wait"]:
-                return json_reply(_run(request, operations))
-            case "GET", ["runs", run_id]:
-                return json_reply(_made(operations, run_id)["run"])
-            case "GET", ["runs", run_id, "wait"]:
-                return json_reply(_made(operations, run_id))
-            case "POST", ["runs", run_id]:
-                return json_reply(_resumed(operations, run_id, request)["run"])
-        raise Http404
+        kind, *path = request.path.strip("/").split("/")
+        answer = {"agents": _about_agents, "runs": _about_runs}.get(kind)
+        if answer is None:
+            raise Http404
+        return answer(request, operations, path)
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         # The protocol's errors are nothing but a text, and it knows 422 where REST answers 400.
@@ -79,6 +75,43 @@ class ACP(ServedProtocol):
 
 
 PROTOCOL = ACP()
+
+
+def _about_agents(request: Request, operations: Operations, path: list[str]) -> Reply:
+    match request.method, path:
+        case "POST", ["search"]:
+            return json_reply(_searched(operations, _object(request)))
+        case "GET", [agent_id]:
+            return json_reply(_summary(operations, _found(operations, agent_id)))
+        case "GET", [agent_id, "descriptor"]:
+            return json_reply(_descriptor(operations, _found(operations, agent_id)))
+        case "GET", [agent_id, "manifest"]:
+            return json_reply(_manifest(operations, _found(operations, agent_id)))
+    raise Http404
+
+
+def _about_runs(request: Request, operations: Operations, path: list[str]) -> Reply:
+    match request.method, path:
+        case "POST", []:
+            return json_reply(_run(request, operations, Mode.ASYNC)["run"])
+        case "POST", ["wait"]:
+            return json_reply(_run(request, operations))
+        case "POST", ["stream"]:
+            return _streamed(operations, _run(request, operations, Mode.STREAM)["run"]["run_id"])
+        case "POST", ["search"]:
+            return json_reply(_marked(request, operations))
+        case "GET", [run_id]:
+            return json_reply(_made(operations, run_id)["run"])
+        case "POST", [run_id]:
+            return json_reply(_resumed(operations, run_id, request)["run"])
+        case "GET", [run_id, "wait"]:
+            return json_reply(_made(operations, run_id, WAIT_SECONDS))
+        case "GET", [run_id, "stream"]:
+            return _streamed(operations, run_id, request.headers.get("Last-Event-ID", ""))
+        case "POST", [run_id, "cancel"]:
+            operations.cancel(_uuid(run_id))
+            return Reply(status=204)
+    raise Http404
 
 
 class _Agent(msgspec.Struct, frozen=True):
@@ -151,7 +184,7 @@ def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
     return {**_descriptor(operations, agent), "deployment": deployment}
 
 
-def _run(request: Request, operations: Operations) -> dict[str, Any]:
+def _run(request: Request, operations: Operations, mode: Mode = Mode.WAIT) -> dict[str, Any]:
     asked = _object(request)
     try:
         agent = _found(operations, asked.get("agent_id"))
@@ -166,14 +199,53 @@ def _run(request: Request, operations: Operations) -> dict[str, Any]:
         given or {},
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
-        call_id=operations.id_of(request.call_name),
+        call_id=operations.id_of(request.call_name or _mark(asked)),
         on_behalf_of=request.on_behalf_of(),
+        mode=mode,
     )
     return _ended(agent, answer, asked)
 
 
-def _made(operations: Operations, run_id: str) -> dict[str, Any]:
-    answer = operations.made(_uuid(run_id), format_=FORMAT)
+def _mark(asked: Mapping[str, Any]) -> str:
+    # By which a client finds a run again whose id it never heard, and by which the run is made once.
+    metadata = asked.get("metadata")
+    mark = metadata.get("call_id") if isinstance(metadata, dict) else None
+    return mark if isinstance(mark, str) else ""
+
+
+def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
+    # Runs are found by their mark and by nothing else.
+    asked = _object(request)
+    if (run_id := operations.id_of(_mark(asked))) is None:
+        return []
+    try:
+        run = _made(operations, str(run_id))["run"]
+    except Http404:
+        return []
+    return [{**run, "creation": {"metadata": asked["metadata"]}}]
+
+
+def _streamed(operations: Operations, run_id: str, after: str = "") -> Reply:
+    followed = operations.follow(_uuid(run_id), format_=FORMAT, after=after)
+    body = streams.Written(followed, lambda told: _update(told, run_id))
+    return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
+
+
+def _update(told: Told, run_id: str) -> bytes:
+    said: dict[str, Any] = {"type": "values", "run_id": run_id, "status": "pending"}
+    if told.answer and told.condition != "started":
+        ended = _ended(None, told.answer, {})
+        kind = {"result": "values"}.get(ended["output"]["type"], ended["output"]["type"])
+        said = {**ended["output"], "type": kind, "run_id": run_id, "status": ended["run"]["status"]}
+    elif told.condition == "started" or "outputs" in (told.partial or {}):
+        said["values"] = (told.partial or {}).get("outputs", {})
+    else:
+        return b": alive\n\n"
+    return f"id: {told.id}\nevent: agent_event\ndata: ".encode() + msgspec.json.encode(said) + b"\n\n"
+
+
+def _made(operations: Operations, run_id: str, wait: float = 0.0) -> dict[str, Any]:
+    answer = operations.made(_uuid(run_id), format_=FORMAT, wait=wait)
     return _ended(_agent_of(operations, answer), answer, {})
 
 

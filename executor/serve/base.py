@@ -16,8 +16,9 @@ import msgspec
 from django.http import Http404, QueryDict
 from django.shortcuts import get_object_or_404
 
-from catalog.calls import queue
+from catalog.calls import invocation
 from catalog.models import Call
+from catalog.models.calls import Mode
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
 from core import rate_limits, strict_json
@@ -26,9 +27,10 @@ from core.outbound.errors import ProtocolViolationError
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.releases import publishing
-from executor import calls
+from executor import calls, streams
 from executor.calls import Answer, UnknownToolError
 from executor.released_documents import sealed
+from executor.streams import Told
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
 
@@ -208,6 +210,7 @@ class Operations:
         is_confirmed: bool = False,
         call_id: uuid.UUID | None = None,
         on_behalf_of: OnBehalfOf | None = None,
+        mode: Mode = Mode.WAIT,
     ) -> Answer:
         """As `executor.calls.run`. Raises DomainError where the key may list tools and not run them."""
         self._spend_a_call()
@@ -225,15 +228,29 @@ class Operations:
                 call_id=call_id,
                 on_behalf_of=on_behalf_of,
                 site=self.site,
+                mode=mode,
             )
         except UnknownToolError:
             self.note_unknown(name)
             raise
 
-    def made(self, call: uuid.UUID | int, *, format_: str = "") -> Answer:
-        """What became of a call that this key made through this agent. Raises Http404 for any other call."""
+    def made(self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0) -> Answer:
+        """What became of a call that this key made through this agent, at its end or after so many seconds.
+        Raises Http404 for any other call."""
         found, _, tool = self._own_call(**({"pk": call} if isinstance(call, int) else {"key": call}))
-        return calls.answer_of(queue.settled(found), tool, format_)
+        return calls.answer_of(invocation.follow(found, wait), tool, format_)
+
+    def follow(self, call: uuid.UUID, *, format_: str = "", after: str = "") -> Iterable[Told]:
+        """Such a call as it goes, after the event of this id."""
+        found, _, tool = self._own_call(key=call)
+        return streams.follow(found, tool, format_, after)
+
+    def cancel(self, call: uuid.UUID) -> None:
+        """Ends such a call, as `executor.calls.cancel` does."""
+        if self.caller.may_not_run:
+            raise self.caller.may_not_run
+        found, release, _ = self._own_call(key=call)
+        calls.cancel(found, release, actor=self.caller.user, key=self.caller.key)
 
     def resume(
         self,
