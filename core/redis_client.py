@@ -8,7 +8,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 TIMEOUT = 1.0  # seconds; every caller can do without an answer
-LONGEST_WAIT = 10.0  # seconds
+MAX_WAIT_SECONDS = 10.0  # seconds
 
 
 def client() -> redis.Redis:
@@ -17,8 +17,8 @@ def client() -> redis.Redis:
 
 
 def waiting_client() -> redis.Redis:
-    """For commands that block for up to `LONGEST_WAIT` seconds."""
-    return _client(settings.REDIS_URL, LONGEST_WAIT + TIMEOUT)
+    """For commands that block for up to `MAX_WAIT_SECONDS` seconds."""
+    return _client(settings.REDIS_URL, MAX_WAIT_SECONDS + TIMEOUT)
 
 
 @lru_cache

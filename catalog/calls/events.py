@@ -63,7 +63,7 @@ def last(call: uuid.UUID) -> Event | None:
 
 def after(call: uuid.UUID, event_id: str, seconds: float) -> list[Event]:
     """The events after this one, the oldest first; nothing where none came within so many seconds."""
-    wait = min(seconds, redis_client.LONGEST_WAIT)
+    wait = min(seconds, redis_client.MAX_WAIT_SECONDS)
     if wait <= 0:
         return []
     try:

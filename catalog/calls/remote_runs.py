@@ -36,8 +36,8 @@ LIMITS = replace(DEFAULT_LIMITS, request=20.0, session=120.0)
 STOP_LIMITS = replace(DEFAULT_LIMITS, request=5.0, session=8.0, backoff=())
 # A run that takes longer is let go of between two looks.
 LOOKS_SECONDS = 20.0
-FIRST_PAUSE, LONGEST_PAUSE = 0.2, 3.0  # seconds
-LET_GO_AT_LEAST, LET_GO_AT_MOST = 2.0, 60.0
+FIRST_PAUSE, MAX_PAUSE = 0.2, 3.0  # seconds
+MIN_LET_GO, MAX_LET_GO = 2.0, 60.0
 
 
 def are_kept(call: Call) -> bool:
@@ -90,7 +90,7 @@ def _looked(call: Call, session: Session, protocol: Protocol, heartbeat: Heartbe
         if time.monotonic() + pause > ends:
             return None
         time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_PAUSE)
+        pause = min(pause * 1.5, MAX_PAUSE)
     return None
 
 
@@ -155,7 +155,7 @@ def _given_up(call: Call, session: Session, protocol: Protocol, run_id: str) -> 
 def _let_go(call: Call) -> None:
     # The older the run, the rarer the looks. Its lease ends then, and so the next worker takes it up.
     age = (timezone.now() - call.started_at).total_seconds() if call.started_at else 0
-    pause = timedelta(seconds=min(LET_GO_AT_MOST, max(LET_GO_AT_LEAST, age / 10)))
+    pause = timedelta(seconds=min(MAX_LET_GO, max(MIN_LET_GO, age / 10)))
     mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
     mine.update(gives_up_at=Now() + pause)
 

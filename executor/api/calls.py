@@ -214,7 +214,7 @@ def _answered(answer: Answer, release: Release, request: Request) -> Response:
 
 
 class AnyAccept(BaseContentNegotiation):
-    """Whoever asks for a stream is answered in JSON where there is none, such as by an error."""
+    """A caller that asks for a stream is answered in JSON where there is none, such as by an error."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return DefaultContentNegotiation().select_parser(request, parsers)

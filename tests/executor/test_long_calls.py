@@ -1,4 +1,4 @@
-"""Calls that are not waited for: a worker makes them, and whoever asks hears of the end."""
+"""Calls that are not waited for: a worker makes them, and those who ask hear of the end."""
 
 import signal
 import subprocess
