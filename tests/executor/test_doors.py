@@ -532,13 +532,11 @@ SITUATIONS = {
     ),
     "the tool asks who its user is": Situation(
         comes="needs_authorization",
-        code="MISSING_REQUIREMENTS",
+        code="USER_MISSING",
         but={"acp": "200 interrupt"},
         protocol="oxp",
         signature={"requirements": Requirements(user=True)},
-        prepare=answers_with(
-            json_reply({"message": "Who?", "missing_requirements": {"user_id": True}}, status=400)
-        ),
+        sent=0,
     ),
     # Again.
     "the same call again": Situation(comes="ok", before=Ask(id="a"), ask=Ask(id="a")),
