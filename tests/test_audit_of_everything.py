@@ -18,7 +18,7 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog.calls import examples, queue
+from catalog.calls import cancellation, examples, queue
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions, pace
@@ -335,7 +335,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
         result=ASKS,
         finished_at=timezone.now(),
     )
-    queue.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
+    following = queue.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
+    cancellation.cancel(following, actor=bob)
     if other := wanted.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
