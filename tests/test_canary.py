@@ -480,7 +480,7 @@ def look(planted: Planted, pages: Client, api: APIClient) -> None:
     """At every address that can be got."""
     for path in addresses():
         client = api if path.startswith("/api/") else pages
-        planted.put_out(path, client.get(path).content)
+        planted.put_out(path, client.get(path).getvalue())
 
 
 def dump(planted: Planted) -> None:
