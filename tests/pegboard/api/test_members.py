@@ -131,6 +131,7 @@ def ask(db):
         "{username}": admin.username,
         "credentials/{id}": "credentials/00000000-0000-4000-8000-000000000001",
         "webhooks/{id}": "webhooks/00000000-0000-4000-8000-000000000001",
+        **dict.fromkeys(("{secret}", "{grant}"), "00000000-0000-4000-8000-000000000001"),
         "{event}": "run_failed",
         "{number}": "live",
         **dict.fromkeys(("{id}", "{call}", "{example}", "{ordinal}"), "1"),
