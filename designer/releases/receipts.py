@@ -52,7 +52,9 @@ def note(key: ApiKey | None, release: Release, *, surface: str, name: str) -> No
         return
     now, channel = timezone.now(), channel_in(name)
     known = key.pk, release.pk, surface, channel
-    if known in _known and now - WRITE_EVERY < _known[known] <= now:
+    # One look: another thread may empty it at any moment.
+    last = _known.get(known)
+    if last and now - WRITE_EVERY < last <= now:
         return
     facts = {"key": key.pk, "release": release.pk, "surface": surface, "channel": channel}
     ((written,),) = run_prepared(_WRITE, {**facts, "now": now, "lately": now - WRITE_EVERY})

@@ -184,3 +184,15 @@ def test_a_receipt_is_written_once_a_minute_and_also_for_what_is_unchanged(api, 
             assert runtime_api.get(path, headers=unchanged).status_code == 304
         again = Receipt.objects.get(surface="mcp")
         assert (again.first_at, again.last_at) == (first.first_at, moment)
+
+
+def test_what_another_thread_forgets_between_two_looks_costs_no_answer(runtime_api, lock, monkeypatch):
+    class Forgetful(dict):
+        def __contains__(self, known):
+            found = super().__contains__(known)
+            self.clear()
+            return found
+
+    monkeypatch.setattr("designer.releases.receipts._known", Forgetful())
+    for _ in range(2):
+        assert runtime_api.get(f"{AGENT}releases/live/tools/?format=mcp").status_code == 200
