@@ -145,14 +145,14 @@ def _note(caller: Caller, operations: Operations) -> None:
 
 
 def _request(request: HttpRequest, rest: str) -> Request:
-    ours = (public_url("/", request), runtimes_url("/", request), request.build_absolute_uri("/"))
+    ours = (public_url("/", request), runtimes_url("/", request))
     return Request(
         method=request.method or "",
         path=rest,
         query=request.GET,
         headers=request.headers,
         body=request.body,
-        own_hosts={urlsplit(address).netloc for address in ours},
+        own_hosts={request.get_host(), *(urlsplit(address).netloc for address in ours)},
     )
 
 
