@@ -3,7 +3,7 @@
 A connection is lent only to a session that would have made the same one: for the same owner with the same
 credential, to the same origin, under the same policy and with the same authorities. It is judged again each
 time that it is taken: for how long it was idle, and whether its other end is still there with nothing to say.
-docs/decisions/0066-kept-connections.md says why.
+docs/decisions/0063-kept-connections.md says why.
 """
 
 import os
