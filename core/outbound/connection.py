@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import ssl
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -106,6 +107,9 @@ class Connection(HTTPConnection):
         self._reached = {} if reached is None else reached
         self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
+        # Held by what takes the socket away and by what shuts it: another session may have it after that, or
+        # another file its number.
+        self._parting = threading.Lock()
         self._has_sent = False
         self._budget: Budget
 
@@ -151,7 +155,7 @@ class Connection(HTTPConnection):
         if isinstance(sock, BoundedSocket) and not is_usable(
             sock, time.monotonic(), is_repeatable=is_repeatable
         ):
-            self.close()
+            self.abandon()
         if self.sock is None and self._key:
             self.sock = self._dialled = pool.take(self._key, is_repeatable=is_repeatable)
         if not isinstance(self.sock, BoundedSocket):
@@ -178,20 +182,23 @@ class Connection(HTTPConnection):
     def leave(self) -> None:
         """Ends the conversation. What was read to its end is left for the owner's next one."""
         if self._key and self._dialled and self.sock is self._dialled:
-            sock, self.sock, self._dialled = self._dialled, None, None
+            with self._parting:
+                sock, self.sock, self._dialled = self._dialled, None, None
             pool.give(self._key, sock)
         self.abandon()
 
     def abandon(self) -> None:
         """Closes the socket at once; `close` leaves it to a reply that may never be read to its end."""
+        with self._parting:
+            sock, self._dialled = self._dialled, None
         self.close()
-        if self._dialled and (descriptor := self._dialled.detach()) != -1:
+        if sock and (descriptor := sock.detach()) != -1:
             os.close(descriptor)
 
     def interrupt(self) -> None:
         """From another thread: what waits for this connection wakes up, and finds it ended."""
-        if self._dialled:
-            with suppress(OSError):
+        with self._parting, suppress(OSError):
+            if self._dialled:
                 # Past the method of TLS sockets, which takes their state away while another thread reads.
                 socket.socket.shutdown(self._dialled, socket.SHUT_RDWR)
 

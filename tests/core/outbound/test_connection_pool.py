@@ -1,8 +1,10 @@
 """Connections that are kept for the next session: for whom, for how long, and what is never sent twice."""
 
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from contextlib import ExitStack, suppress
 
@@ -100,6 +102,30 @@ def test_a_change_of_the_owner_closes_what_was_kept():
         assert vendor.open_connections == 3
         ask(vendor, kept_for=KeptFor(OURS.owner, "a new credential"))
         assert settles(lambda: vendor.open_connections, lambda n: n == 2) == 2
+
+
+def test_who_interrupts_a_session_that_ends_spares_the_next_one(monkeypatch):
+    """The session ends after the other thread has looked for its socket, and before that is shut."""
+    shut, numbers = socket.socket.shutdown, []
+
+    def late(sock, how):
+        if sock is dialled:
+            ending.start()
+            ending.join(0.3)
+            numbers.append((second.post("/run", json={}).status, vendor.connections))
+        shut(sock, how)
+
+    with HostileVendor(reply()) as vendor, session_with(vendor) as second:
+        with session_with(vendor) as first:
+            first.post("/run", json={})
+            dialled, ending = first._connection._dialled, threading.Thread(target=first.close)
+            monkeypatch.setattr(socket.socket, "shutdown", late)
+            first.interrupt()
+            ending.join(5)
+            first.interrupt()
+        assert second.post("/run", json={}).status == 200
+        assert vendor.connections == 2
+    assert numbers == [(200, 2)]
 
 
 @pytest.mark.parametrize(
