@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 PAUSE = 0.2
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"call-[0-9]{1,18}-[0-9]{1,4}")
-_places = Places(max(1, STREAMS_IN_A_PROCESS // 2))
+MOST = max(1, STREAMS_IN_A_PROCESS // 2)
+# A key whose users do not answer leaves half of them to the others.
+_places = Places(MOST, for_one=max(1, MOST // 2))
 
 # What comes of the call with these members among its parameters.
 GoOn = Callable[[Mapping[str, Any]], dict[str, Any]]
@@ -36,10 +38,10 @@ GoOn = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 def asking(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Reply | None:
     """A stream that asks what is `required`, goes on with the call until it asks no more, and ends with its
-    result, as the answer to the message `number`. None where no place is left."""
-    if not _places.take():
+    result, as the answer to the message `number`. None where no place is left for this key."""
+    if not _places.take(operations.caller.key):
         return None
-    return _places.stream(_events(operations, number, required, go_on))
+    return _places.stream(_events(operations, number, required, go_on), operations.caller.key)
 
 
 def heard(operations: Operations, number: Id | None, response: object) -> None:

@@ -30,10 +30,10 @@ def listening(operations: Operations, message: Message, number: Id) -> Reply:
     wanted = message.params.get("notifications")
     if not isinstance(wanted, dict):
         raise RpcError(INVALID_PARAMS, "“notifications” says which news are wanted.")
-    if not _places.take():
+    if not _places.take(operations.caller.key):
         raise ThrottledError(int(LASTS))
     honoured = {name: True for name in NEWS if wanted.get(name) is True}
-    return _places.stream(_events(operations, number, honoured))
+    return _places.stream(_events(operations, number, honoured), operations.caller.key)
 
 
 def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) -> Generator[bytes]:

@@ -1,13 +1,16 @@
 """Replies that are streams of events. Each holds a thread for as long as it is open, so there are few."""
 
 import threading
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 from django.conf import settings
 
 from executor.serve.base import EVENT_STREAM, Reply
+from people.models import ApiKey
 
 # Of the threads that calls leave free.
 STREAMS_IN_A_PROCESS = max(2, settings.CALLS_IN_A_PROCESS // 30)
@@ -19,25 +22,38 @@ _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"
 
 
 class Places:
-    """How many streams of one kind may be open in this process."""
+    """How many streams of one kind may be open in this process, and how many of them for one API key."""
 
-    def __init__(self, most: int = STREAMS_IN_A_PROCESS) -> None:
-        self._free = threading.BoundedSemaphore(most)
+    def __init__(self, most: int = STREAMS_IN_A_PROCESS, *, for_one: int | None = None) -> None:
+        self._most = most
+        self._for_one = most if for_one is None else for_one
+        self._held: Counter[int] = Counter()
+        self._lock = threading.Lock()
 
-    def take(self) -> bool:
-        return self._free.acquire(blocking=False)
+    def take(self, key: ApiKey) -> bool:
+        with self._lock:
+            is_free = self._held.total() < self._most and self._held[key.pk] < self._for_one
+            if is_free:
+                self._held[key.pk] += 1
+        return is_free
 
-    def stream(self, events: Generator[bytes]) -> Reply:
+    def leave(self, key: ApiKey) -> None:
+        with self._lock:
+            # Keys that hold none any more go with it.
+            self._held -= Counter([key.pk])
+
+    def stream(self, events: Generator[bytes], key: ApiKey) -> Reply:
         """Of a place that was taken; it is free again when the server closes the reply."""
-        return Reply(body=_Stream(events, self._free), headers=_HEADERS, media_type=EVENT_STREAM)
+        body = _Stream(events, partial(self.leave, key))
+        return Reply(body=body, headers=_HEADERS, media_type=EVENT_STREAM)
 
 
 class _Stream:
     """The server closes it, whether or not it was ever read."""
 
-    def __init__(self, events: Generator[bytes], free: threading.BoundedSemaphore) -> None:
+    def __init__(self, events: Generator[bytes], leave: Callable[[], None]) -> None:
         self._events = events
-        self._free = free
+        self._leave = leave
         self._is_held = True
 
     def __iter__(self) -> Generator[bytes]:
@@ -47,7 +63,7 @@ class _Stream:
         self._events.close()
         if self._is_held:
             self._is_held = False
-            self._free.release()
+            self._leave()
 
 
 def event(message: Mapping[str, Any]) -> bytes:

@@ -575,6 +575,23 @@ def test_a_question_that_cannot_be_put_is_told(gone, lending, monkeypatch):
     assert "Which branch?" in "".join(block["text"] for block in last["result"]["content"])
 
 
+def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
+    monkeypatch.setattr(asking, "_places", Places(2, for_one=1))
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    call, headers = {"name": "sky", "arguments": {}}, met(lending)
+    first = old(lending, "tools/call", call, **headers)
+    told = old(lending, "tools/call", call, **headers).json()["result"]
+    assert told["_meta"]["pegboard/outcome"] == "needs_input"
+    other = runtime(owner, agents.Agent.objects.get())
+    heard = events_of(old(other, "tools/call", call, **headers))
+    answers(other, next(heard)["id"], {"action": "decline"})
+    (last,) = heard
+    assert "isError" not in last["result"]
+    for close in first._resource_closers:
+        close()
+    assert old(lending, "tools/call", call, **headers).streaming
+
+
 def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending):
     headers = {**met(lending), "Accept": "application/json"}
     result = old(lending, "tools/call", {"name": "sky", "arguments": {}}, **headers).json()["result"]
