@@ -197,6 +197,7 @@ def continue_call(
         deadline_seconds=call.deadline_seconds,
         on_behalf_of=call.on_behalf_of,
         retry=call.retry,
+        site=call.site,
     )
     if runtime and isinstance(name := following.answers.get(USER), str):
         # Who the user is was asked for, and is kept as it would be if the call had said it.
@@ -270,7 +271,7 @@ def _made(
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
         call.sub_agent = runtime.sub_agent
         call.requested_name = runtime.called_by(actor)
-        call.site = runtime.site
+        call.site = runtime.site or call.site
         if acting := runtime.on_behalf_of:
             takes_it = call.version.tool.endpoint.speak().takes_context
             kept = end_users.remember if takes_it else end_users.digest_of

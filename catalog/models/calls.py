@@ -110,9 +110,9 @@ class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
     A call that a program waits for is `running` from the first moment: the process that made the row makes
-    the call, which `is_ours` says in that process; `site` is our own address as its caller knows it, and
-    `has_id` says that the caller gave it an id, by which it may ask again. `calls_back` is the address that
-    hears of its end, until it is written down.
+    the call, which `is_ours` says in that process, and `has_id` says that the caller gave it an id, by which
+    it may ask again. `calls_back` is the address that hears of its end, until it is written down. `site` is
+    our own address as its caller knows it, for the links that whoever makes it answers.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
@@ -161,9 +161,9 @@ class Call(models.Model):
     error_code = models.CharField(max_length=60, blank=True)
     duration_ms = models.PositiveIntegerField(null=True)
     result = models.TextField(blank=True)
+    site = models.TextField(blank=True, default="", db_default="")
 
     is_ours = False
-    site = ""
     is_taken_up = False
     has_id = False
     calls_back = ""

@@ -157,7 +157,8 @@ class Operations:
 
     `agent` is the slug in the address, and `named` how the address names the release: by a number, a digest
     or a channel. `sub_agent` is the slug of the agent of the tree that is served, "" for the one that was
-    published. `site` is our own address, without a slash at its end.
+    published. `site` is our own address, where users authorize us, and `served_at` the one that runtimes
+    reach; both without a slash at their end.
     """
 
     caller: Caller
@@ -166,6 +167,7 @@ class Operations:
     named: str
     protocol: str
     site: str
+    served_at: str
     sub_agent: str = ""
 
     def shown(self) -> ReleaseDocument:
@@ -198,7 +200,7 @@ class Operations:
         """Where this protocol is served for an agent of the same release, by its number: a conversation
         that goes on there stays within the release, whichever way channels move."""
         agent = f"agents/{sub_agent}/" if sub_agent else ""
-        return f"{self.site}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
+        return f"{self.served_at}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
 
     def run(
         self,

@@ -132,7 +132,8 @@ def _operations(
         agent=slug,
         named=number,
         protocol=protocol,
-        site=runtimes_url("/", request).rstrip("/"),
+        site=public_url("/", request).rstrip("/"),
+        served_at=runtimes_url("/", request).rstrip("/"),
         sub_agent=sub,
     )
 

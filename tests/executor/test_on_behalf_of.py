@@ -452,6 +452,34 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     assert Client().get(urlsplit(link).path).status_code == 404
 
 
+@pytest.mark.parametrize("door", [by_a2t, by_acp, by_mcp])
+def test_a_link_leads_to_the_address_of_pages_and_not_to_that_of_runtimes(
+    owner, vendor, authorization, settings, door
+):
+    settings.PUBLIC_URL, settings.RUNTIMES_URL = "https://pegboard.example", "https://run.example"
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    answer = door(runtime(owner, agent)).content.decode()
+    assert "https://pegboard.example/grants/authorize/" in answer
+    assert "https://run.example/grants/" not in answer
+
+
+def test_a_call_that_a_worker_makes_answers_a_whole_link(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    asks = asked(client, resume_when_granted=True).json()
+    authorize(authorization, asks["asks"][0]["url"])
+    UserGrant.objects.all().delete()
+    in_background = asked(client, mode="async").json()["call"]
+    by_itself = Call.objects.get(continues=asks["call"]).pk
+    for pk in (in_background, by_itself):
+        invocation.perform(pk)
+        told = client.get(f"/api/v1/agents/desk/calls/{pk}/").json()
+        assert told["asks"][0]["url"].startswith("http://testserver/grants/authorize/")
+
+
 def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, authorization):
     vendor.script = DONE
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
