@@ -107,7 +107,9 @@ def complete(
         tokens = asked(client, fields, [Secret(answer.code), verifier])
     except ProtocolError as error:
         raise DomainError("sign_in_failed", f"It was not completed: {error.message}") from None
-    columns = columns_for(grant, tokens, time.monotonic() - began) | {"verifier": "", "link_digest": ""}
+    # Only a renewal keeps the refresh token that was there before: this one may be of another server.
+    used_up = {"refresh_token": "", "verifier": "", "link_digest": ""}
+    columns = used_up | columns_for(grant, tokens, time.monotonic() - began)
     with transaction.atomic():
         if not grants.settle(grant, GrantState.COMPLETED, "The user authorized it.", **columns):
             raise DomainError("sign_in_unknown", OVER)
@@ -123,7 +125,7 @@ def asked(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> T
 
 
 def columns_for(grant: UserGrant, tokens: Tokens, elapsed: float) -> dict[str, Any]:
-    """What a token reply means for the row. Without a new refresh token the old one stays (RFC 6749, 6)."""
+    """What a token reply means for the row. Without a new refresh token the row's stays (RFC 6749, 6)."""
     access = encryption.encrypt(tokens.access, row=grant.pk, field=_field("access_token"))
     columns: dict[str, Any] = {
         "access_token": access,

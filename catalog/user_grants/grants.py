@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from catalog.models import Call, EndUser, UserGrant
+from catalog.models import Call, Credential, EndUser, UserGrant
 from catalog.models.user_grants import GrantState
 from people import audit
 from people.models import User
@@ -26,6 +26,7 @@ VERBS = {
     GrantState.FAILED: "refuse",
     GrantState.EXPIRED: "expire",
 }
+NO_TOKENS = {"access_token": "", "refresh_token": "", "token_expires_at": None, "lease_until": None}
 
 
 def user_of(call: Call) -> EndUser | None:
@@ -67,7 +68,11 @@ def ask(
         "endpoint": endpoint,
         "provider": provider[:MAX_PROVIDER_LENGTH],
     }
-    before = UserGrant.objects.filter(**named).first()
+    before = UserGrant.objects.select_for_update().filter(**named).first()
+    credential: Credential | None = columns["credential"]
+    if before and before.credential_id != (credential and credential.pk):
+        # Tokens, and an authorization on its way, are of the other server alone.
+        asked |= {**NO_TOKENS, "generation": before.generation + 1, "state_digest": "", "verifier": ""}
     grant, _ = UserGrant.objects.update_or_create(**named, defaults=asked)
     facts = {"provider": grant.provider, "endpoint": endpoint.pk, "call": call.pk}
     # A user who is asked again, because the model tried again, is the same question.

@@ -18,7 +18,7 @@ from catalog.credentials.oauth.errors import BusyError
 from catalog.credentials.oauth.token_replies import OAuthError
 from catalog.models import Credential, Endpoint, EndUser, UserGrant
 from catalog.models.user_grants import GrantState
-from catalog.user_grants import authorizing
+from catalog.user_grants import authorizing, grants
 from core.outbound.errors import ProtocolError
 from core.postgresql.base import give_back
 from people import audit
@@ -26,7 +26,6 @@ from people import audit
 EARLY = timedelta(seconds=60)
 LEASE = timedelta(seconds=40)  # longer than one token request
 MAX_WAIT, PAUSE = 20.0, 0.2  # seconds that one waits for another's renewal
-NO_TOKENS = {"access_token": "", "refresh_token": "", "token_expires_at": None, "lease_until": None}
 
 
 def token_for(
@@ -82,7 +81,7 @@ def _end(grant: UserGrant, why: str) -> None:
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
         ended = rows.update(
-            **NO_TOKENS,
+            **grants.NO_TOKENS,
             state=GrantState.EXPIRED,
             settled_at=Now(),
             message=why,

@@ -504,6 +504,39 @@ def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, author
     assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
 
 
+def test_a_refresh_token_never_goes_to_the_server_of_another_client(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    assert UserGrant.objects.get().refresh_token
+    with AuthorizationServer() as other:
+        client_at_google(pin, other)
+        link = asked(client).json()["asks"][0]["url"]
+        grant = UserGrant.objects.get()
+        assert (grant.access_token, grant.refresh_token, grant.token_expires_at) == ("", "", None)
+        # The other server gives nothing to renew its token with.
+        other.scripts.append(json_reply({"access_token": "of-the-other", "token_type": "Bearer"}))
+        authorize(other, link)
+        assert UserGrant.objects.get().refresh_token == ""
+        UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+        assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
+        assert [form["grant_type"] for form in other.forms] == ["authorization_code"]
+
+
+def test_a_new_authorization_without_a_refresh_token_keeps_no_old_one(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    UserGrant.objects.update(scopes="")  # more is needed than was asked for
+    authorization.scripts.append(json_reply({"access_token": "the-second", "token_type": "Bearer"}))
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    assert UserGrant.objects.get().refresh_token == ""
+
+
 def test_only_the_browser_that_went_away_comes_back_and_once(owner, vendor, authorization):
     vendor.script = DONE
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
