@@ -26,6 +26,8 @@ from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, STREAMS_IN_A_PRO
 
 logger = logging.getLogger(__name__)
 PAUSE = 0.2
+# Seconds in which an answer that was heard is there for other streams of the same call.
+HEARD = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"call-[0-9]{1,18}-[0-9]{1,4}")
 MOST = max(1, STREAMS_IN_A_PROCESS // 2)
@@ -83,12 +85,14 @@ def _answers(
     operations: Operations, state: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
-    responses = {}
+    responses, kept = {}, int(LASTS) + 60
     for at, (name, request) in enumerate(requests.items()):
         number = f"{state}-{at}"
         key, broker, pinged = _key(operations, number), redis_client.client(), time.monotonic()
         try:
-            broker.set(key, "", ex=int(LASTS) + 60)
+            # A client that sends its call again has a second stream for the question, or an answer already.
+            if not broker.set(key, "", ex=kept, nx=True):
+                broker.expire(key, kept)
             yield event({"jsonrpc": "2.0", "id": number, **request})
             while not (found := broker.get(key)):
                 if (now := time.monotonic()) > ends:
@@ -98,7 +102,7 @@ def _answers(
                     yield PING
                 give_back()
                 time.sleep(PAUSE)
-            broker.delete(key)
+            broker.expire(key, HEARD)
         except redis.RedisError:
             return None
         responses[name] = msgspec.json.decode(str(found))

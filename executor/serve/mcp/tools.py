@@ -88,12 +88,14 @@ def called(
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
-    arguments, call_id = arguments or {}, operations.id_of(request.call_name)
+    arguments, call_name = arguments or {}, request.call_name
     if client.is_modern:
         _check_headers(request, operations, name, arguments)
     try:
         if goes_on := questions.answered(params):
             call, answers = goes_on
+            # Clients say the name of the call with each step of it, and each step is a call here.
+            call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
             answer = operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
         else:
             is_confirmed = _is_confirmed(client, params)
@@ -102,7 +104,7 @@ def called(
                 arguments,
                 format_=FORMAT,
                 is_confirmed=is_confirmed,
-                call_id=call_id,
+                call_id=operations.id_of(call_name),
                 on_behalf_of=_on_behalf_of(request, params),
             )
     except UnknownToolError as error:

@@ -532,6 +532,34 @@ def test_a_client_of_the_older_era_is_asked_inside_the_call(lending, vendor, mon
     assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
 
 
+def test_the_answer_goes_with_a_call_that_its_client_names(lending):
+    call, named = {"name": "sky", "arguments": {}}, {"Idempotency-Key": "a"}
+    asked = modern(lending, "tools/call", call, can=FORMS, **named).json()["result"]
+    answer = {"action": "accept", "content": {"branch": "Mole End"}}
+    again = {**call, "requestState": asked["requestState"], "inputResponses": {"branch": answer}}
+    for _ in range(2):
+        result = modern(lending, "tools/call", again, can=FORMS, **named).json()["result"]
+        assert json.loads(result["content"][0]["text"]) == answer
+    assert Call.objects.count() == 2
+
+
+def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lending, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    monkeypatch.setattr(asking, "LASTS", 5.0)
+    call, headers = {"name": "sky", "arguments": {}}, {**met(lending), "Idempotency-Key": "a"}
+    monkeypatch.setattr(asking, "_places", Places(2))
+    first = events_of(old(lending, "tools/call", call, **headers))
+    number = next(first)["id"]
+    answer = {"action": "accept", "content": {"branch": "Mole End"}}
+    answers(lending, number, answer)
+    second = events_of(old(lending, "tools/call", call, **headers))
+    assert next(second)["id"] == number
+    for heard in (first, second):
+        (last,) = heard
+        assert json.loads(last["result"]["content"][0]["text"]) == answer
+    assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
+
+
 def test_a_user_of_the_older_era_may_decline(lending, monkeypatch):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
