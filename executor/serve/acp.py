@@ -210,7 +210,8 @@ def _mark(asked: Mapping[str, Any]) -> str:
     # By which a client finds a run again whose id it never heard, and by which the run is made once.
     metadata = asked.get("metadata")
     mark = metadata.get("call_id") if isinstance(metadata, dict) else None
-    return mark if isinstance(mark, str) else ""
+    # No id of a call, though it looks like one: Pegboard itself marks runs with the ids of its own calls.
+    return f"run {mark}" if isinstance(mark, str) and mark else ""
 
 
 def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
