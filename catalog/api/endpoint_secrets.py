@@ -43,7 +43,7 @@ class VaultOutput(serializers.Serializer[Any]):
     )
 
 
-@extend_schema(tags=["endpoints"])
+@extend_schema(tags=["endpoint-secrets"])
 class EndpointSecretList(GenericAPIView[EndpointSecret]):
     """Secrets that tools of an endpoint ask for by name. They go to its address alone, and are not shown."""
 
@@ -68,7 +68,7 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
         return Response(EndpointSecretOutput(row).data)
 
 
-@extend_schema(tags=["endpoints"])
+@extend_schema(tags=["endpoint-secrets"])
 class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
     write_role = Role.ADMIN
     serializer_class = EndpointSecretOutput
@@ -105,7 +105,7 @@ class ProvidersOutput(serializers.Serializer[Any]):
     providers = ProviderOutput(many=True)
 
 
-@extend_schema(tags=["endpoints"])
+@extend_schema(tags=["endpoint-secrets"])
 class EndpointProviders(GenericAPIView[ProviderClient]):
     """As which OAuth client users of an endpoint's tools authorize at the providers that the tools name."""
 

@@ -63,7 +63,7 @@ class ReleasedAgentsOutput(serializers.Serializer[Any]):
     results = ReleasedAgentOutput(many=True, help_text="Each after its parent.")
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["release-agents"])
 class ReleaseAgents(ReleaseBytesView):
     """The tree of a release: the agent that was published, and its sub-agents."""
 
@@ -94,7 +94,7 @@ class ReleaseAgents(ReleaseBytesView):
         return self.answer(request, release.digest, body)
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["release-agents"])
 class ReleaseAgentTools(ReleaseTools):
     """What one agent of a release shows a model: its tools, and its transfers as tools without inputs."""
 
@@ -107,7 +107,7 @@ class ReleaseAgentTools(ReleaseTools):
         return self.exported(request, slug, number, "" if sub == slug else sub)
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["release-agents"])
 class ReleaseAgentTool(ReleaseTool):
     """One tool, or transfer, of one agent of a release."""
 
@@ -120,7 +120,7 @@ class ReleaseAgentTool(ReleaseTool):
         return self.one(request, slug, number, name, "" if sub == slug else sub)
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["release-agents"])
 class ReleaseAgentProcedures(ReleaseBytesView):
     """The operating procedures of one agent of a release, in their order."""
 
@@ -136,7 +136,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
 
 
-@extend_schema(tags=["releases"])
+@extend_schema(tags=["release-agents"])
 class ReleaseAgentProcedure(ReleaseBytesView):
     """One operating procedure of one agent of a release, as a model reads it."""
 

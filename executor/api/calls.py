@@ -240,7 +240,7 @@ def _event(told: Told, release: Release, request: Request) -> bytes:
     return head + msgspec.json.encode(document) + b"\n\n"
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["invoke"])
 class ReleaseInvoke(GenericAPIView[Release]):
     """Run a tool of a release and wait for the outcome, or let a worker run it: `mode`.
 
@@ -306,7 +306,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         return reply
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["invoke"])
 class ReleaseAgentInvoke(ReleaseInvoke):
     """Run a tool of one agent of a release, or hand over to a sub-agent of it."""
 
@@ -344,7 +344,7 @@ WAIT = OpenApiParameter(
 )
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class AgentCall(GenericAPIView[Call]):
     """What became of a call that a runtime of this agent made."""
 
@@ -364,7 +364,7 @@ class AgentCall(GenericAPIView[Call]):
         return Response(answer_document(answer, release, request))
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class RuntimeCall(AgentCall):
     """What became of a call that a runtime made."""
 
@@ -378,7 +378,7 @@ LAST_EVENT_ID = OpenApiParameter(
 )
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class AgentCallEvents(GenericAPIView[Call]):
     """A call as it goes, in server-sent events.
 
@@ -404,7 +404,7 @@ class AgentCallEvents(GenericAPIView[Call]):
         return event_stream(found, release, tool, request, request.headers.get("Last-Event-ID", ""))
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class RuntimeCallEvents(AgentCallEvents):
     """A call as it goes, as below an agent."""
 
@@ -417,7 +417,7 @@ class RuntimeCallEvents(AgentCallEvents):
         return super().get(request, call)
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class AgentCallCancel(GenericAPIView[Call]):
     """End a call that is under way.
 
@@ -439,7 +439,7 @@ class AgentCallCancel(GenericAPIView[Call]):
         return Response(answer_document(answer, release, request))
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class RuntimeCallCancel(AgentCallCancel):
     """End a call that is under way, as below an agent."""
 
@@ -448,7 +448,7 @@ class RuntimeCallCancel(AgentCallCancel):
         return super().post(request, call)
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class AgentCallResume(GenericAPIView[Call]):
     """Go on with a call that stopped to ask, through the release that it was made through.
 
@@ -489,7 +489,7 @@ class AgentCallResume(GenericAPIView[Call]):
         return _answered(answer, release, request)
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["runtime-calls"])
 class RuntimeCallResume(AgentCallResume):
     """Go on with a call that stopped to ask, as below an agent."""
 

@@ -57,7 +57,7 @@ def slugs_of(rows: list[UserGrant]) -> dict[int, str]:
     return dict(agents.values_list("pk", "slug"))
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["grants"])
 class GrantList(ListAPIView[UserGrant]):
     """What users of agents have authorized at the providers that vendors name, the newest first."""
 
@@ -75,7 +75,7 @@ class GrantList(ListAPIView[UserGrant]):
         )
 
 
-@extend_schema(tags=["runtimes"])
+@extend_schema(tags=["grants"])
 class GrantDetail(GenericAPIView[UserGrant]):
     """One authorization. Once it is forgotten, the next call of a tool that needs it asks the user again."""
 
