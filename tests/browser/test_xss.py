@@ -14,7 +14,6 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Finding, Rejection, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.notifications import events
-from catalog.notifications.models import Event, Notice
 from catalog.review import inspector
 from catalog.templatetags.display import shown
 from designer import agents, pins, tunings
@@ -212,7 +211,7 @@ def test_mail_is_plain_text_and_its_headers_are_ours(db):
     endpoint = make_endpoint(failures=1, error_code="X")
     for payload in PAYLOADS:
         Endpoint.objects.filter(pk=endpoint.pk).update(name=short(payload), error_message=payload)
-        told = events.told(Notice(event=Event.BROKEN, subject=str(endpoint.pk)))
+        told = events.tell_broken(str(endpoint.pk))
         assert told.title.isprintable()
         assert told.says.isprintable()
         message = EmailMessage(told.title, told.says, to=["ada@example.com"]).message()

@@ -140,6 +140,9 @@ def test_a_copy_of_a_sub_agent_is_below_no_other_agent(api, alice, desk):
         "is_changed": True,
         "vendors": None,
         "usable_vendors": None,
+        "retry": None,
+        "give_up_after_seconds": None,
+        "attempts": None,
         "created_at": None,
         "archived_at": None,
     }
