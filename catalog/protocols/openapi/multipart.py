@@ -1,7 +1,7 @@
 """Bodies of the kind multipart/form-data (RFC 7578), out of arguments. Pure.
 
 A file is given as a text: a data URL (`data:image/png;base64,…`, RFC 2397) stands for the bytes that it
-holds, and any other text for itself.
+holds, and a text that does not begin with `data:` for itself.
 """
 
 import base64
@@ -11,15 +11,18 @@ import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 _TYPE = r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+"
-_DATA_URL = re.compile(rf"data:({_TYPE})?(?:;[A-Za-z0-9-]+=[A-Za-z0-9._-]+)?;base64,(.*)", re.DOTALL)
+_DATA_URL = re.compile(
+    rf"data:({_TYPE})?(?:;[A-Za-z0-9!#$&^_.+-]+=[^;,]*)*(;base64)?,(.*)", re.DOTALL | re.IGNORECASE
+)
 _MEDIA = re.compile(rf"{_TYPE}(?:; ?[A-Za-z0-9-]+=[A-Za-z0-9._-]+)?")
 _NAMES = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 
 
 class UnreadableFileError(Exception):
-    """A data URL whose base64 cannot be read; carries the `name` of the member."""
+    """A data URL that cannot be read; carries the `name` of the member."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -61,10 +64,14 @@ def _part(name: str, value: Any, media: str, *, is_file: bool) -> _Part:
 
 
 def _file(name: str, text: str) -> tuple[str, bytes]:
-    if not (found := _DATA_URL.fullmatch(text)):
+    if text[:5].lower() != "data:":
         return "application/octet-stream", text.encode(errors="replace")
+    if not (found := _DATA_URL.fullmatch(text)):
+        raise UnreadableFileError(name)
     try:
-        return found[1] or "application/octet-stream", base64.b64decode(found[2], validate=True)
+        content = unquote_to_bytes(found[3])
+        content = base64.b64decode(content, validate=True) if found[2] else content
+        return found[1] or "application/octet-stream", content
     except (binascii.Error, ValueError) as exc:
         raise UnreadableFileError(name) from exc
 

@@ -245,11 +245,19 @@ def _content(
     if is_form(media):
         return _form(value, encodings).encode()
     if is_multipart(media):
+        value, files, known = _object(value), body.get("files", ()), body.get("known")
+        if known is not None:
+            files = [name for name in value if name in files or name not in known]
         try:
-            boundary, content = multipart.written(_object(value), body.get("files", ()), encodings)
+            boundary, content = multipart.written(value, files, encodings)
         except multipart.UnreadableFileError as error:
+            unread = "begins with “data:” and is no data URL that can be read"
+            if body.get("as"):
+                raise UnusableArgumentError(
+                    body["as"], f"has “{printable(error.name)}”, which {unread}"
+                ) from error
             argument = next((each for each, name in own.items() if name == error.name), error.name)
-            raise UnusableArgumentError(argument, "is a data URL whose base64 cannot be read") from error
+            raise UnusableArgumentError(argument, unread) from error
         headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
         return content
     if is_lines(media):

@@ -299,12 +299,10 @@ def _read_body(builder: _SignatureBuilder) -> None:
     place: Path = (_OPERATION, "requestBody", "content", media, "schema")
     is_required = body.get("required") is True
     top, top_place = _followed(builder.cut, schema, place)
+    files = _files(builder.cut, schema) if is_multipart(media) else {}
     has_members = is_json(media) or is_form(media) or is_multipart(media)
     if has_members and _is_plain(top, is_required=is_required):
-        builder.body = {"media": media, "is_object": True, "is_required": is_required}
-        properties = top["properties"].items()
-        if is_multipart(media) and (files := [m for m, each in properties if _is_file(builder.cut, each)]):
-            builder.body["files"] = files
+        builder.body = {"media": media, "is_object": True, "is_required": is_required, **files}
         needed = top.get("required", [])
         for name, each in top["properties"].items():
             if not _is_answer(each):
@@ -316,18 +314,49 @@ def _read_body(builder: _SignatureBuilder) -> None:
     if isinstance(prop, dict) and body.get("description") and "description" not in prop:
         prop["description"] = body["description"]
     called = builder.add("body", "body", prop, is_required=is_required)
-    builder.body = {"media": media, "as": called}
+    builder.body = {"media": media, "as": called, **files}
     builder.holes += [(place, ("input", called)), (place, ("bare input", called))]
+
+
+def _files(cut: Cut, schema: Any) -> dict[str, list[str]]:
+    """Which members of a multipart body are `files`. Where there is `known`, so is each that is not in it."""
+    known: dict[str, bool] = {}
+    are_others_files = False
+    for part in _parts(cut, schema):
+        properties = part.get("properties")
+        for name, each in properties.items() if isinstance(properties, dict) else ():
+            known[name] = known.get(name, False) or _is_file(cut, each)
+        are_others_files = are_others_files or _is_file(cut, part.get("additionalProperties"))
+    files = [name for name, is_file in known.items() if is_file]
+    return ({"files": files} if files else {}) | ({"known": [*known]} if are_others_files else {})
 
 
 def _is_file(cut: Cut, schema: Any) -> bool:
     """Whether a member of a multipart body is a file, or a list of files."""
-    said, _ = _followed(cut, schema, ())
-    if isinstance(said, dict) and "items" in said:
-        said, _ = _followed(cut, said["items"], ())
-    if not isinstance(said, dict):
-        return False
-    return said.get("format") == "binary" or "contentMediaType" in said or "contentEncoding" in said
+    said = list(_parts(cut, schema))
+    said += [inner for each in said if "items" in each for inner in _parts(cut, each["items"])]
+    return any(
+        each.get("format") == "binary" or "contentMediaType" in each or "contentEncoding" in each
+        for each in said
+    )
+
+
+def _parts(cut: Cut, schema: Any) -> Iterator[dict[str, Any]]:
+    # A schema, with all that it refers to or is made of at the same place.
+    waiting, seen = [schema], set()
+    while waiting:
+        said = waiting.pop()
+        if not isinstance(said, dict):
+            continue
+        yield said
+        for word in ("allOf", "anyOf", "oneOf"):
+            waiting += said[word] if isinstance(said.get(word), list) else []
+        reference = said.get("$ref")
+        if isinstance(reference, str) and reference.count("/") == COMPONENT.count("/"):
+            name = openapi_schema.named_in(reference, COMPONENT)
+            if name is not None and name not in seen:
+                seen.add(name)
+                waiting.append(cut.schemas.get(name))
 
 
 def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:

@@ -292,10 +292,50 @@ def test_files_and_fields_go_as_parts_of_a_multipart_body():
     assert [media for _, _, media, _ in named[:2]] == ["image/webp", octets]
 
 
-def test_file_that_cannot_be_read_is_the_inputs_fault():
-    with pytest.raises(UnusableArgumentError) as refused:
-        sent(UPLOAD, {"photo": "data:image/png;base64,no base64!"}, "multipart/form-data")
-    assert refused.value.name == "photo"
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {**UPLOAD, "additionalProperties": True},
+        {"allOf": [{"$ref": "#/components/schemas/Upload"}, {"required": ["photo"]}]},
+        {"oneOf": [{"type": "object"}, {"$ref": "#/components/schemas/Upload"}]},
+        {"$ref": "#/components/schemas/Upload", "description": "A photo."},
+        {"type": "object", "additionalProperties": {"type": "string", "format": "binary"}},
+        {**UPLOAD, "properties": {"photo": {"anyOf": [{"type": "null"}, {"format": "binary"}]}}},
+    ],
+)
+@pytest.mark.parametrize("required", [True, False])
+def test_files_are_found_in_every_multipart_body(schema, required):
+    op = operation("a", requestBody={**takes(schema, "multipart/form-data"), "required": required})
+    whole = read(op, components={"schemas": {"Upload": UPLOAD}})
+    given = {"photo": "data:image/png;base64,iVBORw0KGgo="}
+    is_taken_apart = whole.inputs[0].name == "photo"
+    call = openapi_request.build(whole, given if is_taken_apart else {"body": given})
+    assert parts(call) == [("photo", "photo", "image/png", b"\x89PNG\r\n\x1a\n")]
+
+
+@pytest.mark.parametrize(
+    ("url", "media", "content"),
+    [
+        ("data:text/csv;charset=utf-8;name=a.txt;base64,YSxi", "text/csv", b"a,b"),
+        ("DATA:;base64,YSxi", "application/octet-stream", b"a,b"),
+        ("data:text/csv;charset=utf-8,a%2Cb", "text/csv", b"a,b"),
+        ("dates,data:", "application/octet-stream", b"dates,data:"),
+    ],
+)
+def test_a_data_url_stands_for_what_it_holds(url, media, content):
+    assert parts(sent(UPLOAD, {"photo": url}, "multipart/form-data")) == [("photo", "photo", media, content)]
+
+
+@pytest.mark.parametrize(
+    "url", ["data:image/png;base64,no base64!", "data:image;base64,YSxi", "data: 5 rows", "data:a/b;c,YSxi"]
+)
+@pytest.mark.parametrize(("required", "fault"), [(True, "photo"), (False, "body")])
+def test_file_that_cannot_be_read_is_the_inputs_fault(url, required, fault):
+    op = operation("a", requestBody=takes(UPLOAD, "multipart/form-data", required=required))
+    given = {"photo": url}
+    with pytest.raises(UnusableArgumentError, match="data URL") as refused:
+        openapi_request.build(read(op), given if required else {"body": given})
+    assert refused.value.name == fault
 
 
 @given(name=st.text(min_size=1, max_size=20), text=st.text())
