@@ -163,6 +163,18 @@ def resume(
     return answer_of(following, tool, format_)
 
 
+def resume_in_background(
+    call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_id: uuid.UUID
+) -> Call:
+    """The same for a call whose user has authorized what it asked for. A worker makes it."""
+    _released_version(tool)
+    runtime = replace(
+        _runtime(release, key, call.sub_agent, tool.signature.name, site=call.site),
+        why=f"The user has authorized what call {call.pk} asked for.",
+    )
+    return queue.continue_call(call, actor=actor, answers={}, key=call_id, runtime=runtime)
+
+
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
     """What came of `call` so far, by the names of the format."""
     result, names = call.decoded(), wires(tool.signature, format_)[0]

@@ -9,7 +9,6 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from catalog.calls import challenges
 from catalog.credentials.oauth.client_metadata import users_redirect_uri
 from catalog.user_grants import authorizing, grants
 from core.errors import DomainError
@@ -17,7 +16,7 @@ from core.pagination import Keyset
 from core.public_url import runtimes_url
 from designer.models import Agent
 from designer.releases import channels
-from executor import preflight
+from executor import preflight, resumed_calls
 from executor.serve import SERVED
 from people.models import Role
 from people.permissions import person, public, requires
@@ -123,8 +122,8 @@ def grant_callback(request: HttpRequest) -> HttpResponse:
             dict(request.GET.lists()),
             began_with=str(request.get_signed_cookie(AUTHORIZING, default="", salt=AUTHORIZING)),
             redirect_uri=users_redirect_uri(request),
-            then=challenges.go_on,
         )
+        resumed_calls.go_on(grant.pk)
         context = {"grant": grant}
     except DomainError as error:
         context, status = {"error": error.message}, error.status

@@ -21,6 +21,7 @@ WORK = (
     TICK,
     "catalog.calls.queue.sweep",
     "catalog.calls.challenges.tick",
+    "executor.resumed_calls.tick",
     "catalog.notifications.dispatch.tick",
 )
 

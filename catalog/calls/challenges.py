@@ -11,13 +11,9 @@ from datetime import timedelta
 from functools import partial
 
 from celery import current_app
-from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
-from django.utils import timezone
 
-from catalog.calls import queue
-from catalog.calls.queue import Runtime
 from catalog.credentials import sessions
 from catalog.models import Call, UserGrant
 from catalog.models.user_grants import GrantState
@@ -123,10 +119,7 @@ def check(grant_id: uuid.UUID) -> None:
     elif status == "failed":
         grants.settle(grant, GrantState.FAILED, "The vendor says that it was not authorized.")
     else:
-        # Together, so that a process that dies leaves both to be done or none.
-        with transaction.atomic():
-            if grants.settle(grant, GrantState.COMPLETED, "The vendor says that it is authorized."):
-                go_on(grant)
+        grants.settle(grant, GrantState.COMPLETED, "The vendor says that it is authorized.")
 
 
 def _asked(grant: UserGrant) -> str:
@@ -145,37 +138,3 @@ def _asked(grant: UserGrant) -> str:
 def _look_again(grant: UserGrant, pause: float, message: str) -> None:
     rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING, opened_at=grant.opened_at)
     rows.update(next_check_at=Now() + timedelta(seconds=pause), message=message[:300])
-
-
-def go_on(grant: UserGrant) -> None:
-    """The call that waited for the grant goes on by itself, once, if its runtime asked for that and may still
-    make it. What stands against it is noted with the grant."""
-    call = grant.call
-    if call is None or not grant.resumes:
-        return
-    # One call may wait for several providers; the last one that is settled takes it on.
-    if UserGrant.objects.filter(call=call, state=GrantState.PENDING).exists():
-        return
-    key, actor = call.api_key, call.requested_by
-    is_allowed = key is None or (key.is_usable(timezone.now()) and key.user.is_active)
-    if actor is None or not actor.is_active or not is_allowed or call.agent is None or call.release is None:
-        _say(grant, "The call did not go on, because its key or its user may not make it any more.")
-        return
-    runtime = Runtime(
-        agent=call.agent,
-        release=call.release,
-        key=key,
-        why=f"The user has authorized what call {call.pk} asked for.",
-        sub_agent=call.sub_agent,
-        tool=call.version.tool.name,
-    )
-    try:
-        queue.continue_call(
-            call, actor=actor, answers={}, key=uuid.uuid5(call.key, "granted"), runtime=runtime
-        )
-    except DomainError as error:
-        _say(grant, f"The call did not go on: {error.message}")
-
-
-def _say(grant: UserGrant, message: str) -> None:
-    UserGrant.objects.filter(pk=grant.pk).update(message=message[:300])

@@ -176,7 +176,8 @@ def continue_call(
     """Another call that goes on where `call` stopped to ask.
 
     Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
-    began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`.
+    began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`. What goes on by
+    itself, too, goes on once: the second one gets the call that the first one made.
     """
     result = call.decoded()
     if call.agent != (runtime.agent if runtime else None):
@@ -203,7 +204,14 @@ def continue_call(
         # Who the user is was asked for, and is kept as it would be if the call had said it.
         following.on_behalf_of = end_users.remember(runtime.agent, name)
         del following.answers[USER]
-    return _made(following, actor, runtime, key, is_claimed=is_claimed)
+    if not call.resumes_when_granted:
+        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+    with transaction.atomic():
+        Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
+        for earlier in call.continued_by.order_by("-pk"):
+            if earlier.is_active or earlier.may_have_been_sent:
+                return earlier
+        return _made(following, actor, runtime, key, is_claimed=is_claimed)
 
 
 def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:

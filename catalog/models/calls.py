@@ -190,6 +190,11 @@ class Call(models.Model):
             models.Index(
                 fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
             ),
+            models.Index(
+                fields=["agent", "on_behalf_of"],
+                condition=models.Q(resumes_when_granted=True),
+                name="call_resumes",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -198,6 +203,12 @@ class Call(models.Model):
     @property
     def is_active(self) -> bool:
         return self.status in ACTIVE_CALLS
+
+    @property
+    def may_have_been_sent(self) -> bool:
+        """Whether anything of a call that has ended may have reached its vendor."""
+        is_known = self.outcome in ("refused", "needs_authorization") or self.error_code == "NO_WORKER"
+        return not is_known or bool(self.decoded().attempts)
 
     @property
     def terms(self) -> Terms:

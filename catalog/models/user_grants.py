@@ -52,7 +52,8 @@ class UserGrant(models.Model):
     one it is the vendor's, who keeps the tokens and says at `check_url` how far it is. `generation` goes up
     with each change of the tokens, and what a process found out under an older one is not written.
 
-    `call` is the one that met the challenge; with `resumes` it goes on once the state is `completed`.
+    `call` is the last one that met the challenge. With `resumes` there are calls of the user that go on once
+    the state is `completed` (executor/resumed_calls.py).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

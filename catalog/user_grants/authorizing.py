@@ -8,7 +8,7 @@ asks, and only the browser that went away may come back: it has a cookie that fi
 import copy
 import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -72,10 +72,9 @@ def complete(
     *,
     began_with: str,
     redirect_uri: str,
-    then: Callable[[UserGrant], None],
 ) -> UserGrant:
     """Keeps the tokens that the code is traded for. `began_with` is the state that the browser went away
-    with; what is done `then` is part of the same transaction.
+    with.
 
     Raises DomainError with a sentence for the user; the grant goes on waiting then.
     """
@@ -110,10 +109,8 @@ def complete(
     # Only a renewal keeps the refresh token that was there before: this one may be of another server.
     used_up = {"refresh_token": "", "verifier": "", "link_digest": ""}
     columns = used_up | columns_for(grant, tokens, time.monotonic() - began)
-    with transaction.atomic():
-        if not grants.settle(grant, GrantState.COMPLETED, "The user authorized it.", **columns):
-            raise DomainError("sign_in_unknown", OVER)
-        then(grant)
+    if not grants.settle(grant, GrantState.COMPLETED, "The user authorized it.", **columns):
+        raise DomainError("sign_in_unknown", OVER)
     return grant
 
 

@@ -59,7 +59,6 @@ def ask(
         "next_check_at": Now() + FIRST_CHECK_AFTER if check_url and not why_not_checked else None,
         "checks": 0,
         "call": call,
-        "resumes": call.resumes_when_granted,
         **columns,
     }
     endpoint = call.version.tool.endpoint
@@ -69,6 +68,8 @@ def ask(
         "provider": provider[:MAX_PROVIDER_LENGTH],
     }
     before = UserGrant.objects.select_for_update().filter(**named).first()
+    # Another call that meets the same provider takes nothing away from those that wait for it.
+    asked["resumes"] = call.resumes_when_granted or bool(before and before.resumes)
     credential: Credential | None = columns["credential"]
     if before and before.credential_id != (credential and credential.pk):
         # Tokens, and an authorization on its way, are of the other server alone.

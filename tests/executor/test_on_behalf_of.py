@@ -10,13 +10,16 @@ from django.db.models.functions import Now
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog.calls import challenges, invocation
+from catalog.calls import challenges, invocation, versions
 from catalog.models import Call, Credential, EndpointSecret, EndUser, UserGrant
 from catalog.models.calls import CallStatus
 from catalog.protocols.signature import Requirements
-from catalog.user_grants import end_users, providers, vault
+from catalog.user_grants import end_users, grants, providers, vault
+from designer import agents
+from designer.models import KeyAgent
+from executor import resumed_calls
 from people import api_keys, teams
-from people.models import ApiKey, AuditEntry, Role
+from people.models import ApiKey, AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client
 from tests.executor.test_calls import desk_with, owner, runtime, url, vendor
@@ -60,6 +63,7 @@ def check_now():
     UserGrant.objects.update(next_check_at=Now() - timedelta(seconds=1))
     for pk in UserGrant.objects.values_list("pk", flat=True):
         challenges.check(pk)
+    resumed_calls.tick()
 
 
 def test_the_vendor_is_told_the_user_and_the_call_keeps_a_digest(owner, vendor):
@@ -206,7 +210,104 @@ def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(ow
     assert (following.outcome, contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
     first = client.get(f"/api/v1/agents/desk/calls/{answer['call']}/").json()
     assert first["continued_by"] == following.pk
-    challenges.go_on(UserGrant.objects.get())
+    UserGrant.objects.update(resumes=True)
+    resumed_calls.tick()
+    # What a runtime asks for itself is the same call.
+    by_hand = client.post(answer["resume"], {}, format="json").json()
+    assert (by_hand["call"], by_hand["outcome"]) == (following.pk, "ok")
+    assert Call.objects.filter(continues=answer["call"]).count() == 1
+    assert len(contexts(vendor)) == 2
+
+
+def test_a_call_that_its_runtime_took_on_does_not_go_on_by_itself(owner, vendor):
+    vendor.script = by_path({"/tools/call": in_turn(challenge(vendor), DONE), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    client = runtime(owner, agent)
+    answer = asked(client, resume_when_granted=True).json()
+    UserGrant.objects.update(state="completed", settled_at=Now())
+    by_hand = client.post(answer["resume"], {}, format="json").json()
+    resumed_calls.tick()
+    assert [call.pk for call in Call.objects.filter(continues=answer["call"])] == [by_hand["call"]]
+    assert UserGrant.objects.get().resumes is False
+    assert len(contexts(vendor)) == 2
+
+
+def test_a_call_that_could_not_go_on_yet_goes_on_once_it_can(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    asks = asked(client, resume_when_granted=True).json()
+    too_early = client.post(asks["resume"], {}, format="json").json()
+    assert too_early["error"]["code"] == "GRANT_MISSING"
+    authorize(authorization, asks["asks"][0]["url"])
+    by_itself = Call.objects.exclude(pk=too_early["call"]).get(continues=asks["call"])
+    invocation.perform(by_itself.pk)
+    assert len(contexts(vendor)) == 1
+
+
+def test_a_call_that_waits_for_two_providers_goes_on_after_both_however_they_are_settled(owner, vendor):
+    both = [
+        {"id": name, "url": "https://auth.example/go", "check_url": f"{vendor.url}/check"}
+        for name in ("google", "github")
+    ]
+    stopped = json_reply({"missing_requirements": {"authorization": both}}, status=400)
+    vendor.script = by_path({"/tools/call": in_turn(stopped, DONE)})
+    agent, _ = desk(owner, vendor)
+    answer = asked(runtime(owner, agent), resume_when_granted=True).json()
+    # Two processes settle at one moment: neither has looked when both are settled.
+    for number, grant in enumerate(UserGrant.objects.order_by("provider")):
+        resumed_calls.tick()
+        assert Call.objects.count() == 1, number
+        grants.settle(grant, "completed", "The vendor says that it is authorized.")
+    resumed_calls.tick()
+    resumed_calls.tick()
+    assert Call.objects.filter(continues=answer["call"]).count() == 1
+
+
+def archived(agent, owner):
+    agents.remove_agent(agent, actor=owner)
+
+
+def demoted(agent, owner):
+    User.objects.filter(pk=owner.pk).update(role=Role.VIEWER)
+
+
+def taken_out_of_the_key(agent, owner):
+    KeyAgent.objects.all().delete()
+
+
+@pytest.mark.parametrize("meanwhile", [archived, demoted, taken_out_of_the_key])
+def test_a_call_goes_on_only_if_its_runtime_might_do_that(owner, vendor, meanwhile):
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent), resume_when_granted=True)
+    meanwhile(agent, owner)
+    check_now()
+    grant = UserGrant.objects.get()
+    assert (grant.state, grant.resumes, Call.objects.count()) == ("completed", False, 1)
+    assert "did not go on" in grant.message
+
+
+def test_a_call_does_not_go_on_at_another_version_than_was_released(owner, vendor, monkeypatch):
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent), resume_when_granted=True)
+    monkeypatch.setattr(versions, "find", lambda *_: None)
+    check_now()
+    assert "not the one that was released" in UserGrant.objects.get().message
+    assert Call.objects.count() == 1
+
+
+def test_a_key_without_room_for_another_call_has_it_go_on_later(owner, vendor):
+    vendor.script = by_path({"/tools/call": challenge(vendor), "/check": said("completed")})
+    agent, _ = desk(owner, vendor)
+    answer = asked(runtime(owner, agent), resume_when_granted=True).json()
+    ApiKey.objects.update(calls_at_once=0)
+    check_now()
+    assert (UserGrant.objects.get().resumes, Call.objects.count()) == (True, 1)
+    ApiKey.objects.update(calls_at_once=1)
+    resumed_calls.tick()
     assert Call.objects.filter(continues=answer["call"]).count() == 1
 
 
@@ -429,7 +530,6 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     (link,) = [ask["url"] for ask in asks["asks"]]
     again = asked(client).json()["asks"][0]["url"]
     assert again == link  # two calls that ask do not end each other's link
-    UserGrant.objects.update(call=asks["call"], resumes=True)
     done, _ = authorize(authorization, link)
     assert "act for you at “google” now" in text_of(done)
     assert set(authorization.forms[0]["scope"].split() if "scope" in authorization.forms[0] else []) <= {
