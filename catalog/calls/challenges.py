@@ -62,7 +62,6 @@ def note(call: Call, outcome: Outcome) -> None:
             url=ask.url[: grants.MAX_URL_LENGTH],
             check_url=ask.check_url,
             why_not_checked="" if not ask.check_url or _may_ask(call, ask) else ELSEWHERE,
-            credential=None,
         )
     if has_run:
         waiting = UserGrant.objects.filter(

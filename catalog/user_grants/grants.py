@@ -43,7 +43,7 @@ def ask(
     url: str = "",
     check_url: str = "",
     why_not_checked: str = "",
-    **columns: Any,
+    credential: Credential | None = None,
 ) -> UserGrant:
     """The grant of this user at this provider, waiting from now on. `check_url` is asked unless it is said
     why not."""
@@ -59,7 +59,7 @@ def ask(
         "next_check_at": Now() + FIRST_CHECK_AFTER if check_url and not why_not_checked else None,
         "checks": 0,
         "call": call,
-        **columns,
+        "credential": credential,
     }
     endpoint = call.version.tool.endpoint
     named: dict[str, Any] = {
@@ -70,7 +70,6 @@ def ask(
     before = UserGrant.objects.select_for_update().filter(**named).first()
     # Another call that meets the same provider takes nothing away from those that wait for it.
     asked["resumes"] = call.resumes_when_granted or bool(before and before.resumes)
-    credential: Credential | None = columns["credential"]
     if before and before.credential_id != (credential and credential.pk):
         # Tokens, and an authorization on its way, are of the other server alone.
         asked |= {**NO_TOKENS, "generation": before.generation + 1, "state_digest": "", "verifier": ""}
