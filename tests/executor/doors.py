@@ -34,7 +34,6 @@ class Ask:
     speaks: str = ""
     method: str = "POST"
     raw: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -53,11 +52,7 @@ class Door:
 
     def sent(self, client: APIClient, ask: Ask, path: str, headers: Mapping[str, str], body: Any) -> Heard:
         raw = json.dumps(body).encode() if ask.raw is None else ask.raw
-        extra = {name: value for name, value in ask.headers.items() if name == "CONTENT_LENGTH"}
-        named = {**headers, **{name: value for name, value in ask.headers.items() if name not in extra}}
-        answer = client.generic(
-            ask.method, path, raw, content_type="application/json", headers=named, **extra
-        )
+        answer = client.generic(ask.method, path, raw, content_type="application/json", headers=headers)
         assert answer["Content-Type"].startswith("application/json"), answer
         document = answer.json()
         heard = self.heard(answer.status_code, document)

@@ -94,6 +94,10 @@ RUN = {
 OUTPUTS = {"answer": "fair"}
 
 
+def door_says(door: Door, comes: str) -> str:
+    return WORDS[comes][DOORS.index(door)]
+
+
 @dataclass
 class World:
     """An agent whose release shows one tool, `sky`, of a vendor that can be told what to answer."""
@@ -160,8 +164,7 @@ class Situation:
     sent: int | None = None
 
     def expected(self, door: Door) -> "Came":
-        at = [each.name for each in DOORS].index(door.name)
-        words = self.but.get(door.name, WORDS[self.comes][at]).format(code=self.code)
+        words = self.but.get(door.name, door_says(door, self.comes)).format(code=self.code)
         audit = self.audit
         if audit is None:
             audit = ("run",) if self.comes in RUN else ()
@@ -395,7 +398,7 @@ SITUATIONS = {
     "a body of 50 MB": Situation(
         comes="413",
         code="too_large",
-        ask=Ask(raw=b"{}", headers={"CONTENT_LENGTH": str(50 * 1024**2)}),
+        ask=Ask(raw=bytes(50 * 1024**2)),
     ),
     "a tool that is not there": Situation(comes="unknown tool", ask=Ask(tool="earth"), audit=REFUSED),
     "a release that is not there": Situation(
@@ -599,7 +602,7 @@ def through(door: Door, situation: Situation, world: World) -> Came:
     before = AuditEntry.objects.latest("pk").pk, Call.objects.count(), len(world.runs)
     try:
         if situation.before:
-            door.ask(world.client, situation.before)
+            assert door.ask(world.client, situation.before).said == door_says(door, "ok")
         heard = door.ask(world.client, situation.ask)
         if situation.answers:
             heard = door.answer(world.client, situation.ask, heard.document, situation.answers)
