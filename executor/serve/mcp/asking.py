@@ -30,9 +30,9 @@ PAUSE = 0.2
 HEARD = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"call-[0-9]{1,18}-[0-9]{1,4}")
-MOST = max(1, STREAMS_IN_A_PROCESS // 2)
+MAX_WAITING = max(1, STREAMS_IN_A_PROCESS // 2)
 # A key whose users do not answer leaves half of them to the others.
-_places = Places(MOST, for_one=max(1, MOST // 2))
+_places = Places(MAX_WAITING, for_one=max(1, MAX_WAITING // 2))
 
 # What comes of the call with these members among its parameters.
 GoOn = Callable[[Mapping[str, Any]], dict[str, Any]]
