@@ -15,9 +15,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from catalog.credentials import sessions
-from catalog.models import Call, UserGrant
+from catalog.models import Call, Endpoint, UserGrant
 from catalog.models.user_grants import GrantState
-from catalog.protocols.base import Ask, Outcome
+from catalog.protocols.base import Outcome
 from catalog.user_grants import grants
 from catalog.user_grants import tokens as user_tokens
 from core import strict_json, task_dispatch
@@ -43,13 +43,13 @@ def note(call: Call, outcome: Outcome) -> None:
     if not call.on_behalf_of:
         return
     visits = [ask for ask in outcome.asks if ask.provider and ask.url]
-    protocol = call.version.tool.endpoint.speak()
-    needs = protocol.needs(call.version.decoded())
+    endpoint = call.version.tool.endpoint
+    needs = endpoint.speak().needs(call.version.decoded())
     has_run = outcome.outcome in ("ok", "tool_error") and bool(needs.providers)
     if not (visits or has_run) or (user := grants.user_of(call)) is None:
         return
     for ask in visits:
-        rows = UserGrant.objects.filter(end_user=user, endpoint=call.version.tool.endpoint)
+        rows = UserGrant.objects.filter(end_user=user, endpoint=endpoint)
         ours = rows.filter(provider=ask.provider, credential__isnull=False, state=GrantState.COMPLETED)
         if grant := ours.select_related("end_user").first():
             user_tokens.note_refusal(grant)
@@ -61,12 +61,12 @@ def note(call: Call, outcome: Outcome) -> None:
             scopes=needs.providers.get(ask.provider, ()),
             url=ask.url[: grants.MAX_URL_LENGTH],
             check_url=ask.check_url,
-            why_not_checked="" if not ask.check_url or _may_ask(call, ask) else ELSEWHERE,
+            why_not_checked="" if not ask.check_url or _may_ask(endpoint, ask.check_url) else ELSEWHERE,
         )
     if has_run:
         waiting = UserGrant.objects.filter(
             end_user=user,
-            endpoint=call.version.tool.endpoint,
+            endpoint=endpoint,
             provider__in=needs.providers,
             state=GrantState.PENDING,
             credential=None,
@@ -75,13 +75,12 @@ def note(call: Call, outcome: Outcome) -> None:
             grants.settle(grant, GrantState.COMPLETED, "The tool ran, so the vendor has it.")
 
 
-def _may_ask(call: Call, ask: Ask) -> bool:
-    endpoint = call.version.tool.endpoint
+def _may_ask(endpoint: Endpoint, check_url: str) -> bool:
     try:
-        is_own = origin_of(ask.check_url, may_ask=True) == origin_of(endpoint.url, may_ask=True)
+        is_own = origin_of(check_url, may_ask=True) == origin_of(endpoint.url, may_ask=True)
     except RefusedError:
         return False
-    return is_own or endpoint.speak().may_ask_at(ask.check_url)
+    return is_own or endpoint.speak().may_ask_at(check_url)
 
 
 def tick() -> None:
@@ -102,9 +101,15 @@ def check(grant_id: uuid.UUID) -> None:
     found = UserGrant.objects.select_related(
         "end_user", "endpoint__vendor", "endpoint__credential", "call__version__tool", "call__api_key__user"
     )
-    grant = found.get(pk=grant_id)
+    grant = found.filter(pk=grant_id).first()
+    if grant is None:
+        return  # forgotten meanwhile
     if not grant.endpoint.is_live:
         grants.settle(grant, GrantState.FAILED, "The vendor was removed.")
+        return
+    # Since the grant was opened an administrator may have changed what is allowed, or moved the endpoint.
+    if not _may_ask(grant.endpoint, grant.check_url):
+        grants.settle(grant, GrantState.FAILED, ELSEWHERE)
         return
     pause = min(PAUSE * GROWTH ** min(grant.checks, 20), MAX_PAUSE)
     try:

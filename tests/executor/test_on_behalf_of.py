@@ -6,6 +6,7 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.test import Client
 from rest_framework.test import APIClient
@@ -356,6 +357,39 @@ def test_nothing_is_asked_on_another_host_unless_an_administrator_allows_it(owne
     grant = UserGrant.objects.get()
     assert grant.next_check_at is not None
     assert grant.message == ""
+
+
+def test_a_host_that_is_allowed_no_more_is_not_asked_again(owner, vendor):
+    visit = {"id": "google", "url": "https://auth.example/go", "check_url": "https://auth.example/done"}
+    vendor.script = json_reply({"missing_requirements": {"authorization": [visit]}}, status=400)
+    agent, pin = desk(owner, vendor)
+    endpoint = pin.tool.endpoint
+    endpoint.settings = {"check_hosts": ["auth.example"]}
+    endpoint.save()
+    asked(runtime(owner, agent))
+    assert UserGrant.objects.get().next_check_at is not None
+    endpoint.settings = {}
+    endpoint.save()
+    check_now()
+    grant = UserGrant.objects.get()
+    assert (grant.state, "another host" in grant.message) == ("failed", True)
+
+
+def test_a_grant_that_is_forgotten_while_it_is_claimed_ends_the_question(owner, vendor, monkeypatch):
+    vendor.script = challenge(vendor)
+    agent, _ = desk(owner, vendor)
+    asked(runtime(owner, agent))
+    UserGrant.objects.update(next_check_at=Now() - timedelta(seconds=1))
+    known, claim = UserGrant.objects.get(), QuerySet.update
+
+    def claimed_and_forgotten(rows, **columns):
+        changed = claim(rows, **columns)
+        UserGrant.objects.all().delete()
+        return changed
+
+    monkeypatch.setattr(QuerySet, "update", claimed_and_forgotten)
+    challenges.check(known.pk)
+    assert [r.path for r in vendor.requests] == ["/tools/call"]
 
 
 def test_a_grant_that_no_user_answers_ends_after_an_hour(owner, vendor):
