@@ -63,7 +63,7 @@ def find_and_pin(page):
 def tune(page):
     page.locator("[data-row]").first.click()
     page.get_by_label("Description", exact=True).fill("Ask for the city first.")
-    page.get_by_role("button", name="Save").click()
+    page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Publish the agent when you want")).to_be_visible()
 
 
