@@ -255,6 +255,9 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         protocol.context = context.of(call, protocol)
     except MissingError as missing:
         return missing.outcome
+    # A user's token may have been waited for longer than the call was held.
+    if protocol.context.tokens and not queue.held_on(call):
+        raise DomainError("ended_meanwhile", "The call ended before anything was sent.", status=409)
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
         longest = min(call.deadline_seconds, queue.MAX_DEADLINE_SECONDS)

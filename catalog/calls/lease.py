@@ -12,12 +12,10 @@ from typing import Self
 
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.db.models.functions import Now
 
 from catalog.calls import events
-from catalog.calls.queue import HELD
+from catalog.calls.queue import held_on
 from catalog.models import Call
-from catalog.models.calls import CallStatus
 from core.outbound.session import Session
 from core.postgresql.base import give_back
 
@@ -29,8 +27,7 @@ BEAT_SECONDS = 8.0
 class Heartbeat:
     def __init__(self, call: Call, session: Session) -> None:
         self.is_lost = False
-        self._call_id, self._key = call.pk, call.key
-        self._session = session
+        self._call, self._session = call, session
         self._is_done = False
         self._thread = threading.Thread(target=self._beat, name=f"call-{call.pk}", daemon=True)
 
@@ -49,7 +46,7 @@ class Heartbeat:
         due = time.monotonic() + BEAT_SECONDS
         try:
             while not self._is_done:
-                heard = events.after(self._key, seen, max(0.01, due - time.monotonic()))
+                heard = events.after(self._call.key, seen, max(0.01, due - time.monotonic()))
                 seen = heard[-1].id if heard else seen
                 has_ended = any(event.kind == events.ENDED for event in heard)
                 if (has_ended or time.monotonic() >= due) and not self._is_done:
@@ -62,12 +59,11 @@ class Heartbeat:
             connection.close()
 
     def _extend(self) -> bool:
-        mine = Call.objects.filter(pk=self._call_id, status=CallStatus.RUNNING)
         try:
-            is_mine = bool(mine.update(gives_up_at=Now() + HELD))
+            is_mine = held_on(self._call)
             give_back()
         except DatabaseError as exc:
-            logger.warning("call %s could not extend its lease: %s", self._call_id, exc)
+            logger.warning("call %s could not extend its lease: %s", self._call.pk, exc)
             connection.close()
             return True
         return is_mine

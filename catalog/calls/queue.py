@@ -369,6 +369,12 @@ def lease(call: Call) -> timedelta:
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
 
 
+def held_on(call: Call) -> bool:
+    """Move its lease on. False: it has ended meanwhile, and nothing may be sent for it any more."""
+    mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+    return bool(mine.update(gives_up_at=Now() + lease(call)))
+
+
 def _made_before(call: Call) -> Call | None:
     # The call that was made with this key before. Raises DomainError if that was another one, and if it is
     # known only that there was one.

@@ -11,11 +11,11 @@ from django.db.models.functions import Now
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog.calls import challenges, invocation, versions
+from catalog.calls import challenges, invocation, queue, versions
 from catalog.models import Call, Credential, EndpointSecret, EndUser, UserGrant
 from catalog.models.calls import CallStatus
 from catalog.protocols.signature import Requirements
-from catalog.user_grants import end_users, grants, providers, vault
+from catalog.user_grants import context, end_users, grants, providers, vault
 from designer import agents
 from designer.models import KeyAgent
 from executor import resumed_calls
@@ -612,6 +612,27 @@ def test_a_call_that_a_worker_makes_answers_a_whole_link(owner, vendor, authoriz
         invocation.perform(pk)
         told = client.get(f"/api/v1/agents/desk/calls/{pk}/").json()
         assert told["asks"][0]["url"].startswith("http://testserver/grants/authorize/")
+
+
+def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
+    owner, vendor, authorization, monkeypatch
+):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    found = context.of
+
+    def slowly(call, protocol):
+        late = Call.objects.filter(pk=call.pk)
+        late.update(gives_up_at=Now() - timedelta(seconds=1))
+        queue.sweep(late)
+        return found(call, protocol)
+
+    monkeypatch.setattr(context, "of", slowly)
+    assert asked(client).json()["error"]["code"] == "WORKER_LOST"
+    assert vendor.requests == []
 
 
 def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, authorization):
