@@ -12,6 +12,7 @@ from django.test import TransactionTestCase
 
 # As migrations left them; a test that changes these would have to put them back.
 KEPT = {"django_content_type", "auth_permission"}
+TEAMS = '"people_team"'
 
 _truncated = TransactionTestCase._fixture_teardown
 
@@ -24,7 +25,8 @@ def _statement() -> str:
     steps = [
         "SET LOCAL session_replication_role = replica",
         f"LOCK {', '.join(tables)} IN EXCLUSIVE MODE",
-        *(f"DELETE FROM {table}" for table in tables),
+        # The team of all users, which a migration makes: what runs later in the same process needs it.
+        *(f"DELETE FROM {table}{' WHERE NOT is_everyone' * (table == TEAMS)}" for table in tables),
     ]
     return "; ".join(steps)
 
