@@ -6,17 +6,32 @@ docs/decisions/0038-compiled-queries.md says why it is done this way, and where.
 """
 
 import copy
-import time
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-import psycopg
-from django.db import DEFAULT_DB_ALIAS, connection, connections
-from django.db.models import Model, QuerySet
+from django.db import connection, connections
+from django.db.models import (
+    BooleanField,
+    CharField,
+    Field,
+    ForeignKey,
+    IntegerField,
+    Model,
+    QuerySet,
+    TextField,
+    UUIDField,
+)
+from django.db.models.base import ModelState
 from django.db.models.expressions import RawSQL
 
+from core.prepared_statements import Rows, run_prepared
+
 Row = TypeVar("Row", covariant=True)
+Found = TypeVar("Found", bound=Model)
+# Sends a statement with its values, as `run_prepared` does.
+Ask = Callable[[str, Sequence[object]], Rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +88,84 @@ class PreparedQuery(CompiledQuery[Row]):
     """Planned once for each connection, too: for what every call of a runtime asks."""
 
     def rows(self, **values: object) -> list[Row]:
-        params = [values[each.name] if isinstance(each, Given) else each for each in self._params]
+        return self._made_of(self._asked(run_prepared, values))
+
+    def _asked(self, ask: Ask, values: Mapping[str, object]) -> Rows:
+        return ask(self._sql, [values[p.name] if isinstance(p, Given) else p for p in self._params])
+
+    def _made_of(self, rows: Rows) -> list[Row]:
         compiler = self._own_compiler()
         # What `execute_sql` gives are chunks of rows.
-        compiler.execute_sql = lambda *_, **__: [run_prepared(self._sql, params)]
+        compiler.execute_sql = lambda *_, **__: [rows]
         return self._read(compiler)
+
+
+class RepeatedQuery(PreparedQuery[Found]):
+    """Of one object, with those that it leads to, which are mostly as they were when they were read last.
+
+    The row is read each time. Where it is what it was, but for the annotation `fresh`, the objects are
+    copied: making them of a row takes longer than reading it. What is inside of a value, such as that of a
+    JSON column, all copies share.
+    """
+
+    def __init__(self, queryset: QuerySet[Found, Found], *, fresh: str, most: int) -> None:
+        super().__init__(queryset)
+        self._fresh, self._most = fresh, most
+        self._place: int = self._compiler.annotation_col_map[fresh]
+        self._known: dict[tuple[object, ...], tuple[Sequence[Any], Found]] = {}
+
+    def one(self, ask: Ask, **values: object) -> Found | None:
+        rows = self._asked(ask, values)
+        if not rows:
+            return None
+        (row,) = rows
+        place, name = self._place, tuple(values.values())
+        same = row[:place], row[place + 1 :]
+        known = self._known.get(name)
+        if known is None or known[0] != same:
+            (made,) = self._made_of(rows)
+            if len(self._known) >= self._most:
+                self._known.clear()
+            known = self._known[name] = same, made
+        found = _copied(known[1], {})
+        vars(found)[self._fresh] = row[place]
+        return found
+
+
+def _copied(row: Found, copies: dict[int, Model]) -> Found:
+    # With the rows that it leads to, which lead back to it.
+    made = type(row).__new__(type(row))
+    copies[id(row)] = made
+    vars(made).update(vars(row))
+    state = made._state = ModelState()
+    state.adding, state.db = row._state.adding, row._state.db
+    state.fields_cache = {
+        name: copies.get(id(there)) or _copied(there, copies) if isinstance(there, Model) else there
+        for name, there in row._state.fields_cache.items()
+    }
+    return made
+
+
+# What Django gives to the database as it is, by the kind of field. Asking the field takes longer.
+_AS_IT_IS: tuple[tuple[type[object], type], ...] = (
+    (CharField, str),
+    (TextField, str),
+    (BooleanField, bool),
+    (IntegerField, int),
+    (ForeignKey, int),
+    (UUIDField, uuid.UUID),
+)
+
+
+def _needs_no_writing(field: "Field[Any, Any]") -> type | None:
+    return next((kind for of, kind in _AS_IT_IS if isinstance(field, of)), None)
 
 
 class PreparedInsert:
     """Writes a row of `model`, whatever columns it has. `expressions` stand in place of values, by column.
 
-    Both they and `where`, without which a row is always written, may hold %s.
+    Both they and `where`, without which a row is always written, may hold %s. With `has_key` its primary key
+    is given, and not the database's to give.
     """
 
     def __init__(
@@ -93,14 +175,16 @@ class PreparedInsert:
         expressions: Mapping[str, str] | None = None,
         where: str = "",
         returning: Sequence[str] = (),
+        has_key: bool = False,
     ) -> None:
         expressions = expressions or {}
         pk = model._meta.pk
-        fields = [field for field in model._meta.concrete_fields if field is not pk]
-        self._taken = [field for field in fields if field.column not in expressions]
-        columns = [*(str(field.column) for field in self._taken), *expressions]
+        fields = [field for field in model._meta.concrete_fields if has_key or field is not pk]
+        taken = [field for field in fields if field.column not in expressions]
+        self._taken = [(field, _needs_no_writing(field)) for field in taken]
+        columns = [*(str(field.column) for field in taken), *expressions]
         # Without its type a parameter would be text, and a cast to varchar(10) cuts what is too long.
-        types = [str(field.db_type(connection)) for field in self._taken]
+        types = [str(field.db_type(connection)) for field in taken]
         values = [f"%s::{'text' if kind.startswith('varchar') else kind}" for kind in types]
         self._returning = [str(pk.column if pk else ""), *returning]
         self._sql = (
@@ -111,8 +195,20 @@ class PreparedInsert:
 
     def write(self, row: Model, params: Sequence[object] = ()) -> bool:
         """`params` are those of the expressions and of `where`. False: it was not, by `where`."""
-        values = [field.get_db_prep_save(getattr(row, field.attname), connection) for field in self._taken]
-        written = run_prepared(self._sql, [*values, *params])
+        return self.take(row, run_prepared(*self.statement(row, params)))
+
+    def statement(self, row: Model, params: Sequence[object] = ()) -> tuple[str, list[object]]:
+        """The same for `run_together`; `take` has what comes of it."""
+        values = [(field, kind, getattr(row, field.attname)) for field, kind in self._taken]
+        return self._sql, [
+            *(
+                value if value is None or type(value) is kind else field.get_db_prep_save(value, connection)
+                for field, kind, value in values
+            ),
+            *params,
+        ]
+
+    def take(self, row: Model, written: Rows) -> bool:
         if not written:
             return False
         row.pk, *rest = written[0]
@@ -120,24 +216,3 @@ class PreparedInsert:
             setattr(row, column, value)
         row._state.adding, row._state.db = False, connection.alias
         return True
-
-
-def run_prepared(sql: str, params: Sequence[object] | Mapping[str, object]) -> list[tuple[Any, ...]]:
-    """The rows of a constant statement, which each connection prepares once."""
-    ours = connections[DEFAULT_DB_ALIAS]
-    ours.close_if_health_check_failed()
-    ours.ensure_connection()
-    ours.validate_no_broken_transaction()
-    line: psycopg.Connection = ours.connection
-    # Planning takes longer than the answer. Nothing is prepared unless this is set, and Django's own cursors
-    # prepare nothing even then.
-    line.prepare_threshold = 0
-    began = time.monotonic()
-    with ours.wrap_database_errors, psycopg.Cursor(line) as cursor:
-        cursor.execute(sql, params)
-        # `description` says the same, and makes an object of each column for it.
-        rows = cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
-    if ours.queries_logged:
-        # Where Django's own cursors would count it, for those that hold a page to so many queries.
-        ours.queries_log.append({"sql": sql, "time": f"{time.monotonic() - began:.3f}"})
-    return rows

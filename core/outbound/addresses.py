@@ -95,25 +95,27 @@ class AllowEntry:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the deployment allows: public addresses on `ports`, and whatever `allow` lists."""
+    """What the deployment allows: public addresses on `ports`, and whatever `allow` lists, which is read from
+    `setting`."""
 
     allow: tuple[AllowEntry, ...] = ()
     ports: Ports = (range(80, 81), range(443, 444), range(8000, 10000))
+    setting: str = "PEGBOARD_OUTBOUND_ALLOW"
 
     @classmethod
     @functools.lru_cache(maxsize=16)
-    def parse(cls, text: str, ports: str = "") -> "Policy":
-        """Reads `PEGBOARD_OUTBOUND_ALLOW` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
+    def parse(cls, text: str, ports: str = "", setting: str = "PEGBOARD_OUTBOUND_ALLOW") -> "Policy":
+        """Reads `setting` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
         entries = []
         for part in text.split():
             try:
                 entries.append(AllowEntry.parse(part))
             except ValueError as exc:
-                raise ValueError(f"PEGBOARD_OUTBOUND_ALLOW: {part!r}: {exc}") from exc
+                raise ValueError(f"{setting}: {part!r}: {exc}") from exc
         if not ports.strip():
-            return cls(allow=tuple(entries))
+            return cls(allow=tuple(entries), setting=setting)
         try:
-            return cls(tuple(entries), _parse_ports(",".join(ports.replace(",", " ").split())))
+            return cls(tuple(entries), _parse_ports(",".join(ports.replace(",", " ").split())), setting)
         except ValueError as exc:
             raise ValueError(f"PEGBOARD_OUTBOUND_PORTS: {exc}") from exc
 
@@ -299,7 +301,7 @@ def check_addresses(
         raise RefusedError(
             "ADDRESS",
             "Pegboard may not connect to this address: only https to the public internet is open, "
-            "and the networks listed in PEGBOARD_OUTBOUND_ALLOW.",
+            f"and the networks listed in {policy.setting}.",
         )
 
 

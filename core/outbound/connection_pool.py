@@ -50,7 +50,7 @@ class ConnectionKey:
 def is_usable(sock: BoundedSocket, now: float, *, is_repeatable: bool) -> bool:
     """Whether a request may go out on a connection that has carried one before.
 
-    What is readable has ended, or says what nobody asked for: it would be taken for the next reply.
+    What is readable has ended, or holds bytes that were not asked for: they would pass for the next reply.
     """
     longest = MAX_IDLE if is_repeatable else MAX_IDLE_BEFORE_A_CALL
     if sock.promised_idle is not None:

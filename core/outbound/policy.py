@@ -10,6 +10,12 @@ def outbound_policy() -> Policy:
     return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
 
 
+def callback_policy() -> Policy:
+    """For addresses that keys of runtimes give. Networks that are opened for vendors, whom administrators
+    choose, are not open to these."""
+    return Policy.parse(settings.CALLBACK_ALLOW, settings.OUTBOUND_PORTS, "PEGBOARD_CALLBACK_ALLOW")
+
+
 def origin_of(url: str, *, may_ask: bool = False) -> str:
     """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
     return check_url(url, outbound_policy(), may_ask=may_ask).origin

@@ -21,7 +21,7 @@ class Request:
     A reply of any status in `accept` is given back, any other is an error. Only what `is_repeatable` is
     tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
     to its end, or until what has come `is_enough`. `shown` stands for the body wherever the exchange is
-    recorded.
+    recorded. What `is_closing` is sent even where what the session is used for was ended from outside.
     """
 
     method: str
@@ -33,6 +33,7 @@ class Request:
     is_repeatable: bool = False
     is_enough: IsEnough | None = None
     shown: bytes | None = None
+    is_closing: bool = False
 
 
 class RequestMethods(Interface):
@@ -64,10 +65,24 @@ class RequestMethods(Interface):
         is_repeatable: bool = False,
         is_enough: IsEnough | None = None,
         shown: object = None,
+        is_closing: bool = False,
     ) -> Reply:
         content, kept = _written(json), None if shown is None else _written(shown)
         typed = {"Content-Type": "application/json", **(headers or {})}
-        return self.send(Request("POST", path, "", typed, content, accept, is_repeatable, is_enough, kept))
+        return self.send(
+            Request(
+                "POST",
+                path,
+                "",
+                typed,
+                content,
+                accept,
+                is_repeatable,
+                is_enough,
+                kept,
+                is_closing=is_closing,
+            )
+        )
 
     def delete(
         self, path: str, *, headers: Mapping[str, str] | None = None, accept: Sequence[int] = (200, 202, 204)

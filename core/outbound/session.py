@@ -5,9 +5,11 @@ only judged addresses (addresses.py), ends every wait (connection.py) and turns 
 of three errors (errors.py). One session belongs to one thread.
 """
 
+import copy
 import json as jsonlib
 import random
 import re
+import threading
 import time
 from collections.abc import Callable, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -21,7 +23,7 @@ from urllib.parse import quote, unquote, urlencode
 from urllib3 import HTTPHeaderDict
 from urllib3.response import BaseHTTPResponse
 
-from core.outbound.addresses import Policy, check_url
+from core.outbound.addresses import CheckedUrl, Policy, check_url
 from core.outbound.challenges import wants_more_scope
 from core.outbound.connection import Connection, Resolver, system_resolver
 from core.outbound.connection_pool import KeptFor
@@ -43,6 +45,8 @@ _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
 _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
+# In which an interrupted session may say goodbye.
+PARTING_SECONDS = 5.0
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
 # Headers that carry a credential, and every text by which it could come back.
@@ -106,49 +110,44 @@ class Session(RequestMethods):
         mark: str = "",
         follower: Follower | None = None,
     ) -> None:
-        url = check_url(root, policy, may_ask=True)
-        self.root = str(url)
         self.largest = limits.body
-        self.bytes_read = 0
         self.memory = {} if memory is None else memory
         self.exchanges = exchanges
         self.agent = agent
         self.mark = mark
         self.is_followed = follower is not None
         self._follower = follower
-        self.is_interrupted = False
-        self._url = url
-        self._is_authorized = authorized_for in (None, url.origin)
-        self._authorization = _checked(authorization) if self._is_authorized else _NO_HEADERS
-        self._query = urlencode(authorization_query, quote_via=quote) if self._is_authorized else ""
+        # True: what is asked may still leave. Asked before whatever may be sent only once.
+        self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
+        self._interrupted = threading.Event()
         self._secrets = SecretScanner(secrets)
-        self._renewal = renewal if self._is_authorized else None
-        self._status = 0
-        self._challenge = ""
         self._limits = limits
         self._turns = turns
         self._ends: float | None = None
-        self._connection = Connection(url, policy, resolver, authorities, reached, kept_for)
-        self._elsewhere = partial(
-            Session,
+        self._check = partial(check_url, policy=policy, may_ask=True)
+        self._connect = partial(
+            Connection,
             policy=policy,
-            authorization=authorization,
-            authorization_query=authorization_query,
-            authorized_for=authorized_for or url.origin,
-            secrets=secrets,
-            renewal=renewal,
-            memory=self.memory,
-            exchanges=exchanges,
-            reached=reached,
-            turns=turns,
-            limits=limits,
             resolver=resolver,
             authorities=authorities,
-            agent=agent,
+            reached=reached,
             kept_for=kept_for,
-            mark=mark,
-            follower=follower,
         )
+        url = self._check(root)
+        self._authorized = (authorized_for or url.origin, authorization, authorization_query, renewal)
+        self._speak_to(url)
+
+    def _speak_to(self, url: CheckedUrl) -> None:
+        origin, authorization, query, renewal = self._authorized
+        is_authorized = url.origin == origin
+        self.root, self._url = str(url), url
+        self._authorization = _checked(authorization) if is_authorized else _NO_HEADERS
+        self._query = urlencode(query, quote_via=quote) if is_authorized else ""
+        self._renewal = renewal if is_authorized else None
+        self._connection = self._connect(url)
+        self._others: list[Session] = []
+        self.bytes_read = 0
+        self._status, self._challenge = 0, ""
 
     def __enter__(self) -> Self:
         return self
@@ -161,10 +160,22 @@ class Session(RequestMethods):
     def close(self) -> None:
         self._connection.leave()
 
+    @property
+    def is_interrupted(self) -> bool:
+        return self._interrupted.is_set()
+
     def interrupt(self) -> None:
-        """From another thread: the exchange that is under way ends now, as if its connection had broken."""
-        self.is_interrupted = True
+        """From another thread: the exchange that is under way ends now, as if its connection had broken.
+        Only what is closing is sent afterwards, and has little time."""
+        self._interrupted.set()
+        self._ends = time.monotonic() + min(self._time_left(), PARTING_SECONDS)
         self._connection.interrupt()
+        for other in self._others:
+            other.interrupt()
+
+    def rest(self, seconds: float) -> None:
+        """Ends at once when the session is interrupted."""
+        self._interrupted.wait(seconds)
 
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         # The whole reply is looked through when it has come; this leaves before.
@@ -175,8 +186,9 @@ class Session(RequestMethods):
 
     def at(self, url: str) -> "Session":
         """A session of its own, with what is left of this one's time."""
-        other = self._elsewhere(url)
-        other._ends = self._ends
+        other = copy.copy(self)
+        other._speak_to(self._check(url))
+        self._others.append(other)
         return other
 
     def send(self, request: Request) -> Reply:
@@ -190,7 +202,7 @@ class Session(RequestMethods):
                 wait = self._wait_before_retry(error, pause)
                 if wait is None:
                     raise
-            time.sleep(wait)
+            self.rest(wait)
         return self._exchange(request, target)
 
     def _target(self, path: str, query: str) -> str:
@@ -232,7 +244,10 @@ class Session(RequestMethods):
 
     def _exchange_once(self, request: Request, target: str) -> Reply:
         try:
+            self._refuse_unwanted(request)
             with self._turns(self._time_left(), self._limits.request):
+                # It may have been long until its turn.
+                self._refuse_unwanted(request)
                 reply = self._ask(request, target)
         except ProtocolError as error:
             if self._secrets.holds(error.message.encode(errors="replace")):
@@ -242,6 +257,13 @@ class Session(RequestMethods):
         if any(map(self._secrets.holds, texts)):
             raise self._echo()
         return reply
+
+    def _refuse_unwanted(self, request: Request) -> None:
+        if request.is_closing:
+            return
+        if self.is_interrupted or not (request.is_repeatable or self.may_send()):
+            message = "What this was to be sent for has ended, so it was not sent."
+            raise UnavailableError("INTERRUPTED", message)
 
     def _echo(self) -> RefusedError:
         return RefusedError(

@@ -85,7 +85,8 @@ os.register_at_fork(after_in_child=_pools.clear)
 class DatabaseWrapper(base.DatabaseWrapper):
     @property
     def _shared(self) -> Pool:
-        return _pools.setdefault(str(self.settings_dict["NAME"]), Pool(settings.DATABASE_CONNECTIONS))
+        name = str(self.settings_dict["NAME"])
+        return _pools.get(name) or _pools.setdefault(name, Pool(settings.DATABASE_CONNECTIONS))
 
     def connect(self) -> None:
         """As Django's own, without what a kept connection has behind it: its parameters, its state, and those
