@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from core import display_names
+from core import display_names, unique_violations
 from core.errors import DomainError
 from people import audit
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiKey, Scope, User
@@ -48,10 +48,12 @@ def issue(
     expires_at: datetime | None = None,
     is_narrowed: bool = False,
     calls_at_once: int = CALLS_AT_ONCE,
+    environment: str = "",
 ) -> tuple[ApiKey, str]:
     """The row and the key itself, which is not kept anywhere. Without a date it works for 90 days.
 
-    A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those.
+    A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those, and sees that
+    they have the `environment`.
     """
     now = timezone.now()
     expires_at = expires_at or now + DEFAULT_LIFE
@@ -70,11 +72,47 @@ def issue(
             expires_at=expires_at,
             is_narrowed=is_narrowed,
             calls_at_once=calls_at_once,
+            environment=environment,
         )
         after = {"owner": user.username, **_facts(key)}
         why = "" if actor else "From the command line."
         audit.record(actor, "issue key", key, after=after, why=why)
     return key, plain
+
+
+@transaction.atomic
+def admit(user: User, *, name: str, digest: str) -> ApiKey | None:
+    """A narrowed key without a secret for clients that `user` signs in. None where there is one already."""
+    row = ApiKey(
+        user=user,
+        name=name,
+        prefix="signed in",
+        digest=digest,
+        scopes=sorted(RUNTIME_SCOPES),
+        is_narrowed=True,
+    )
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError as error:
+        if not unique_violations.is_taken(error):
+            raise
+        return None
+    why = "A client was signed in for the first time."
+    audit.record(user, "issue key", row, after={"owner": user.username, **_facts(row)}, why=why)
+    return row
+
+
+def restore(key: ApiKey, *, actor: User) -> None:
+    """Lets clients that its owner signs in work again. Raises DomainError for a key with a secret."""
+    if not key.is_of_signed_in:
+        message = "A key that was revoked may be known to others. Make another one."
+        raise DomainError("key_revoked", message, status=409)
+    with transaction.atomic():
+        rows = ApiKey.objects.filter(pk=key.pk).exclude(revoked_at=None)
+        if rows.update(revoked_at=None):
+            audit.record(actor, "restore key", key, before={"state": "revoked"}, after={"state": "active"})
+    key.revoked_at = None
 
 
 def limit_calls(key: ApiKey, *, actor: User, calls_at_once: int) -> None:
@@ -129,6 +167,8 @@ def _facts(key: ApiKey) -> dict[str, object]:
     # Left out where it is usual, as in entries from before there was a limit.
     if key.calls_at_once != CALLS_AT_ONCE:
         facts["calls_at_once"] = key.calls_at_once
+    if key.environment:
+        facts["environment"] = key.environment
     return {**facts, "only_named_agents": True} if key.is_narrowed else facts
 
 

@@ -1,13 +1,14 @@
+from collections.abc import Hashable
 from datetime import timedelta
 
 from django.db import connection
 from django.http import HttpRequest
 from django.utils import timezone
 from rest_framework import authentication
-from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
-from core.compiled_queries import run_prepared
+from core.read_ahead import ReadAhead
 from people.api_keys import is_well_formed
 from people.models import ApiKey, User
 
@@ -32,19 +33,26 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             return None
-        return self.owner_of(given.strip())
+        return self.owner_of(given.strip(), request)
 
-    def owner_of(self, given: str) -> tuple[User, ApiKey]:
-        """Raises AuthenticationFailed."""
+    def owner_of(self, given: str, request: HttpRequest | Request) -> tuple[User, ApiKey]:
+        """Of a key as it was sent. Raises AuthenticationFailed."""
         # Before the database is asked: the checksum tells a key that was cut off from one that is unknown.
         if not is_well_formed(given):
             raise AuthenticationFailed("This is not an API key of Pegboard; was it cut off?", "malformed_key")
-        key, now = _with_owner(ApiKey.digest_of(given)), timezone.now()
+        return self.owner_by(ApiKey.digest_of(given), request)
+
+    def owner_by(self, digest: str, request: HttpRequest | Request) -> tuple[User, ApiKey]:
+        asks_for = getattr(request, "asks_for", "")
+        key, now = _with_owner(digest, (request.method, request.path, asks_for)), timezone.now()
         if key is None:
             raise AuthenticationFailed("This API key is not known here.", "unknown_key")
         # Revoking the keys of a user who leaves is another transaction; this holds from the first moment.
         if not key.user.is_active:
             raise AuthenticationFailed("The owner of this API key is not active any more.", "inactive_owner")
+        if key.is_of_signed_in and key.revoked_at:
+            message = "Clients that you sign in may not use this agent any more. Ask an administrator."
+            raise PermissionDenied(message, "revoked_key")
         if not key.is_usable(now):
             raise AuthenticationFailed(f"This API key is {key.state}.", f"{key.state}_key")
         if key.last_used_at is None or now - key.last_used_at > WRITE_LAST_USE_EVERY:
@@ -62,11 +70,13 @@ class SessionAuthentication(authentication.SessionAuthentication):
         return 'Bearer realm="pegboard"'
 
 
-def _with_owner(digest: str) -> ApiKey | None:
-    rows = run_prepared(_FIND, [digest])
+def _with_owner(digest: str, place: Hashable) -> ApiKey | None:
+    ahead = ReadAhead((digest, place))
+    rows = ahead.begin(_FIND, [digest])
     if not rows:
         return None
     (row,) = rows
     key = ApiKey.from_db(connection.alias, _KEY, row[: len(_KEY)])
+    key.read_ahead = ahead
     key.user = User.from_db(connection.alias, _USER, row[len(_KEY) :])
     return key

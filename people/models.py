@@ -1,10 +1,10 @@
 """Who may do what, with which key, and what they did."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 from django.apps import apps
 from django.conf import settings
@@ -18,6 +18,9 @@ from django.db.models.expressions import RawSQL
 from django.db.models.functions import Lower, Upper
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
+
+from core.prepared_statements import Rows, run_prepared
+from core.read_ahead import ReadAhead
 
 
 class Role(models.TextChoices):
@@ -241,8 +244,13 @@ class ApiKey(models.Model):
 
     One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
     which they are is known above (designer.models.KeyAgent). `calls_at_once` is how many calls of tools may
-    be under way with it.
+    be under way with it. With an `environment` it runs the tools of its agents there and nowhere else.
+
+    Of clients that its owner signs in with an access token of the identity provider, the row has no secret:
+    `digest` begins with SIGNED_IN, which is no digest of anything.
     """
+
+    SIGNED_IN: ClassVar[str] = "signed-in:"
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="api_keys")
     name = models.CharField(max_length=100)
@@ -255,6 +263,7 @@ class ApiKey(models.Model):
         db_default=CALLS_AT_ONCE,
         validators=[MinValueValidator(1), MaxValueValidator(MAX_CALLS_AT_ONCE)],
     )
+    environment = models.CharField(max_length=30, blank=True, default="", db_default="")
     created_at = models.DateTimeField(default=timezone.now)
     expires_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True)
@@ -270,6 +279,14 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
+    # What the request that was made with it has asked of the database along with it.
+    read_ahead: ReadAhead | None = None
+
+    @property
+    def ask(self) -> Callable[[str, Sequence[object]], Rows]:
+        """Asks the database a question that requests with this key ask all day."""
+        return self.read_ahead.rows if self.read_ahead else run_prepared
+
     def is_usable(self, now: datetime) -> bool:
         return not self.revoked_at and (self.expires_at is None or self.expires_at > now)
 
@@ -278,6 +295,10 @@ class ApiKey(models.Model):
         if self.revoked_at:
             return "revoked"
         return "active" if self.is_usable(timezone.now()) else "expired"
+
+    @property
+    def is_of_signed_in(self) -> bool:
+        return self.digest.startswith(self.SIGNED_IN)
 
     @staticmethod
     def digest_of(key: str) -> str:

@@ -1,6 +1,6 @@
 """The audit trail: one row for each change by a person or a worker, in the transaction of the change."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -65,6 +65,38 @@ def record(
     """
     if not connection.in_atomic_block:
         raise RuntimeError("an audit row belongs into the transaction of its change")
+    entry = _entry(actor, action, target, before=before, after=after, why=why, agent=agent)
+    _insert().write(entry)
+    return entry
+
+
+def statement(
+    actor: User | None,
+    action: str,
+    target: Model,
+    *,
+    after: dict[str, Any],
+    why: str = "",
+    agent: int | None = None,
+    only_if: tuple[str, Sequence[object]],
+) -> tuple[str, list[object]]:
+    """The same for `run_together`, behind the change itself: written if `only_if`, a condition with its
+    values, holds then."""
+    condition, values = only_if
+    entry = _entry(actor, action, target, before=None, after=after, why=why, agent=agent)
+    return _insert(condition).statement(entry, values)
+
+
+def _entry(
+    actor: User | None,
+    action: str,
+    target: Model,
+    *,
+    before: dict[str, Any] | None,
+    after: dict[str, Any] | None,
+    why: str,
+    agent: int | None,
+) -> AuditEntry:
     before, after = _differing(before, after)
     entry = AuditEntry(
         at=timezone.now(),
@@ -80,13 +112,12 @@ def record(
         why=why,
     )
     entry.digest = digest_of(content_of(entry))
-    _insert().write(entry)
     return entry
 
 
 @cache
-def _insert() -> PreparedInsert:
-    return PreparedInsert(AuditEntry)
+def _insert(condition: str = "") -> PreparedInsert:
+    return PreparedInsert(AuditEntry, where=f"WHERE {condition}" if condition else "")
 
 
 def content_of(entry: AuditEntry) -> dict[str, Any]:

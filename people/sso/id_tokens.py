@@ -26,7 +26,7 @@ NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 def key_id(token: str) -> str | None:
     # The `kid` of its header, which is not verified yet.
-    kid = _header(token).get("kid")
+    kid = read_header(token).get("kid")
     return kid if isinstance(kid, str) else None
 
 
@@ -40,16 +40,13 @@ def verified(
     now: float,
 ) -> dict[str, Any]:
     """Its claims. Raises SignInError for whatever does not hold. `now` is in seconds since 1970."""
-    header = _header(token)
-    algorithm = header.get("alg")
-    # What `crit` names has to be understood (RFC 7515, 4.1.11), and we know none of it.
-    if algorithm not in KINDS or "crit" in header:
-        raise _refused("algorithm")
+    header = read_header(token)
+    key = key_for(header, keys)
     try:
         claims = jwt.decode(
             token,
-            _key(header, keys),
-            algorithms=[algorithm],
+            key,
+            algorithms=[header["alg"]],
             issuer=issuer,
             audience=client_id,
             leeway=LEEWAY,
@@ -75,20 +72,24 @@ def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce:
     if claims["nonce"] != nonce:
         raise _refused("nonce")
     times = [claims["iat"], claims["exp"]]
-    if not all(isinstance(each, int | float) and not isinstance(each, bool) for each in times):
+    if not all(map(is_time, times)):
         raise _refused("times")
     if now - claims["iat"] > MAX_AGE_SECONDS:
         raise _refused("age")
-    subject = claims["sub"]
-    if (
-        not isinstance(subject, str)
-        or not 0 < len(subject) <= MAX_SUBJECT_LENGTH
-        or not subject.isprintable()
-    ):
+    if not is_subject(claims["sub"]):
         raise _refused("subject")
 
 
-def _header(token: str) -> dict[str, Any]:
+def is_time(value: object) -> bool:
+    # The library takes times that are written as texts.
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_subject(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= MAX_SUBJECT_LENGTH and value.isprintable()
+
+
+def read_header(token: str) -> dict[str, Any]:
     if len(token) > MAX_TOKEN_LENGTH:
         raise _refused("length")
     try:
@@ -97,9 +98,12 @@ def _header(token: str) -> dict[str, Any]:
         raise _refused("form") from error
 
 
-def _key(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
-    # The one key that this token names, or the only one there is.
-    algorithm = str(header["alg"])
+def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
+    """The one key that this token names, or the only one there is."""
+    algorithm = header.get("alg")
+    # What `crit` names has to be understood (RFC 7515, 4.1.11), and we know none of it.
+    if algorithm not in KINDS or "crit" in header:
+        raise _refused("algorithm")
     fitting = [
         key
         for key in keys

@@ -42,6 +42,10 @@ class Provider:
     roles: Mapping[str, Role] = field(default_factory=dict)
     default_role: Role | None = Role.VIEWER
     domains: Sequence[str] = ()
+    # Which access tokens clients of runtimes may sign in with: off, marked (RFC 9068), or unmarked ones too.
+    runtimes: str = "off"
+    audiences: Sequence[str] = ()
+    runtime_scopes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,14 @@ def keys(provider: Provider, *, besides: str | None = None) -> list[dict[str, An
         kept.keys = [key for key in found if isinstance(key, dict)] if isinstance(found, list) else []
         kept.keys_at = time.monotonic()
     return kept.keys
+
+
+def kept_keys(provider: Provider, key_id: str | None) -> list[dict[str, Any]]:
+    """The keys that are there without asking, if they hold the one that is named; else none."""
+    kept = _kept.get(provider.issuer)
+    if kept is None or time.monotonic() - kept.keys_at > KEEP_SECONDS:
+        return []
+    return kept.keys if key_id is None or any(key.get("kid") == key_id for key in kept.keys) else []
 
 
 def forget() -> None:

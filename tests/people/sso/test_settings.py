@@ -45,6 +45,9 @@ def test_groups_may_hold_spaces_commas_and_equal_signs(environment):
         ({"PEGBOARD_OIDC_ROLES": "staff=owner"}, "there is no role owner"),
         ({"PEGBOARD_OIDC_ROLES": "staff"}, "there is no role staff"),
         ({"PEGBOARD_OIDC_DEFAULT_ROLE": "root"}, "there is no role root"),
+        ({"PEGBOARD_OIDC_RUNTIMES": "1"}, "off, marked or unmarked"),
+        ({"PEGBOARD_OIDC_RUNTIMES": "marked", "PEGBOARD_URL": ""}, "needs PEGBOARD_URL"),
+        ({"PEGBOARD_OIDC_AUDIENCES": "runs pegboard"}, "must not name"),
     ],
 )
 def test_what_cannot_work_stops_the_start(environment, stated, says):
