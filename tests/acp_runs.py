@@ -10,14 +10,21 @@ RUNNING, DONE = "pending", "success"
 
 class Runs:
     """`started` are the bodies by run; `ended` holds the output of those that are over, and
-    `updates` what a stream says before its end: without an output it breaks off after them."""
+    `updates` what a stream says before its end: without an output it breaks off after them. `threads` are the
+    states of those that were made, and `on_thread` is the one of each run that is on one. A run that asks
+    ends with `after` once it is `answered`."""
 
     def __init__(self) -> None:
+        self.threads: dict[str, dict] = {}
+        self.removed: list[str] = []
+        self.on_thread: dict[str, str] = {}
         self.started: dict[str, dict] = {}
         self.ended: dict[str, dict] = {}
         self.stopped: list[str] = []
         self.forgotten: list[str] = []
         self.updates: list[dict] = []
+        self.answered: list[dict] = []
+        self.after: dict = {"type": "result", "values": {}}
 
     def end(self, values: dict | None = None, output: dict | None = None) -> None:
         """All that have been started, and those that will be."""
@@ -30,7 +37,48 @@ class Runs:
         return self._answer(request)(line, request)
 
     def _answer(self, request: Request):
-        _, *path = request.path.split("/")
+        path, _, query = request.path.partition("?")
+        _, *path = path.split("/")
+        if path[0] == "threads":
+            return self._of_thread(request, path[1:], query)
+        return self._of_run(request, path)
+
+    def _of_thread(self, request: Request, path: list[str], query: str):
+        match request.method, path:
+            case "POST", []:
+                thread = f"theirs-{request.json()['thread_id']}"
+                self.threads.setdefault(thread, {"told": []})
+                return json_reply(self._thread(thread))
+            case _, [thread, *_] if thread not in self.threads:
+                return json_reply("There is no such thread.", status=404)
+            case "GET", [thread]:
+                return json_reply(self._thread(thread))
+            case "DELETE", [thread]:
+                self.removed.append(thread)
+                del self.threads[thread]
+                return reply(b"", status=204)
+            case "GET", [thread, "history"]:
+                told = self.threads[thread]["told"]
+                states = [
+                    {"checkpoint": {"checkpoint_id": str(n)}, "values": {"told": told[:n]}}
+                    for n in range(len(told))
+                ]
+                return json_reply(states[::-1])
+            case "GET", [thread, "runs"]:
+                return json_reply([self._run(run) for run, of in self.on_thread.items() if of == thread])
+            case _, [thread, "runs", *rest]:
+                before = set(self.started)
+                answer = self._of_run(request, ["runs", *rest])
+                for run in self.started.keys() - before:
+                    self.on_thread[run] = thread
+                    self.threads[thread]["told"].append(self.started[run]["input"])
+                return answer
+        return json_reply("There is nothing here.", status=404)
+
+    def _thread(self, thread: str) -> dict:
+        return {"thread_id": thread, "status": "idle", "metadata": {}, "values": self.threads[thread]}
+
+    def _of_run(self, request: Request, path: list[str]):
         match request.method, path:
             case "POST", ["runs"]:
                 return json_reply(self._run(self._start(request)))
@@ -47,6 +95,10 @@ class Runs:
                 return json_reply(self._run(run))
             case "GET", ["runs", run, "wait"]:
                 return json_reply({"run": self._run(run), "output": self.ended[run]})
+            case "POST", ["runs", run]:
+                self.answered.append(json.loads(request.body))
+                self.ended[run] = self.after
+                return json_reply(self._run(run))
             case "POST", ["runs", run, "cancel"]:
                 self.stopped.append(run)
                 return reply(b"", status=204)

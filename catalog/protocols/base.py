@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 from typing import Protocol as Interface
 
 import msgspec
 
 from catalog.protocols.json import normalization
-from catalog.protocols.signature import Signature
+from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
 from core.outbound.reply import Reply
 from core.outbound.request import RequestMethods
@@ -31,6 +31,7 @@ OutcomeKind = Literal[
     "unavailable",
     "refused",
     "cancelled",
+    "latent",
 ]
 
 
@@ -44,7 +45,8 @@ class Session(RequestMethods, Interface):
 
     `mark` is of the call that is made, and the same whichever process makes it; "" outside of calls.
 
-    `is_followed`: someone wants to hear of what comes before the result, by `pass_on`.
+    `is_followed`: someone wants to hear of what comes before the result, by `pass_on`. `is_interrupted`: what
+    it is used for was ended from outside.
 
     `memory` holds small facts that were found out about this endpoint, such as which revision it
     speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is the name under
@@ -58,6 +60,9 @@ class Session(RequestMethods, Interface):
     mark: str
     is_followed: bool
     memory: dict[str, Any]
+
+    @property
+    def is_interrupted(self) -> bool: ...
 
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         """What a call has come to so far: `outputs`, which replace those before, `progress` or `custom`.
@@ -175,12 +180,23 @@ class Ask:
     check_url: str = ""
 
 
+class CallError(NamedTuple):
+    """A way in which a call may fail. `is_transient`: it is expected to pass by itself; None where nothing is
+    known of that. `details_schema` is of what comes beside the sentence; None where nothing is said of it."""
+
+    code: str
+    description: str
+    is_transient: bool | None = False
+    details_schema: Any = None
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one call. `outputs` maps output names to values; unknown ones are kept.
 
     `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
-    "message"} and, for arguments, {"fields": {name: why}}; `notes` lists what was odd and tolerated.
+    "message"} and, for arguments, {"fields": {name: why}}; where the vendor has a code of its own, {"vendor":
+    {"code", "description"}}. `notes` lists what was odd and tolerated.
     `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
 
     `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
@@ -214,12 +230,29 @@ class Needs:
 class Context:
     """For whom a call is made, and with which access tokens (by provider) and secrets (by name).
 
-    It does not show itself, and nothing that is kept of a call may hold it.
+    `thread` is the vendor's id of the thread that it is made on, and `webhook` an address of ours where the
+    vendor may say that a run has ended. It does not show itself, and nothing that is kept of a call may
+    hold it.
     """
 
     user: str = field(default="", repr=False)
     tokens: Mapping[str, str] = field(default_factory=dict, repr=False)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    thread: str = field(default="", repr=False)
+    webhook: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadState:
+    """What a thread holds at one moment. `values` and `messages` are None where the vendor tells none,
+    `status` is one of `idle`, `busy`, `interrupted` and `error`, and `checkpoint` names a past moment."""
+
+    status: str = ""
+    values: Any = None
+    messages: Sequence[Any] | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    checkpoint: str = ""
+    notes: Sequence[Note] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,14 +289,22 @@ class Protocol(ABC):
     outside_digest: ClassVar[frozenset[str]] = frozenset()
     # Whether one reply holds the whole list, so that it cannot change while it is read.
     lists_at_once: ClassVar[bool] = False
+    # Whether `fetch` asks for one tool; else it reads the list of all.
+    fetches_alone: ClassVar[bool] = False
     # How an administrator reads less of a list that is too long to be decoded in one go.
     way_to_less: ClassVar[str] = ""
     # Whether calls carry a `Context`; what is in it goes to no vendor of another protocol.
     takes_context: ClassVar[bool] = False
+    # Whether the vendor of a call that is ended from outside is told by the process that makes the call.
+    tells_of_cancel: ClassVar[bool] = False
     # Whether a call can be started without waiting for it, found again at the vendor, and stopped there:
     # `start`, `find`, `look` and `stop`.
     keeps_runs: ClassVar[bool] = False
-    # Raise by one when reading changes, so that pages remembered from before are read afresh.
+    # Whether it is the form of tools that are defined here: no server speaks it, so nothing is connected,
+    # enumerated or sent.
+    is_own: ClassVar[bool] = False
+    # Raise by one when reading changes, so that every document is read again once: what now means something
+    # else is a version of its own (catalog/enumeration/listing.py).
     revision: ClassVar[int] = 1
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -381,6 +422,40 @@ class Protocol(ABC):
         """Tell the vendor to end the run."""
         raise NotImplementedError
 
+    def may_tell_partials(self, signature: Signature) -> bool:
+        """Whether something may be heard of a call before its end."""
+        return False
+
+    def errors(self, signature: Signature) -> Sequence[CallError]:
+        """In which ways a call may fail, as the tool's own document has it, by the vendor's codes."""
+        return ()
+
+    def configuration(self, signature: Signature) -> Parameter | None:
+        """The input that says how the tool is set up for a run; None where there is none."""
+        return None
+
+    def has_threads(self, signature: Signature) -> bool:
+        """Whether runs of this tool can share a thread, which the vendor keeps. The next four are for tools
+        that can."""
+        return False
+
+    def create_thread(self, session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
+        """The vendor's id of the thread, which may be another one than was asked for. The same thread asked
+        for twice is one."""
+        raise NotImplementedError
+
+    def thread_state(self, session: Session, signature: Signature, thread_id: str) -> ThreadState:
+        raise NotImplementedError
+
+    def thread_history(
+        self, session: Session, signature: Signature, thread_id: str, limit: int, before: str = ""
+    ) -> list[ThreadState]:
+        """Earlier states, the newest first, from before the checkpoint `before`."""
+        raise NotImplementedError
+
+    def remove_thread(self, session: Session, thread_id: str) -> None:
+        raise NotImplementedError
+
     def resume(
         self,
         session: Session,
@@ -419,3 +494,14 @@ def decoded(raw: str) -> dict[str, Any]:
 
 def digest(document: object) -> str:
     return hashlib.sha256(canonical(document)).hexdigest()
+
+
+def digest_as_read(document: str, revision: int) -> str:
+    """Of a version that a document with this digest was read into once more, by a reader of this revision."""
+    return digest({"document": document, "revision": revision})
+
+
+def is_digest_of(version: str, document: str, revision: int) -> bool:
+    """Whether a version with the one digest was read out of a document with the other, by now or before."""
+    later = range(2, revision + 1)
+    return version == document or version in [digest_as_read(document, each) for each in later]

@@ -70,6 +70,7 @@ class A2T(Protocol):
             maximum=1000,
         ),
     )
+    fetches_alone = True
     promises = frozenset(
         {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
     )

@@ -18,6 +18,7 @@ from msgspec import structs
 from catalog.protocols import members, paging
 from catalog.protocols.acp import manifest as acp_manifest
 from catalog.protocols.acp import runs as acp_runs
+from catalog.protocols.acp import threads as acp_threads
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -29,6 +30,7 @@ from catalog.protocols.base import (
     Rejected,
     Session,
     Setting,
+    ThreadState,
     UnreadableItemError,
     canonical,
 )
@@ -80,6 +82,7 @@ class ACP(Protocol):
     label = "ACP (AGNTCY)"
     summary = "The vendor offers agents, each of which is run as one tool."
     url_hint = "The address before /agents, such as https://agents.example.com."
+    fetches_alone = True
     keeps_runs = True
     settings = (
         Setting(
@@ -197,7 +200,7 @@ class ACP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        return acp_runs.run(session, signature, _request(tool_id, signature, arguments))
+        return acp_runs.run(session, signature, _request(tool_id, signature, arguments), self._place)
 
     def start(
         self,
@@ -207,16 +210,19 @@ class ACP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome | str:
-        return acp_runs.start(session, signature, _request(tool_id, signature, arguments))
+        request = _request(tool_id, signature, arguments)
+        if self.context.webhook and _can(signature, "callbacks"):
+            request["webhook"] = self.context.webhook
+        return acp_runs.start(session, signature, request, self._place)
 
     def find(self, session: Session) -> str | None:
-        return acp_runs.find(session, session.mark)
+        return acp_runs.find(session, session.mark, self._place)
 
     def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
-        return acp_runs.look(session, signature, run_id)
+        return acp_runs.look(session, signature, run_id, self._place)
 
     def stop(self, session: Session, run_id: str) -> None:
-        acp_runs.stop(session, run_id)
+        acp_runs.stop(session, run_id, self._place)
 
     def resume(
         self,
@@ -227,7 +233,39 @@ class ACP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        return acp_runs.resume(session, signature, state, answers)
+        return acp_runs.resume(session, signature, state, answers, self._place)
+
+    @property
+    def _place(self) -> acp_runs.Place:
+        return acp_runs.Place(self.context.thread)
+
+    def may_tell_partials(self, signature: Signature) -> bool:
+        return acp_runs.streams(signature)
+
+    def configuration(self, signature: Signature) -> Parameter | None:
+        return _config(signature)
+
+    def has_threads(self, signature: Signature) -> bool:
+        return _can(signature, "threads")
+
+    def create_thread(self, session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
+        return acp_threads.create(session, thread_id, metadata)
+
+    def thread_state(self, session: Session, signature: Signature, thread_id: str) -> ThreadState:
+        return acp_threads.state(session, signature, thread_id)
+
+    def thread_history(
+        self, session: Session, signature: Signature, thread_id: str, limit: int, before: str = ""
+    ) -> list[ThreadState]:
+        return acp_threads.history(session, signature, thread_id, limit, before)
+
+    def remove_thread(self, session: Session, thread_id: str) -> None:
+        acp_threads.remove(session, thread_id)
+
+
+def _can(signature: Signature, capability: str) -> bool:
+    capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
+    return isinstance(capabilities, dict) and capabilities.get(capability) is True
 
 
 def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -483,7 +521,10 @@ def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
     modes = capabilities.get("streaming")
     streamed = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
     yield "Streaming", ", ".join(streamed[:MAX_SHOWN]) or "None"
-    yield "Callbacks", "Offered, and not used here" if capabilities.get("callbacks") is True else "None"
+    yield (
+        "Callbacks",
+        "Taken as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
+    )
     for name, interrupt in list(acp_runs.declared(signature).items())[:MAX_SHOWN]:
         answer = interrupt.get("resume_payload")
         properties = answer.get("properties") if isinstance(answer, dict) else None

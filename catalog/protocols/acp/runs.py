@@ -6,7 +6,7 @@ An interrupt is no failure: the agent asks for something, and the run goes on on
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -32,35 +32,51 @@ _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 4
 _NOT_OFFERED = (404, 405, 501)
 _ENDED = ("success", "error", "timeout", "interrupted")
 MAX_ID_LENGTH = 255
+RUNS_PER_PAGE, MAX_PAGES_OF_RUNS = 100, 10
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
 # The protocol spells it in the second way in one place.
 _TYPED = ("interrupt_type", "interruput_type")
 
 
-def run(session: Session, signature: Signature, request: Mapping[str, Any]) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where runs are kept at the vendor: on a thread, which outlives them, or each by itself."""
+
+    thread: str = ""
+
+    def path(self, *below: str) -> str:
+        root = f"/threads/{quote(self.thread, safe='')}" if self.thread else ""
+        return "/".join([f"{root}/runs", *(quote(each, safe="") for each in below)])
+
+    def body(self, request: Mapping[str, Any], mark: str, *, is_kept: bool) -> dict[str, Any]:
+        body = {**request, "metadata": {"call_id": mark}}
+        return body if self.thread else {**body, "on_completion": "keep" if is_kept else "delete"}
+
+
+def run(session: Session, signature: Signature, request: Mapping[str, Any], at: Place) -> Outcome:
     """Waits for the result. The run carries a mark by which it can be found if the wait was too long."""
     mark = session.mark or str(uuid4())
-    body = {**request, "metadata": {"call_id": mark}, "on_completion": "delete"}
+    body = at.body(request, mark, is_kept=False)
     try:
-        reply = session.post("/runs/wait", json=body, accept=_ANSWERS)
-        if reply.status in _NOT_OFFERED and _streams(signature):
-            return _streamed(session, signature, body)
+        reply = session.post(at.path("wait"), json=body, accept=_ANSWERS)
+        if reply.status in _NOT_OFFERED and streams(signature):
+            return _streamed(session, signature, body, at)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
-        return _outcome(session, signature, reply, mark)
+        return _outcome(session, signature, reply, at, mark)
     except UnavailableError as error:
-        return _given_up(session, error, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
+        return _given_up(session, error, at, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
 
 
-def start(session: Session, signature: Signature, request: Mapping[str, Any]) -> Outcome | str:
+def start(session: Session, signature: Signature, request: Mapping[str, Any], at: Place) -> Outcome | str:
     """The id of the run, which the vendor keeps until `look` has seen its end."""
-    body = {**request, "metadata": {"call_id": session.mark}, "on_completion": "keep"}
-    if session.is_followed and _streams(signature) and (followed := _followed(session, signature, body)):
+    body = at.body(request, session.mark, is_kept=True)
+    if session.is_followed and streams(signature) and (followed := _followed(session, signature, body, at)):
         return followed
-    reply = session.post("/runs", json=body, accept=_ANSWERS)
+    reply = session.post(at.path(), json=body, accept=_ANSWERS)
     if reply.status != 200:
         return _refused_start(session, reply, body) if reply.status in (404, 410) else _refused(reply)
     started = strict_json.require_json(reply)
@@ -70,13 +86,12 @@ def start(session: Session, signature: Signature, request: Mapping[str, Any]) ->
     return run_id
 
 
-def stop(session: Session, run_id: str) -> None:
-    session.post(f"/runs/{quote(run_id, safe='')}/cancel", json={}, accept=(200, 202, 204))
+def stop(session: Session, run_id: str, at: Place) -> None:
+    session.post(at.path(run_id, "cancel"), json={}, accept=(200, 202, 204), is_closing=True)
 
 
-def look(session: Session, signature: Signature, run_id: str) -> Outcome | None:
-    path = f"/runs/{quote(run_id, safe='')}"
-    reply = session.get(path, accept=_ANSWERS)
+def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outcome | None:
+    reply = session.get(at.path(run_id), accept=_ANSWERS)
     if reply.status in (404, 410):
         message = "The vendor does not know the run any more. It is not known what came of it."
         return outcomes.failed("unavailable", "RUN_GONE", message)
@@ -85,17 +100,45 @@ def look(session: Session, signature: Signature, run_id: str) -> Outcome | None:
     run = strict_json.require_json(reply)
     if not isinstance(run, dict) or run.get("status") not in _ENDED:
         return None
-    outcome = _outcome(session, signature, session.get(f"{path}/wait", accept=_ANSWERS), "", run_id)
-    if outcome.resume is None:
-        with suppress(ProtocolError):
-            session.delete(path)
+    ended = session.get(at.path(run_id, "wait"), accept=_ANSWERS)
+    outcome = _outcome(session, signature, ended, at, "", run_id)
+    _forget(session, outcome, run_id, at)
     return outcome
 
 
-def find(session: Session, mark: str) -> str | None:
+def _forget(session: Session, outcome: Outcome, run_id: str, at: Place) -> None:
+    # The runs of a thread are its history.
+    if outcome.resume is None and not at.thread:
+        with suppress(ProtocolError):
+            session.delete(at.path(run_id))
+
+
+def find(session: Session, mark: str, at: Place) -> str | None:
     """The run that carries this mark."""
+    if at.thread:
+        return _found_on_thread(session, mark, at)
     body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
-    found = strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True))
+    return _marked(
+        strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True)), mark
+    )
+
+
+def _found_on_thread(session: Session, mark: str, at: Place) -> str | None:
+    # Runs on a thread are listed and not searched, in no order that is promised. Some servers ignore the
+    # offset: a page that says nothing new is the last one.
+    before: object = None
+    for page in range(MAX_PAGES_OF_RUNS):
+        params = {"limit": str(RUNS_PER_PAGE), "offset": str(page * RUNS_PER_PAGE)}
+        found = strict_json.require_json(session.get(at.path(), params=params))
+        if run_id := _marked(found, mark):
+            return run_id
+        if not isinstance(found, list) or len(found) < RUNS_PER_PAGE or found == before:
+            return None
+        before = found
+    return None
+
+
+def _marked(found: object, mark: str) -> str | None:
     for each in found if isinstance(found, list) else ():
         if isinstance(each, dict) and isinstance(each.get("run_id"), str) and mark in _text(each):
             return str(each["run_id"])
@@ -103,36 +146,56 @@ def find(session: Session, mark: str) -> str | None:
 
 
 def resume(
-    session: Session, signature: Signature, state: Mapping[str, Any], answers: Mapping[str, Any]
+    session: Session, signature: Signature, state: Mapping[str, Any], answers: Mapping[str, Any], at: Place
 ) -> Outcome:
     name, run_id = state["interrupt"], state["run_id"]
+    if state.get("answered"):
+        return _awaited(session, signature, state, at)
     if name not in answers:
         message = "The agent waits for an answer."
         return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
     answer = answers[name]
     if answer is None:
         with suppress(ProtocolError):
-            stop(session, run_id)
+            stop(session, run_id, at)
         return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
     if state.get("typed") and isinstance(answer, dict):
         answer = {"interrupt_type": name, **answer}
-    path = f"/runs/{quote(run_id, safe='')}"
     try:
-        reply = session.post(path, json=answer, accept=_ANSWERS)
-        if reply.status >= 400:
-            return _refused(reply)
-        reply = session.get(f"{path}/wait", accept=_ANSWERS)
-        return _outcome(session, signature, reply, "", run_id)
+        reply = session.post(at.path(run_id), json=answer, accept=_ANSWERS)
     except UnavailableError as error:
-        return _given_up(session, error, run_id=run_id) if error.code in _TOO_SLOW else outcomes.after(error)
+        if error.code in _TOO_SLOW:
+            return _given_up(session, error, at, run_id=run_id)
+        return outcomes.after(error)
+    except ProtocolError as error:
+        return outcomes.after(error)
+    return _refused(reply) if reply.status >= 400 else _awaited(session, signature, state, at)
+
+
+def _awaited(session: Session, signature: Signature, state: Mapping[str, Any], at: Place) -> Outcome:
+    # The vendor has the answer. Whatever fails from here on, it is waited for again and not answered again.
+    run_id = state["run_id"]
+    try:
+        reply = session.get(at.path(run_id, "wait"), accept=_ANSWERS)
+        return _outcome(session, signature, reply, at, "", run_id)
+    except UnavailableError as error:
+        if error.code in _TOO_SLOW:
+            return _given_up(session, error, at, run_id=run_id)
+        failure = {"code": error.code, "message": f"{error.message} The answer was given; the run goes on."}
+        later = {**state, "answered": True}
+        return Outcome(
+            "unavailable", error=failure, retry_after=error.retry_after, can_retry=True, resume=later
+        )
     except ProtocolError as error:
         return outcomes.after(error)
 
 
-def _outcome(session: Session, signature: Signature, reply: Reply, mark: str, run_id: str = "") -> Outcome:
+def _outcome(
+    session: Session, signature: Signature, reply: Reply, at: Place, mark: str, run_id: str = ""
+) -> Outcome:
     if reply.status == 204:
         error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent was done.")
-        return _given_up(session, error, mark=mark, run_id=run_id)
+        return _given_up(session, error, at, mark=mark, run_id=run_id)
     if reply.status != 200:
         return _refused(reply)
     document = strict_json.require_json(reply)
@@ -155,7 +218,7 @@ def _of_output(signature: Signature, output: Mapping[str, Any], run_id: object) 
             code = output.get("errcode")
             numbered = f" ({code})" if isinstance(code, int) else ""
             message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
-            return outcomes.failed("tool_error", "RUN_FAILED", message)
+            return outcomes.failed("tool_error", "RUN_FAILED", message, vendor=outcomes.vendors(code, said))
         case "result":
             return outcomes.ok(_outputs(output, signature), signature)
     raise ProtocolViolationError("SHAPE", "Its output is neither a result, nor an interrupt, nor an error.")
@@ -234,20 +297,22 @@ def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outco
     return outcomes.complaint(reply, look_up=look_up)
 
 
-def _given_up(session: Session, error: UnavailableError, *, mark: str = "", run_id: str = "") -> Outcome:
+def _given_up(
+    session: Session, error: UnavailableError, at: Place, *, mark: str = "", run_id: str = ""
+) -> Outcome:
     # The wait is over and the agent may still be at work, so it is told to stop.
     stopped = "The run was cancelled."
     try:
-        if not (known := run_id or find(session, mark)):
+        if not (known := run_id or find(session, mark, at)):
             raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
-        stop(session, known)
+        stop(session, known, at)
     except ProtocolError:
         stopped = "The run could not be cancelled and may still be going on."
     failure = {"code": error.code, "message": f"{error.message} {stopped}"}
     return Outcome("unavailable", error=failure, retry_after=error.retry_after)
 
 
-def _streams(signature: Signature) -> bool:
+def streams(signature: Signature) -> bool:
     capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
     return isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
 
@@ -272,12 +337,14 @@ class _PassingOn:
         return False
 
 
-def _followed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome | str | None:
+def _followed(
+    session: Session, signature: Signature, body: Mapping[str, Any], at: Place
+) -> Outcome | str | None:
     # What the stream ended with; where it broke off, the id of the run. None: the vendor offers no stream.
     following, headers = _PassingOn(session, signature), {"Accept": events.KIND}
     try:
         reply = session.post(
-            "/runs/stream", json=body, headers=headers, accept=_ANSWERS, is_enough=events.until(following)
+            at.path("stream"), json=body, headers=headers, accept=_ANSWERS, is_enough=events.until(following)
         )
     except UnavailableError:
         if not following.run_id:
@@ -293,9 +360,8 @@ def _followed(session: Session, signature: Signature, body: Mapping[str, Any]) -
             raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
         return run_id
     outcome = _of_output(signature, last, run_id)
-    if outcome.resume is None and run_id:
-        with suppress(ProtocolError):
-            session.delete(f"/runs/{quote(run_id, safe='')}")
+    if run_id:
+        _forget(session, outcome, run_id, at)
     return outcome
 
 
@@ -304,9 +370,9 @@ def _run_id(update: Mapping[str, Any]) -> str:
     return named if isinstance(named, str) and len(named) <= MAX_ID_LENGTH else ""
 
 
-def _streamed(session: Session, signature: Signature, body: Mapping[str, Any]) -> Outcome:
+def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], at: Place) -> Outcome:
     reply = session.post(
-        "/runs/stream",
+        at.path("stream"),
         json=body,
         headers={"Accept": events.KIND},
         accept=_ANSWERS,

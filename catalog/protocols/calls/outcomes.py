@@ -21,9 +21,11 @@ from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
 
 MAX_EXPLANATION_LENGTH = 500
+MAX_CODE_LENGTH = 100
 MAX_FAULTS = 50
 
 # Where vendors say what is wrong with each input.
+_CODES = ("code", "errcode", "error_code", "type")
 _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
 # The request had left when these happened.
@@ -41,11 +43,21 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def failed(
-    outcome: OutcomeKind, code: str, message: str, *, fields: Mapping[str, str] | None = None
+    outcome: OutcomeKind,
+    code: str,
+    message: str,
+    *,
+    fields: Mapping[str, str] | None = None,
+    vendor: Mapping[str, str] | None = None,
 ) -> Outcome:
-    return Outcome(
-        outcome, error={"code": code, "message": message, **({"fields": fields} if fields else {})}
-    )
+    beside = {name: each for name, each in (("fields", fields), ("vendor", vendor)) if each}
+    return Outcome(outcome, error={"code": code, "message": message, **beside})
+
+
+def vendors(code: object, said: str) -> dict[str, str] | None:
+    """The vendor's own code, kept apart from ours; None where it has none."""
+    is_code = isinstance(code, str | int) and not isinstance(code, bool) and code != ""
+    return {"code": printable(str(code), MAX_CODE_LENGTH), "description": said} if is_code else None
 
 
 def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
@@ -85,20 +97,23 @@ def complaint(
     itself, where a protocol can, and raises RefusedError `NOT_FOUND` if the vendor has none such.
     """
     why, fields = explanation(reply)
-    said = f": {why}" if why else "."
+    said, vendor = f": {why}" if why else ".", vendors(_own_code(reply), why)
     match reply.status:
         case 400 | 422:
             message = f"The vendor refused the inputs ({reply.status}){said}"
-            outcome = failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
+            outcome = failed(
+                "invalid_arguments", f"HTTP_{reply.status}", message, fields=fields, vendor=vendor
+            )
         case 403:
-            outcome = failed("refused", "FORBIDDEN", f"Our credential may not run this tool (403){said}")
+            message = f"Our credential may not run this tool (403){said}"
+            outcome = failed("refused", "FORBIDDEN", message, vendor=vendor)
         case _:
-            outcome = failed("tool_error", f"HTTP_{reply.status}", f"The tool answered {reply.status}{said}")
+            message = f"The tool answered {reply.status}{said}"
+            outcome = failed("tool_error", f"HTTP_{reply.status}", message, vendor=vendor)
     if reply.status in (404, 410) and look_up and _is_gone(look_up):
         answered = outcome.error["message"] if outcome.error else ""
-        outcome = failed(
-            "refused", "NOT_FOUND", f"The vendor has no such tool or version any more. {answered}"
-        )
+        message = f"The vendor has no such tool or version any more. {answered}"
+        outcome = failed("refused", "NOT_FOUND", message, vendor=vendor)
     if keeps_body:
         outcome = replace(outcome, outputs=_body(reply))
     return with_wait(outcome, reply)
@@ -119,6 +134,19 @@ def _body(reply: Reply) -> dict[str, Any]:
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml"))
     return {"body": reply.body.decode(errors="replace")} if is_text and reply.body.strip() else {}
+
+
+def _own_code(reply: Reply) -> object:
+    # Problem details (RFC 9457) name their kind by an address.
+    document: object = None
+    with suppress(ProtocolViolationError):
+        document = strict_json.require_json(reply)
+    if isinstance(document, dict) and isinstance(document.get("error"), dict):
+        document = document["error"]
+    named = [document.get(member) for member in _CODES] if isinstance(document, dict) else []
+    return next(
+        (code for code in named if isinstance(code, str | int) and code not in ("", "about:blank")), None
+    )
 
 
 def explanation(reply: Reply) -> tuple[str, dict[str, str]]:

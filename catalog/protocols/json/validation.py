@@ -110,9 +110,22 @@ def checked(schema: Any) -> Checked:
 
 def is_schema(schema: Any) -> bool:
     """Whether it keeps the rules of its dialect, as far as these can be told without fetching anything."""
+    return jsonschema_rs.meta.is_valid(_with_dialect(schema))
+
+
+def schema_fault(schema: Any) -> Fault | None:
+    """The first place where it breaks the rules of its dialect; None where it keeps them."""
+    try:
+        jsonschema_rs.meta.validate(_with_dialect(schema))
+    except jsonschema_rs.ValidationError as error:
+        return next(_faults(error))
+    return None
+
+
+def _with_dialect(schema: Any) -> Any:
     if isinstance(schema, dict) and _dialect(schema) is jsonschema_rs.Draft202012Validator:
-        schema = schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
-    return jsonschema_rs.meta.is_valid(schema)
+        return schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    return schema
 
 
 def is_too_large(value: Any) -> bool:
@@ -279,7 +292,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
             place[int(last)] = True
         else:
             del place[last]
-    except (LookupError, TypeError):
+    except (LookupError, TypeError, ValueError):
         return ""
     named = [str(part) for part in way if part not in ("properties", "items", "anyOf", "allOf", "oneOf")]
     whose = f" of “{printable(named[-1], 60)}”" if named else ""

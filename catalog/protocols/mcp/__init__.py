@@ -63,6 +63,7 @@ class MCP(Protocol):
     summary = "The vendor runs an MCP server over streamable HTTP."
     url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
     revision = 1
+    tells_of_cancel = True
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         with Transport(session) as transport:
@@ -101,6 +102,9 @@ class MCP(Protocol):
                 "through a runtime that does; ask the vendor to let it be called directly, too.",
             )
         return super().why_not_run(signature)
+
+    def may_tell_partials(self, signature: Signature) -> bool:
+        return True
 
     def invoke(
         self,

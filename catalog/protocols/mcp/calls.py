@@ -152,19 +152,23 @@ class _Call:
 
     def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
         said = error.said or "It did not say why."
+        vendor = outcomes.vendors(error.number, error.said)
         if error.number == URL_NEEDED:
             # The revisions that have this error know no answers: the same call is sent once more.
             return replace(
                 self._waiting(transport, _visits(error.data), None), resume=self._state(transport, [])
             )
         if error.number == INVALID_PARAMS:
-            return outcomes.failed("invalid_arguments", error.code, f"The vendor refused the call: {said}")
+            message = f"The vendor refused the call: {said}"
+            return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)
         if error.number == METHOD_NOT_FOUND:
-            return outcomes.failed("refused", "NOT_FOUND", f"The vendor cannot run this tool: {said}")
+            message = f"The vendor cannot run this tool: {said}"
+            return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
         if error.number == MISSING_CAPABILITY:
             reason = f"The tool needs what cannot be done for it here: {said}"
-            return outcomes.failed("refused", "ASKS_BACK", reason)
-        return outcomes.failed("tool_error", error.code, f"The vendor could not run the tool: {said}")
+            return outcomes.failed("refused", "ASKS_BACK", reason, vendor=vendor)
+        message = f"The vendor could not run the tool: {said}"
+        return outcomes.failed("tool_error", error.code, message, vendor=vendor)
 
 
 def _asks(result: Mapping[str, Any]) -> list[Ask]:

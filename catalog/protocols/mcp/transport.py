@@ -7,6 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
+import hashlib
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,6 +50,8 @@ _ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
 MAX_SAID_LENGTH = 500
+_TOO_SLOW = ("DEADLINE", "IDLE")
+_CANCELLED = "notifications/cancelled"
 
 # How often, and after how long, a stream that broke off is asked for its rest.
 MAX_RETURNS = 5
@@ -271,14 +274,10 @@ class Transport:
         if not number:
             self.used += 1
             number = self.used
-        reply = self.session.post(
-            "",
-            json={"jsonrpc": "2.0", "id": number, "method": request.method, "params": dict(params)},
-            headers={"Accept": _BOTH_FORMS, **headers},
-            accept=_ACCEPTED,
-            is_repeatable=request.is_harmless,
-            is_enough=events.until(lambda event: self._has_come(event, number)),
-        )
+            if not request.is_harmless and "Mcp-Method" in headers:
+                # Without a session, what is to be cancelled is told from other calls by its number alone.
+                number += _numbers_of(self.session.mark)
+        reply = self._sent(request, params, headers, number)
         if reply.status in (401, 403):
             raise _unauthorized(reply, self.host)
         if reply.status >= 400:
@@ -296,6 +295,43 @@ class Transport:
         if not isinstance(result, dict):
             raise _shape(f"its result is {members.shown(result)}, not an object", self.host)
         return Answer(reply, result, source)
+
+    def _sent(
+        self, request: Request, params: Mapping[str, Any], headers: Mapping[str, str], number: int
+    ) -> Reply:
+        try:
+            return self.session.post(
+                "",
+                json={"jsonrpc": "2.0", "id": number, "method": request.method, "params": dict(params)},
+                headers={"Accept": _BOTH_FORMS, **headers},
+                accept=_ACCEPTED,
+                is_repeatable=request.is_harmless,
+                is_enough=events.until(lambda event: self._has_come(event, number)),
+            )
+        except UnavailableError as error:
+            is_sent = error.code != "INTERRUPTED"
+            is_unwanted = self.session.is_interrupted or error.code in _TOO_SLOW
+            if is_sent and is_unwanted and not request.is_harmless:
+                self._cancel(number, headers)
+            raise
+
+    def _cancel(self, number: int, headers: Mapping[str, str]) -> None:
+        # The answer is not wanted any more. Nothing comes back, and a vendor may not listen.
+        is_in_session = "Mcp-Method" not in headers
+        if not is_in_session and not self.session.mark:
+            return
+        why = "The call was cancelled." if self.session.is_interrupted else "The call took too long."
+        params = {"requestId": number, "reason": why}
+        kept = {name: headers[name] for name in ("MCP-Protocol-Version", "Mcp-Session-Id") if name in headers}
+        named = {} if is_in_session else {"Mcp-Method": _CANCELLED}
+        with suppress(ProtocolError):
+            self.session.post(
+                "",
+                json={"jsonrpc": "2.0", "method": _CANCELLED, "params": params},
+                headers={"Accept": _BOTH_FORMS, **kept, **named},
+                accept=_ACCEPTED,
+                is_closing=True,
+            )
 
     def _has_come(self, event: events.Event, number: int) -> bool:
         # Whether the answer has; what comes before it is told to those who follow the call.
@@ -378,6 +414,11 @@ class Transport:
         theirs = ", ".join(members.shown(version) for version in offered[:5])
         ours = ", ".join((*MODERN, *HANDSHAKE))
         return RefusedError("MCP_VERSION", f"{self.host} speaks MCP {theirs}. Pegboard speaks {ours}.")
+
+
+def _numbers_of(mark: str) -> int:
+    # Room for the requests of one call, and no more than a number of JSON can hold everywhere.
+    return int.from_bytes(hashlib.sha256(mark.encode()).digest()[:5]) << 12 if mark else 0
 
 
 def _is_stream(reply: Reply) -> bool:

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from catalog.protocols.base import (
+    CallError,
     Item,
     KnownPages,
     Note,
@@ -94,7 +95,7 @@ class OpenApi(Protocol):
     way_to_less = (
         "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
     )
-    revision = 1
+    revision = 2  # bodies of files, and of lines of JSON
 
     @classmethod
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
@@ -167,6 +168,9 @@ class OpenApi(Protocol):
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return openapi_signature.write(signature)
+
+    def errors(self, signature: Signature) -> Sequence[CallError]:
+        return list(openapi_signature.errors(signature))
 
     def kind_of(self, document: dict[str, Any]) -> str:
         return openapi_signature.cut_of(document).method.upper()

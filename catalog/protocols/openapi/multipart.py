@@ -46,7 +46,7 @@ def written(
         for each in (value if isinstance(value, list) else [value])
         if each is not None
     ]
-    # The same for the same parts, and in none of them: whoever writes a part does not know its digest before.
+    # The same for the same parts, and in none of them: a part cannot hold its own digest.
     digest = hashlib.sha256(b"\0".join(part.content for part in parts))
     boundary = f"pegboard-{digest.hexdigest()[:40]}"
     lines = b"".join(_head(part, boundary) + part.content + b"\r\n" for part in parts)

@@ -14,17 +14,21 @@ from typing import Any
 import msgspec
 
 from catalog.protocols import members
-from catalog.protocols.base import UnreadableItemError, canonical
+from catalog.protocols.base import CallError, UnreadableItemError, canonical
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.openapi import schema as openapi_schema
 from catalog.protocols.openapi.document import NAME, name_of
 from catalog.protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
 from catalog.protocols.openapi.security import requirements
 from catalog.protocols.signature import Annotations, Parameter, Signature
+from core.outbound.errors import printable
 
 MAX_INPUTS = 1_000
 MAX_TAG_LENGTH = 255
 MAX_TAGS = 1_000
+MAX_ERROR_TEXT = 1_000
+# Statuses below 500 after which the same request may work later.
+PASSING = ("408", "425", "429")
 PLACES = ("path", "query", "header", "cookie")
 FORM = "application/x-www-form-urlencoded"
 
@@ -410,6 +414,29 @@ def _read_answer(builder: _SignatureBuilder) -> Any:
             builder.holes.append((place, ("outputs",)))
             return builder.complete(told) if isinstance(told, dict) else told
     return None
+
+
+def errors(signature: Signature) -> Iterator[CallError]:
+    """What the operation says of answers that are no success, by their status."""
+    cut = cut_of(write(signature))
+    responses = cut.operation.get("responses")
+    definitions = as_json_schema({"$defs": cut.schemas}, is_dialect=cut.is_dialect)["$defs"]
+    builder = _SignatureBuilder(cut, definitions)
+    for code, answer in sorted(responses.items(), key=itemgetter(0)) if isinstance(responses, dict) else ():
+        if not isinstance(answer, dict) or not (code[:1] in ("4", "5") or code == "default"):
+            continue
+        said = answer.get("description")
+        media = next((media for media in contents(answer) if is_json(media)), None)
+        described = contents(answer).get(media) if media else None
+        schema = described.get("schema") if isinstance(described, dict) else None
+        if isinstance(schema, dict):
+            schema = builder.complete(builder.translated(_followed(cut, schema, ())[0]))
+        yield CallError(
+            code=code,
+            description=printable(said, MAX_ERROR_TEXT) if isinstance(said, str) else "",
+            is_transient=None if code == "default" else code[:1] == "5" or code in PASSING,
+            details_schema=schema,
+        )
 
 
 def write(signature: Signature) -> dict[str, Any]:

@@ -441,7 +441,7 @@ def read_or_reason(document):
         return error.reason
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(nearly_tools())
 def test_a_tool_with_any_fault_is_read_or_refused(document):
     all_or_one_reason(json.dumps({"items": [document]}))

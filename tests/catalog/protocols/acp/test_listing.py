@@ -292,7 +292,7 @@ def test_what_the_agent_can_do_is_told_in_words():
     assert ACP().facts(found) == [
         ("Threads", "Runs can share one"),
         ("Streaming", "values"),
-        ("Callbacks", "Offered, and not used here"),
+        ("Callbacks", "Taken as a hint that a run has ended"),
         ("May ask for", "approval (approved, why)"),
         ("May ask for", "pause"),
     ]

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from catalog.protocols.acp import ACP
+from catalog.protocols.base import Context
 from catalog.protocols.events import parse
 from tests.scripted import Exchange, ScriptedSession
 
@@ -105,7 +106,9 @@ def test_result_becomes_outputs(schema, output, outputs):
 )
 def test_agent_that_failed_says_why(output, message):
     outcome = run(waiting(output))
-    assert (outcome.outcome, outcome.error) == ("tool_error", {"code": "RUN_FAILED", "message": message})
+    assert (outcome.outcome, outcome.error["code"]) == ("tool_error", "RUN_FAILED")
+    assert outcome.error["message"] == message
+    assert outcome.error["vendor"]["code"] == str(output["errcode"])
 
 
 @pytest.mark.parametrize(
@@ -220,6 +223,29 @@ def test_resumed_run_that_takes_too_long_is_cancelled(code):
 def test_wait_that_the_vendor_ends_is_one_that_took_too_long():
     outcome = resume(answering(), waited(status=204, text=""), cancelling(status=200))
     assert outcome.error["code"] == "STILL_RUNNING"
+
+
+@pytest.mark.parametrize("failed", [{"status": 500}, {"status": 503}, {"fails": "RESET"}])
+def test_answer_that_was_taken_is_not_given_again(failed):
+    outcome = resume(answering(), waited(**failed))
+    assert (outcome.outcome, outcome.can_retry) == ("unavailable", True)
+    later = resume(waited(result(values={"letter": "Dear"})), answers={}, **outcome.resume)
+    assert (later.outcome, later.outputs) == ("ok", {"letter": "Dear"})
+
+
+def test_run_on_a_thread_is_found_among_pages():
+    def page(offset, runs):
+        return Exchange(path="/threads/t%2F1/runs", params={"limit": "100", "offset": offset}, body=runs)
+
+    others = [{"run_id": str(n)} for n in range(100)]
+    mine = {"run_id": RUN, "creation": {"metadata": {"call_id": "mark"}}}
+    for pages, found in (([others, [mine]], RUN), ([others, others], None), ([[]], None), ([{}], None)):
+        session = ScriptedSession(*(page(str(n * 100), each) for n, each in enumerate(pages)))
+        session.mark = "mark"
+        protocol = ACP()
+        protocol.context = Context(thread="t/1")
+        assert protocol.find(session) == found
+        assert not session.left
 
 
 SEARCH = {"metadata": {"call_id": "<any>"}, "limit": 10, "offset": 0}

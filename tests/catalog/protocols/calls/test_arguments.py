@@ -365,7 +365,7 @@ def test_public_suite_is_judged_as_it_says_where_all_rules_can_be_checked(case):
         assert (validation.faults(ready, test["data"]) == []) is test["valid"], test["description"]
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(schemas.objects(), st.dictionaries(schemas.names, schemas.values, max_size=4))
 def test_no_schema_and_no_arguments_break_the_check(schema, sent):
     signature = signature_of(schema)

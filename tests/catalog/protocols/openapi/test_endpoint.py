@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from catalog import invariants
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Rejection, Tool
@@ -13,6 +14,7 @@ from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.openapi import OpenApi
 from catalog.protocols.openapi import signature as openapi_signature
+from catalog.rules import diff
 from catalog.vendors import operations as vendor_operations
 from core import strict_json
 from core.outbound.addresses import Policy
@@ -411,3 +413,43 @@ def test_operations_of_a_large_document_are_cut_in_one_pass():
     )
     found = [whole.cut(each)["components"]["schemas"]["S7"] for each in whole.operations]
     assert all(each is found[0] for each in found)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(api, monkeypatch):
+    photo = {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}}
+    line = {"type": "array", "items": {"type": "object"}}
+    api.document = document(
+        {
+            "/photos": {"post": operation("send", requestBody=takes(photo, "multipart/form-data"))},
+            "/lines": {"post": operation("feed", requestBody=takes(line, "application/x-ndjson"))},
+            "/plain": {"get": operation("look")},
+        }
+    )
+    api.etag = '"one"'
+    endpoint = make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json")
+
+    def read():
+        run = enumeration_runs.request_run(Endpoint.objects.get(pk=endpoint.pk), trigger=Trigger.COMMAND)
+        run = enumeration_runs.perform(run.pk)
+        return run.status, run.added, run.changed, run.unchanged
+
+    with monkeypatch.context() as as_it_was:
+        as_it_was.setattr(OpenApi, "revision", 1)
+        for kind in ("is_multipart", "is_lines"):
+            as_it_was.setattr(openapi_signature, kind, lambda media: False)
+        assert read() == ("succeeded", 3, 0, 0)
+    assert read() == ("succeeded", 0, 2, 1)
+    tool = Tool.objects.get(tool_id="send")
+    new, old = tool.versions.all()
+    assert [each.name for each in new.decoded().inputs] == ["file"]
+    assert [each.name for each in old.decoded().inputs] == ["body"]
+    assert (tool.current, new.raw) == (new, old.raw)
+    assert diff.compare(old.decoded(), new.decoded()).class_ == "breaking"
+    assert invariants.check(["version_digests"]) == []
+    # Once is enough, and another document is compared with what was understood last.
+    assert read() == ("succeeded", 0, 0, 3)
+    api.etag, api.document["paths"]["/plain"]["get"]["summary"] = '"two"', "Look at it"
+    assert read() == ("succeeded", 0, 1, 2)
+    assert tool.versions.count() == 2
+    assert Tool.objects.get(tool_id="look").versions.count() == 2

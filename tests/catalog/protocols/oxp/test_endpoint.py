@@ -14,9 +14,10 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from demo import VENDORS
-from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.bank import QuillmoorBank
 from demo.oxp_server import OxpApi, definition
 from demo.published_tools import PublishedTools
+from demo.signatures import requirements_of
 from demo.web import Server
 from people.models import Role
 from tests.factories import make_endpoint, make_user
@@ -54,7 +55,7 @@ def serving(api):
 
 @pytest.fixture(params=[False, True], ids=["bare", "wrapped"])
 def bank(request):
-    api = Bank(BANK, PublishedTools(QuillmoorBank), REQUIREMENTS, wraps=request.param)
+    api = Bank(BANK, PublishedTools(QuillmoorBank), requirements_of(QuillmoorBank), wraps=request.param)
     with serving(api) as server:
         yield server
 
