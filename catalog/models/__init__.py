@@ -1,5 +1,7 @@
+from catalog.models.activities import Activity, ActivityVersion
 from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit
+from catalog.models.configurations import Configuration
 from catalog.models.findings import Finding, Likeness
 from catalog.models.fingerprint_key import FingerprintKey
 from catalog.models.kept_replies import KeptReply
@@ -13,15 +15,19 @@ from catalog.models.search_index import (
     SearchWord,
 )
 from catalog.models.second_looks import OtherAnswer, SecondLook
-from catalog.models.tools import Tool, ToolVersion
+from catalog.models.threads import Thread
+from catalog.models.tools import ListFetch, Tool, ToolFetch, ToolVersion
 from catalog.models.user_grants import EndpointSecret, EndUser, ProviderClient, UserGrant
 from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
 
 __all__ = [
+    "Activity",
+    "ActivityVersion",
     "Call",
     "CallId",
     "Circuit",
+    "Configuration",
     "Credential",
     "EndUser",
     "Endpoint",
@@ -35,6 +41,7 @@ __all__ = [
     "KnownPage",
     "LastReply",
     "Likeness",
+    "ListFetch",
     "OtherAnswer",
     "ProviderClient",
     "Rejection",
@@ -46,8 +53,10 @@ __all__ = [
     "SearchWord",
     "SecondLook",
     "SignIn",
+    "Thread",
     "Tool",
     "ToolCircuit",
+    "ToolFetch",
     "ToolVersion",
     "UserGrant",
     "Vendor",

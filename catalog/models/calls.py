@@ -6,14 +6,14 @@ from typing import Any, get_args
 import msgspec
 from django.conf import settings
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
+from catalog.models.activities import ActivityVersion
+from catalog.models.threads import MadeInTeams, Thread
 from catalog.models.tools import Tool, ToolVersion
 from catalog.protocols.base import OutcomeKind
 from catalog.rules.retries import Terms
-from people import audit
-from people.models import ApiKey, Membership, User
+from people.models import ApiKey
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 
@@ -92,27 +92,13 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: list[Attempt] = []
 
 
-class CallQuerySet(models.QuerySet["Call"]):
-    def visible_to(self, user: User) -> "CallQuerySet":
-        """What runtimes of their teams' agents did, and what people of their teams tried.
-
-        A user in no team but the one of all users tries in front of all users.
-        """
-        if user.can_administer:
-            return self
-        whose = Membership.objects.filter(user=OuterRef("requested_by"))
-        shared = whose.filter(team__in=Membership.objects.filter(user=user).values("team"))
-        tried = Q(requested_by=user) | Q(Exists(shared)) | (Q(requested_by__isnull=False) & ~Q(Exists(whose)))
-        return self.filter(Q(agent__in=audit.agents_seen_by(user)) | (Q(agent=None) & tried))
-
-
 class Call(models.Model):
     """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
 
     A call that a program waits for is `running` from the first moment: the process that made the row makes
     the call, which `is_ours` says in that process, and `has_id` says that the caller gave it an id, by which
-    it may ask again. `calls_back` is the address that hears of its end, until it is written down. `site` is
-    our own address as its caller knows it, for the links that whoever makes it answers.
+    it may ask again. `calls_back` is who hears of its end, until it is written down. `site` is our own
+    address as its caller knows it, for the links that its caller follows.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
@@ -122,11 +108,17 @@ class Call(models.Model):
     it is, empty for the agent's own. `on_behalf_of` is the digest of an end user
     (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
 
+    `reasoning` is why the model makes the call, in its words. By its `mark` a client of ACP finds its run
+    (`metadata.call_id`).
+
     `retry` are the `Terms` on which it is made; empty for a call from before there were any.
 
     A call that is not waited for is held by a worker with a short lease: `gives_up_at` is moved on as long as
     the worker lives. `remote_run` is its id at a vendor that keeps runs. Such a run is looked after by the
-    next worker; any other call whose worker died is a doubt.
+    next worker; any other call whose worker died is a doubt. On a `thread` one call is made after the other.
+
+    With an `activity` that one runs, and the vendor of `tool` hears nothing of it. `environment` is the name
+    of the one that chose it, in the agent. `parent` is the call of whose activity this one is a step.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -143,12 +135,24 @@ class Call(models.Model):
     release = models.PositiveIntegerField(null=True)
     sub_agent = models.CharField(max_length=60, blank=True, default="", db_default="")
     arguments = models.JSONField(default=dict)
+    reasoning = models.TextField(blank=True, default="", db_default="")
+    mark = models.CharField(max_length=255, blank=True, default="", db_default="")
     continues = models.ForeignKey("self", null=True, on_delete=models.SET_NULL, related_name="continued_by")
     answers = models.JSONField(default=dict)
     on_behalf_of = models.CharField(max_length=64, blank=True, default="", db_default="")
     resumes_when_granted = models.BooleanField(default=False, db_default=False)
     mode = models.CharField(max_length=10, choices=Mode.choices, default=Mode.WAIT, db_default=Mode.WAIT)
     remote_run = models.CharField(max_length=255, blank=True, default="", db_default="")
+    thread = models.ForeignKey(
+        Thread, null=True, on_delete=models.PROTECT, related_name="calls", db_index=False
+    )
+    activity = models.ForeignKey(
+        ActivityVersion, null=True, on_delete=models.PROTECT, related_name="calls", db_index=False
+    )
+    environment = models.CharField(max_length=60, blank=True, default="", db_default="")
+    parent = models.ForeignKey(
+        "self", null=True, on_delete=models.SET_NULL, related_name="steps", db_index=False
+    )
     deadline_seconds = models.PositiveIntegerField(default=30)
     retry = models.JSONField(default=dict, db_default={})
     status = models.CharField(max_length=10, choices=CallStatus.choices, default=CallStatus.QUEUED)
@@ -166,9 +170,9 @@ class Call(models.Model):
     is_ours = False
     is_taken_up = False
     has_id = False
-    calls_back = ""
+    calls_back: Any = None
 
-    objects = CallQuerySet.as_manager()
+    objects = MadeInTeams["Call"].as_manager()
 
     class Meta:
         ordering = ["-id"]
@@ -195,6 +199,15 @@ class Call(models.Model):
                 condition=models.Q(resumes_when_granted=True),
                 name="call_resumes",
             ),
+            models.Index(
+                fields=["thread", "-id"], condition=models.Q(thread__isnull=False), name="call_by_thread"
+            ),
+            models.Index(
+                fields=["activity", "-id"],
+                condition=models.Q(activity__isnull=False),
+                name="call_by_activity",
+            ),
+            models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="call_by_parent"),
         ]
 
     def __str__(self) -> str:
@@ -208,7 +221,9 @@ class Call(models.Model):
     def may_have_been_sent(self) -> bool:
         """Whether anything of a call that has ended may have reached its vendor."""
         is_known = self.outcome in ("refused", "needs_authorization") or self.error_code == "NO_WORKER"
-        return not is_known or bool(self.decoded().attempts)
+        if not is_known or self.decoded().attempts:
+            return True
+        return self.activity_id is not None and any(step.may_have_been_sent for step in self.steps.all())
 
     @property
     def terms(self) -> Terms:

@@ -48,6 +48,9 @@ class Grant(models.Model):
     client_authentication = models.CharField(
         max_length=10, choices=ClientAuthentication.choices, default=ClientAuthentication.BASIC
     )
+    public_key = models.JSONField(
+        null=True, help_text="What the server knows us by that signs what we say (RFC 7517)."
+    )
     scope = models.CharField(max_length=2000, blank=True)
     wanted_scope = models.CharField(
         max_length=2000,

@@ -31,6 +31,7 @@ class Trigger(models.TextChoices):
     SCHEDULE = "schedule", "On schedule"
     PERSON = "person", "Started by a person"
     COMMAND = "command", "Started from the command line"
+    RUNTIME = "runtime", "A runtime asked for one tool"
 
 
 HELD_CODES = ("EMPTY_HELD", "SHRINK_HELD")  # the errors of a run that a person decides about
@@ -46,9 +47,15 @@ class RunQuerySet(models.QuerySet["Run"]):
     def with_changes(self) -> "RunQuerySet":
         return self.filter(WITH_CHANGES)
 
+    def of_lists(self) -> "RunQuerySet":
+        """Without those that read one tool alone, which say nothing about the others."""
+        return self.exclude(trigger=Trigger.RUNTIME)
+
 
 class Run(models.Model):
-    """One enumeration. `attempt` is the fencing token: a worker may write only while it still matches.
+    """One enumeration, or one tool that was read alone and had changed (catalog/enumeration/one_tool.py).
+
+    `attempt` is the fencing token: a worker may write only while it still matches.
 
     `would_withdraw` is what a held run waits for: so many tools were missing. `sent_at` is when a
     worker was last told. All times are the database's own.

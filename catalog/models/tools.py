@@ -94,6 +94,44 @@ def lock_in_order(tools: models.QuerySet[Tool]) -> None:
     list(tools.order_by("pk").select_for_update(no_key=True).values_list("pk"))
 
 
+class Fetch(models.Model):
+    """What came of asking a vendor because a runtime asks (catalog/enumeration/one_tool.py), the last time.
+    Without an error code, the catalog holds what the vendor said.
+
+    Who has the `claim` asks the vendor, until `claimed_until`. No process asks again before `next_at`.
+    """
+
+    claim = models.UUIDField(null=True)
+    claimed_until = models.DateTimeField(null=True)
+    read_at = models.DateTimeField(null=True)
+    next_at = models.DateTimeField(null=True)
+    error_code = models.CharField(max_length=40, blank=True)
+    error_message = models.TextField(blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class ToolFetch(Fetch):
+    """Of a tool that was asked for alone; or what is wrong with one in a list that was read for another."""
+
+    tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="last_fetch")
+
+    def __str__(self) -> str:
+        return f"Fetch of {self.tool}"
+
+
+class ListFetch(Fetch):
+    """Of the whole list, where the vendor's protocol has no address for one tool."""
+
+    endpoint = models.OneToOneField(
+        Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="last_fetch"
+    )
+
+    def __str__(self) -> str:
+        return f"Fetch of the list of {self.endpoint}"
+
+
 class ToolVersion(models.Model):
     """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
 
@@ -139,6 +177,8 @@ class ToolVersion(models.Model):
     known: Signature | None = None
     # What stops versions of its tool (catalog/review/holds.py), where that was read along with it.
     read_stopping: Sequence[tuple[int, str, int | None, str]] | None = None
+    # And the id that the call gets which it was read for.
+    next_call: int | None = None
 
     def decoded(self) -> Signature:
         if self.known is None:

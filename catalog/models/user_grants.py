@@ -1,6 +1,7 @@
 """What tools need beside their inputs: whom they act for, what that user has authorized, and secrets."""
 
 import uuid
+from collections.abc import Iterable
 
 from django.conf import settings
 from django.db import models
@@ -25,6 +26,7 @@ class EndUser(models.Model):
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
     first_seen_at = models.DateTimeField(db_default=Now())
+    last_seen_at = models.DateTimeField(null=True, help_text="To the day.")
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["agent", "digest"], name="one_row_per_end_user")]
@@ -52,6 +54,10 @@ class UserGrant(models.Model):
     one it is the vendor's, who keeps the tokens and says at `check_url` how far it is. `generation` goes up
     with each change of the tokens, and what a process found out under an older one is not written.
 
+    `scopes` are those that the user is asked for, or has authorized; `sent_scopes` those that a browser went
+    away with, and `granted_scopes` those of the tokens that are held. Tokens that are held are used while the
+    user is asked for more. Rows from before that was kept have neither. `asked` counts the questions.
+
     `call` is the last one that met the challenge. With `resumes` there are calls of the user that go on once
     the state is `completed` (executor/resumed_calls.py).
     """
@@ -60,7 +66,10 @@ class UserGrant(models.Model):
     end_user = models.ForeignKey(EndUser, on_delete=models.CASCADE, related_name="grants")
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="user_grants")
     provider = models.CharField(max_length=500)
-    scopes = models.CharField(max_length=2000, blank=True)
+    scopes = models.TextField(blank=True)
+    sent_scopes = models.TextField(null=True)  # noqa: DJ001 - none is not the same as not known
+    granted_scopes = models.TextField(null=True)  # noqa: DJ001 - as above
+    asked = models.PositiveIntegerField(default=0, db_default=0)
     state = models.CharField(max_length=10, choices=GrantState.choices, default=GrantState.PENDING)
     url = models.CharField(max_length=2048, blank=True)
     check_url = models.CharField(max_length=2048, blank=True)
@@ -106,6 +115,30 @@ class UserGrant(models.Model):
 
     def __str__(self) -> str:
         return f"{self.end_user} at {self.provider}"
+
+    @property
+    def held_scopes(self) -> list[str]:
+        """What the tokens that are held are good for."""
+        if self.granted_scopes is None and self.state == GrantState.COMPLETED:
+            return self.scopes.split()
+        return (self.granted_scopes or "").split() if self.access_token else []
+
+    @property
+    def refused_scopes(self) -> list[str]:
+        """Those that the user was asked for last, and that the tokens are not good for."""
+        if self.state != GrantState.COMPLETED or not self.access_token:
+            return []
+        return [scope for scope in self.scopes.split() if scope not in self.held_scopes]
+
+    @property
+    def is_asked_for_more(self) -> bool:
+        return self.state == GrantState.PENDING and bool(self.access_token)
+
+    def covers(self, scopes: Iterable[str]) -> bool:
+        """Whether a tool that needs these can run without another answer of the user."""
+        if self.credential_id is None:
+            return self.state == GrantState.COMPLETED
+        return bool(self.access_token) and set(scopes) <= set(self.held_scopes)
 
 
 class EndpointSecret(models.Model):

@@ -20,11 +20,20 @@ from core.encryption import EncryptedField, KeyIdField
 
 class VendorQuerySet(models.QuerySet["Vendor"]):
     def live(self) -> "VendorQuerySet":
+        """Those that are connected: not what stands for the tools that are defined here."""
+        return self.offering().filter(is_own=False)
+
+    def offering(self) -> "VendorQuerySet":
+        """Those whose tools are found, whoever defined them."""
         return self.filter(removed_at=None)
 
 
 class Vendor(models.Model):
-    """An organisation that offers tools. Removal hides it; what was pinned and published stays."""
+    """An organisation that offers tools. Removal hides it; what was pinned and published stays.
+
+    One row is no organisation: `is_own` is what the tools that are defined here belong to
+    (catalog/tools/definitions.py). It is made when the first tool is defined.
+    """
 
     slug = models.SlugField(max_length=60)
     name = models.CharField(max_length=120)
@@ -32,6 +41,7 @@ class Vendor(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
     renamed_at = models.DateTimeField(null=True, editable=False, help_text="What the search index compares.")
+    is_own = models.BooleanField(default=False, db_default=False, editable=False)
 
     objects = VendorQuerySet.as_manager()
 
@@ -40,7 +50,10 @@ class Vendor(models.Model):
         constraints = [
             models.UniqueConstraint(
                 fields=["slug"], condition=models.Q(removed_at=None), name="one_live_vendor_per_slug"
-            )
+            ),
+            models.UniqueConstraint(
+                fields=["is_own"], condition=models.Q(is_own=True), name="one_home_of_definitions"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -101,6 +114,10 @@ class Credential(models.Model):
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def live(self) -> "EndpointQuerySet":
+        """Those that are connected; see `VendorQuerySet`."""
+        return self.offering().filter(vendor__is_own=False)
+
+    def offering(self) -> "EndpointQuerySet":
         return self.filter(removed_at=None, vendor__removed_at=None)
 
     def needing_action(self) -> "EndpointQuerySet":
@@ -153,6 +170,9 @@ class Endpoint(models.Model):
     )
     settings = models.JSONField(default=dict, blank=True)
     memory = models.JSONField(default=dict, blank=True, editable=False)
+    read_revision = models.PositiveSmallIntegerField(
+        default=1, db_default=1, editable=False, help_text="Of the reader of the last complete run."
+    )
     interval_minutes = models.PositiveIntegerField(
         default=60, validators=[MinValueValidator(1), MaxValueValidator(10_080)]
     )

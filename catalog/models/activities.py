@@ -1,0 +1,80 @@
+"""What runs for a tool in place of its vendor, or for a tool that has none."""
+
+from django.conf import settings
+from django.db import models
+from django.db.models.functions import Now
+
+from catalog.models.tools import Tool, ToolVersion
+
+
+class ActivityQuerySet(models.QuerySet["Activity"]):
+    def live(self) -> "ActivityQuerySet":
+        return self.filter(removed_at=None)
+
+    def shared(self) -> "ActivityQuerySet":
+        """Those that any agent may use."""
+        return self.live().filter(agent=None)
+
+
+class Activity(models.Model):
+    """`current` is the newest version. `agent` and `tool` are set for the mock of one tool in one agent
+    alone; no foreign key, because agents lie above the catalog.
+    """
+
+    name = models.CharField(max_length=150)
+    current = models.ForeignKey(
+        "catalog.ActivityVersion", null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    agent = models.BigIntegerField(null=True)
+    tool = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="+")
+    created_at = models.DateTimeField(db_default=Now())
+    removed_at = models.DateTimeField(null=True)
+
+    objects = ActivityQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["name", "id"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["name"],
+                condition=models.Q(removed_at=None, agent=None),
+                name="one_live_activity_per_name",
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "tool"],
+                condition=models.Q(removed_at=None, agent__isnull=False),
+                name="one_live_activity_per_tool_in_agent",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ActivityVersion(models.Model):
+    """An activity as it was saved once: a trigger refuses UPDATE and DELETE.
+
+    `kind` is the name of one of catalog/activities/kinds.py, and `config` what that kind has checked.
+    `interface` is the version of a tool whose inputs it takes and whose outputs it gives; None: those of
+    whatever tool it runs for.
+    """
+
+    activity = models.ForeignKey(Activity, on_delete=models.PROTECT, related_name="versions", db_index=False)
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=20)
+    config = models.JSONField(default=dict)
+    interface = models.ForeignKey(ToolVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    digest = models.CharField(max_length=64)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    created_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [
+            models.UniqueConstraint(fields=["activity", "number"], name="one_activity_version_per_number")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.activity} version {self.number}"

@@ -1,0 +1,81 @@
+"""Threads that agents of vendors keep: what one run leaves for the next."""
+
+import uuid
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from catalog.models.tools import Tool, ToolVersion
+from people import audit
+from people.models import ApiKey, Membership, User
+
+Row = TypeVar("Row", bound=models.Model)
+
+
+class MadeInTeams(models.QuerySet[Row]):
+    """What runtimes made for an `agent`, and users without one."""
+
+    def visible_to(self, user: User) -> "MadeInTeams[Row]":
+        """What runtimes of their teams' agents did, and what people of their teams tried.
+
+        A user in no team but the one of all users tries in front of all users.
+        """
+        if user.can_administer:
+            return self
+        whose = Membership.objects.filter(user=OuterRef("requested_by"))
+        shared = whose.filter(team__in=Membership.objects.filter(user=user).values("team"))
+        tried = Q(requested_by=user) | Q(Exists(shared)) | (Q(requested_by__isnull=False) & ~Q(Exists(whose)))
+        return self.filter(Q(agent__in=audit.agents_seen_by(user)) | (Q(agent=None) & tried))
+
+
+class ThreadStatus(models.TextChoices):
+    """As the vendor has it."""
+
+    IDLE = "idle", "Idle"
+    BUSY = "busy", "Busy"
+    INTERRUPTED = "interrupted", "Waits for an answer"
+    ERROR = "error", "Failed"
+
+
+class Thread(models.Model):
+    """A thread at a vendor, and for whom it was begun.
+
+    `key` is its id for callers, and the one that the vendor was asked to give it; `remote_id` is the
+    vendor's. One that a client of ACP has made belongs to no tool yet: `version`, `tool` and `remote_id` come
+    with its first run. `agent`, `release`, `sub_agent` and `api_key` are as those of a call. `status` is what
+    was heard last; what the thread holds, the vendor alone knows.
+    """
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    tool = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="threads")
+    version = models.ForeignKey(ToolVersion, null=True, on_delete=models.PROTECT, related_name="+")
+    agent = models.BigIntegerField(null=True, db_index=True)
+    release = models.PositiveIntegerField(null=True)
+    sub_agent = models.CharField(max_length=60, blank=True)
+    api_key = models.ForeignKey(ApiKey, null=True, on_delete=models.SET_NULL, related_name="+")
+    requested_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    requested_name = models.CharField(max_length=150)
+    remote_id = models.CharField(max_length=255, blank=True)
+    metadata = models.JSONField(default=dict)
+    status = models.CharField(max_length=12, choices=ThreadStatus.choices, default=ThreadStatus.IDLE)
+    created_at = models.DateTimeField(db_default=Now())
+    used_at = models.DateTimeField(db_default=Now())
+    removed_at = models.DateTimeField(null=True)
+
+    objects = MadeInTeams["Thread"].as_manager()
+
+    class Meta:
+        ordering = ["-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(status__in=ThreadStatus.values), name="thread_status_known"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"Thread {str(self.key)[:8]}"
