@@ -1,0 +1,221 @@
+"""Texts that match a regular expression as JSON Schema has them (ECMA-262), by chance. Pure.
+
+A pattern with a part that cannot be written forwards (look-around, a reference back) raises
+UnwritablePatternError: its caller tries other texts, or says that it has none.
+"""
+
+import string
+from collections.abc import Callable
+from random import Random
+
+MAX_TEXT = 2_000
+MAX_GROUPS = 50
+MAX_STEPS = 20_000
+# How often what may be repeated without end is.
+MANY = 4
+WORD = string.ascii_letters + string.digits + "_"
+SPACE = " "
+ANY = string.ascii_letters + string.digits + " -_.,"
+PRINTABLE = "".join(map(chr, range(32, 127)))
+CLASSES = {"d": string.digits, "w": WORD, "s": SPACE}
+CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
+# By the first letter of a Unicode category, which is as much as a made-up text needs.
+CATEGORIES = {"L": string.ascii_letters, "N": string.digits, "P": ".,-", "S": "+=$", "Z": " "}
+
+
+# Halves of characters, which no text holds.
+SURROGATES = range(0xD800, 0xE000)
+
+
+class UnwritablePatternError(Exception):
+    """No text can be written from this pattern."""
+
+
+def text(
+    pattern: str, chance: Random, count: Callable[[int], None], shortest: int = 0, longest: int | None = None
+) -> str:
+    """A text that holds a match of `pattern`, of so many characters where that can be had. `count` is told of
+    each step, and may end it."""
+    writer = _Writer(pattern, chance, count, grows=longest is None or longest > 20)
+    written = writer.alternatives()
+    if writer.at < len(pattern):
+        raise UnwritablePatternError(pattern)
+    # Where the pattern leaves an end open, what is missing of the length may stand there.
+    missing = shortest - len(written)
+    if missing > 0 and not pattern.endswith("$"):
+        written += "".join(chance.choices(string.ascii_lowercase, k=missing))
+    elif missing > 0 and not pattern.startswith("^"):
+        written = "".join(chance.choices(string.ascii_lowercase, k=missing)) + written
+    return written
+
+
+class _Writer:
+    """Reads a pattern once from left to right, and writes as it goes."""
+
+    def __init__(self, pattern: str, chance: Random, count: Callable[[int], None], *, grows: bool) -> None:
+        self.pattern, self.chance, self.count = pattern, chance, count
+        self.at = self.depth = self.steps = 0
+        self.many = MANY if grows else 1
+
+    def alternatives(self) -> str:
+        self.depth += 1
+        if self.depth > MAX_GROUPS:
+            raise UnwritablePatternError(self.pattern)
+        written = [self.sequence()]
+        while self.peek() == "|":
+            self.at += 1
+            written.append(self.sequence())
+        self.depth -= 1
+        return self.chance.choice(written)
+
+    def sequence(self) -> str:
+        parts: list[str] = []
+        length = 0
+        while (sign := self.peek()) and sign not in "|)":
+            begins = self.at
+            piece = self.piece()
+            least, most = self.times()
+            goes_on = self.at
+            times = self.chance.randint(least, most)
+            pieces = [piece] if times else []
+            for _ in range(times - 1):
+                self.at = begins
+                pieces.append(self.piece())
+            self.at = goes_on
+            parts += pieces
+            length += sum(map(len, pieces))
+            if length > MAX_TEXT:
+                raise UnwritablePatternError(self.pattern)
+        return "".join(parts)
+
+    def peek(self) -> str:
+        return self.pattern[self.at : self.at + 1]
+
+    def take(self) -> str:
+        if not (sign := self.peek()):
+            raise UnwritablePatternError(self.pattern)
+        self.at += 1
+        return sign
+
+    def piece(self) -> str:
+        self.steps += 1
+        self.count(1)
+        if self.steps > MAX_STEPS:
+            raise UnwritablePatternError(self.pattern)
+        sign = self.take()
+        if sign in "^$":
+            return ""
+        if sign == ".":
+            return self.chance.choice(ANY)
+        if sign == "[":
+            return self.chance.choice(self.bracket())
+        if sign == "\\":
+            return self.chance.choice(self.escaped() or [""])
+        if sign == "(":
+            return self.group()
+        if sign in "*+?":
+            raise UnwritablePatternError(self.pattern)
+        return sign
+
+    def group(self) -> str:
+        if self.peek() == "?":
+            self.at += 1
+            kind = self.take()
+            if kind == "<" and self.peek() not in ("=", "!"):
+                while self.take() != ">":
+                    pass
+            elif kind != ":":
+                raise UnwritablePatternError(self.pattern)
+        written = self.alternatives()
+        if self.take() != ")":
+            raise UnwritablePatternError(self.pattern)
+        return written
+
+    def times(self) -> tuple[int, int]:
+        sign = self.peek()
+        counted = self.counted() if sign == "{" else None
+        if counted is None and sign not in ("*", "+", "?"):
+            return 1, 1
+        if counted is None:
+            self.at += 1
+            counted = {"*": (0, self.many), "+": (1, 1 + self.many), "?": (0, 1)}[sign]
+        if self.peek() == "?":
+            self.at += 1
+        return counted
+
+    def counted(self) -> tuple[int, int] | None:
+        ends = self.pattern.find("}", self.at)
+        least, comma, most = self.pattern[self.at + 1 : max(ends, 0)].partition(",")
+        if ends < 0 or not least.isdecimal() or (most and not most.isdecimal()):
+            return None  # a brace that stands for itself
+        self.at = ends + 1
+        few = int(least)
+        many = few if not comma else int(most) if most else few + self.many
+        if few > MAX_TEXT or many < few:
+            raise UnwritablePatternError(self.pattern)
+        return few, min(many, max(few, few + 8))
+
+    def escaped(self) -> list[str]:
+        """The characters that an escape stands for; none for an anchor."""
+        sign = self.take()
+        if sign in CLASSES:
+            return list(CLASSES[sign])
+        if sign.lower() in CLASSES:
+            return [each for each in PRINTABLE if each not in CLASSES[sign.lower()]]
+        if sign in "bB":
+            return []
+        if sign in CONTROLS:
+            return [CONTROLS[sign]]
+        if sign in "xu":
+            return [self.numbered(2 if sign == "x" else 4)]
+        if sign in "pP":
+            return self.category(is_negated=sign == "P")
+        if sign.isdecimal() or sign == "k":
+            raise UnwritablePatternError(self.pattern)
+        return [sign]
+
+    def numbered(self, digits: int) -> str:
+        found = self.pattern[self.at : self.at + digits]
+        if self.peek() == "{":
+            ends = self.pattern.find("}", self.at)
+            found, digits = self.pattern[self.at + 1 : max(ends, 0)], ends + 1 - self.at
+        try:
+            sign = chr(int(found, 16))
+        except (ValueError, OverflowError):
+            raise UnwritablePatternError(self.pattern) from None
+        if ord(sign) in SURROGATES:
+            raise UnwritablePatternError(self.pattern)
+        self.at += digits
+        return sign
+
+    def category(self, *, is_negated: bool) -> list[str]:
+        if self.take() != "{":
+            raise UnwritablePatternError(self.pattern)
+        ends = self.pattern.find("}", self.at)
+        name, self.at = self.pattern[self.at : max(ends, 0)], ends + 1
+        signs = CATEGORIES.get(name[:1])
+        if ends < 0 or signs is None or is_negated:
+            raise UnwritablePatternError(self.pattern)
+        narrowed = {"Lu": str.isupper, "Ll": str.islower}.get(name)
+        return [each for each in signs if narrowed is None or narrowed(each)]
+
+    def bracket(self) -> list[str]:
+        is_negated = self.peek() == "^"
+        self.at += is_negated
+        signs: list[str] = []
+        while (sign := self.take()) != "]":
+            found = self.escaped() or ["\b"] if sign == "\\" else [sign]
+            if len(found) == 1 and self.peek() == "-" and self.pattern[self.at + 1 : self.at + 2] != "]":
+                self.at += 1
+                last = self.take()
+                highest = (self.escaped() or ["\b"])[0] if last == "\\" else last
+                # The first of a wide range are as good as all.
+                few = min(ord(highest), ord(found[0]) + 300)
+                found = [chr(each) for each in range(ord(found[0]), few + 1) if each not in SURROGATES]
+            signs += found
+            self.count(len(found) // 100)
+        if is_negated:
+            signs = [each for each in PRINTABLE if each not in signs]
+        if not signs:
+            raise UnwritablePatternError(self.pattern)
+        return signs

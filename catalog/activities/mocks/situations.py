@@ -1,0 +1,220 @@
+"""Situations that a mock can be put into, so that an agent meets what vendors do on bad days. Pure.
+
+Each is switched on, or met by calls whose inputs match a pattern. The first one that a call meets answers
+it; a slow one only makes it wait. What asks for something is over once a call has gone on from it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from catalog.protocols.base import Ask, Outcome
+from catalog.protocols.calls import outcomes
+from catalog.protocols.json import validation
+from catalog.protocols.signature import Signature
+
+MAX_SECONDS = 3600
+MAX_POLLS = 20
+ANSWER = "answer"
+_YES_OR_NO = {
+    "type": "object",
+    "properties": {"approved": {"type": "boolean", "description": "Whether it may go on."}},
+    "required": ["approved"],
+}
+
+
+@dataclass(frozen=True)
+class Moment:
+    """One call of a mocked tool. `passed` counts, by the name of a situation, how often calls before this one
+    went on from it, and `declined` is the name of the one whose question was just declined."""
+
+    signature: Signature
+    arguments: Mapping[str, Any]
+    passed: Mapping[str, int] = field(default_factory=dict)
+    declined: str = ""
+
+
+class Situation(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="name",
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """`switch` turns it on or off; without one it is on where `when` says for which calls. `when` has by
+    input what its value must be, where `*` in a text stands for any characters. `message` is said in place of
+    our words."""
+
+    label: ClassVar[str]
+    when: dict[str, Any] = {}
+    switch: bool | None = None
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        return str(self.__struct_config__.tag)
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.when) if self.switch is None else self.switch
+
+    def is_met(self, arguments: Mapping[str, Any]) -> bool:
+        return self.is_on and all(
+            name in arguments and matches(wanted, arguments[name]) for name, wanted in self.when.items()
+        )
+
+    def faults(self) -> dict[str, str]:
+        """What is wrong with it, by member."""
+        return {}
+
+    def answer(self, moment: Moment) -> Outcome | None:
+        """None lets the call go on to the next situation, or to the answer of the mock."""
+        raise NotImplementedError
+
+
+class NotFound(Situation, frozen=True, tag="not_found"):
+    label = "Nothing is found (404)"
+
+    def answer(self, moment: Moment) -> Outcome:
+        said = self.message or "there is nothing of this kind."
+        return outcomes.failed("tool_error", "HTTP_404", f"The tool answered 404: {said}")
+
+
+class InvalidInput(Situation, frozen=True, tag="invalid_input"):
+    """`parameter_errors` say by input what is wrong; without any, each input of `when` is, or the first."""
+
+    label = "Inputs are refused (422)"
+    parameter_errors: dict[str, str] = {}
+
+    def answer(self, moment: Moment) -> Outcome:
+        blamed = list(self.when) or [each.name for each in moment.signature.inputs[:1]]
+        said = self.message or "some inputs do not fit."
+        return outcomes.failed(
+            "invalid_arguments",
+            "HTTP_422",
+            f"The vendor refused the inputs (422): {said}",
+            fields=self.parameter_errors or dict.fromkeys(blamed, "is not accepted"),
+        )
+
+
+class CanRetry(Situation, frozen=True, tag="can_retry"):
+    label = "It fails, and may be tried again after a hint"
+    hint: str = "Check the inputs, then call the tool once more."
+    after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 1000
+
+    def answer(self, moment: Moment) -> Outcome:
+        message = self.message or "The tool failed this time."
+        failed = outcomes.failed("tool_error", "TOOL_ERROR", message)
+        return replace(failed, can_retry=True, hint=self.hint, retry_after=self.after_ms / 1000)
+
+
+class Authorization(Situation, frozen=True, tag="authorization"):
+    """It is given at the `polls`-th time that a call goes on from it."""
+
+    label = "The user has to authorize it first"
+    provider: str = "the provider"
+    polls: Annotated[int, Meta(ge=1, le=MAX_POLLS)] = 1
+    url: str = "https://authorize.example/"
+
+    def faults(self) -> dict[str, str]:
+        is_address = self.url.startswith(("https://", "http://")) and self.url.isprintable()
+        return {} if is_address else {"url": "Take an address that begins with https://."}
+
+    def answer(self, moment: Moment) -> Outcome | None:
+        if moment.declined == self.name:
+            return outcomes.failed("refused", "GRANT_REFUSED", "The user did not authorize the tool.")
+        if moment.passed.get(self.name, 0) >= self.polls:
+            return None
+        message = self.message or "The tool needs more before it can run: its user has to authorize it."
+        ask = Ask(
+            self.provider, f"Let the tool act for you at {self.provider}, then run it again.", url=self.url
+        )
+        return replace(outcomes.failed("needs_authorization", "MISSING_REQUIREMENTS", message), asks=[ask])
+
+
+class Interrupt(Situation, frozen=True, tag="interrupt"):
+    """`schema` is that of the answer."""
+
+    label = "It stops to ask, and goes on with the answer"
+    schema: dict[str, Any] = msgspec.field(default_factory=lambda: dict(_YES_OR_NO))
+
+    def faults(self) -> dict[str, str]:
+        return {} if validation.is_schema(self.schema) else {"schema": "This is no JSON Schema."}
+
+    def answer(self, moment: Moment) -> Outcome | None:
+        if moment.declined == self.name:
+            return outcomes.failed("tool_error", "DECLINED", "The question of the tool was declined.")
+        if moment.passed.get(self.name):
+            return None
+        message = self.message or "The tool asks before it goes on."
+        ask = Ask(ANSWER, message, self.schema)
+        return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
+
+
+class Unavailable(Situation, frozen=True, tag="unavailable"):
+    label = "The vendor is away (503), and says when to come back"
+    retry_after: Annotated[int, Meta(ge=0, le=MAX_SECONDS)] = 30
+
+    def answer(self, moment: Moment) -> Outcome:
+        message = self.message or "The vendor does not answer now (503)."
+        failed = outcomes.failed("unavailable", "HTTP_503", message)
+        return replace(failed, can_retry=True, retry_after=float(self.retry_after))
+
+
+class Slow(Situation, frozen=True, tag="slow"):
+    label = "It is slow"
+    seconds: Annotated[float, Meta(gt=0, le=MAX_SECONDS)] = 5.0
+
+    def answer(self, moment: Moment) -> None:
+        return None
+
+
+class Withdrawn(Situation, frozen=True, tag="withdrawn"):
+    label = "The version is withdrawn"
+
+    def answer(self, moment: Moment) -> Outcome:
+        said = f" {self.message}" if self.message else ""
+        message = f"The vendor has no such tool or version any more.{said}"
+        return outcomes.failed("refused", "NOT_FOUND", message)
+
+
+AnySituation = NotFound | InvalidInput | CanRetry | Authorization | Interrupt | Unavailable | Slow | Withdrawn
+SITUATIONS: tuple[type[Situation], ...] = AnySituation.__args__
+
+
+def matches(wanted: Any, value: Any) -> bool:
+    """Whether `value` is what was wanted, or fits it as a pattern."""
+    if not isinstance(wanted, str) or isinstance(value, dict | list):
+        return type(wanted) is type(value) and bool(wanted == value)
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    first, *parts = wanted.split("*")
+    if not parts:
+        return text == wanted
+    *parts, last = parts
+    if not (text.startswith(first) and text.endswith(last) and len(text) >= len(first) + len(last)):
+        return False
+    # From left to right, so that no pattern takes long.
+    at, ends = len(first), len(text) - len(last)
+    for part in parts:
+        at = text.find(part, at, ends)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def met(situations: tuple[Situation, ...], moment: Moment) -> tuple[Situation | None, Outcome | None, float]:
+    """Which one answers and how, after how many seconds. Without one the mock answers as usual."""
+    seconds = 0.0
+    for each in situations:
+        if not each.is_met(moment.arguments):
+            continue
+        if isinstance(each, Slow):
+            seconds += each.seconds
+        elif outcome := each.answer(moment):
+            return each, outcome, seconds
+    return None, None, seconds

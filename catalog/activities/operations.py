@@ -1,0 +1,168 @@
+"""Changes of activities. Each is one change by one user, audited in its own transaction.
+
+What is saved is a version that nothing rewrites. Whatever runs an activity runs its newest version, and notes
+which one that was.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from catalog.activities import kinds, reach
+from catalog.activities.picking import Fault
+from catalog.locking import check_name, locked
+from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
+from catalog.protocols.base import canonical, digest
+from core import unique_violations
+from core.errors import DomainError, invalid
+from people import audit
+from people.audit import edit_conflicts
+from people.models import User
+
+MAX_NAME_LENGTH = 150
+MAX_CONFIG_BYTES = 256 * 1024
+UNCHANGED: Any = object()
+
+
+@transaction.atomic
+def create(
+    *,
+    actor: User,
+    name: str,
+    kind: str,
+    config: Mapping[str, Any],
+    interface: ToolVersion | None = None,
+    agent: int | None = None,
+    tool: Tool | None = None,
+) -> Activity:
+    """`agent` and `tool` belong to the mock of one tool in one agent. Raises DomainError."""
+    activity = Activity(name=name.strip(), agent=agent, tool=tool)
+    check_name(activity.name, MAX_NAME_LENGTH)
+    checked = _checked(activity, kind, config, interface)
+    _refuse_credentials(actor, kind, checked)
+    _save(activity)
+    _add_version(activity, actor, kind, checked, interface)
+    audit.record(actor, "create", activity, after=facts(activity), agent=agent)
+    return activity
+
+
+@transaction.atomic
+def change(
+    activity: Activity,
+    *,
+    actor: User,
+    name: str | None = None,
+    config: Mapping[str, Any] | None = None,
+    interface: ToolVersion | None = UNCHANGED,
+    expected: str = edit_conflicts.ANY_STATE,
+) -> Activity:
+    """What is not given stays as it is; the kind always does. Raises DomainError."""
+    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    before = facts(activity)
+    now = current(activity)
+    if interface is UNCHANGED:
+        interface = now.interface
+    config = now.config if config is None else _checked(activity, now.kind, config, interface)
+    activity.name = activity.name if name is None else name.strip()
+    check_name(activity.name, MAX_NAME_LENGTH)
+    wanted = {"name": activity.name, "kind": now.kind, "config": config, "interface": _named(interface)}
+    _refuse_credentials(actor, now.kind, now.config)
+    _refuse_credentials(actor, now.kind, config)
+    edit_conflicts.check(activity, expected, now=before, wanted=wanted)
+    if wanted == before:
+        return activity
+    _save(activity)
+    if (wanted["config"], wanted["interface"]) != (before["config"], before["interface"]):
+        _add_version(activity, actor, now.kind, config, interface)
+    audit.record(actor, "edit", activity, before=before, after=facts(activity), agent=activity.agent)
+    return activity
+
+
+@transaction.atomic
+def remove(activity: Activity, *, actor: User) -> None:
+    """It runs no more. Its versions stay, and so do the calls that it made."""
+    activity = locked(activity, Activity.objects.live().select_related("current__interface"))
+    if users := reach.users_of(activity):
+        named = ", ".join(f"“{each}”" for each in users[:5])
+        raise DomainError(
+            "activity_in_use", f"“{activity}” is a step of {named}. Take it out there first.", status=409
+        )
+    activity.removed_at = timezone.now()
+    activity.save(update_fields=["removed_at"])
+    audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)
+
+
+def faults_now(activity: Activity) -> list[Fault]:
+    """What stands against running it, by the newest version of the tool that is its interface."""
+    now = current(activity)
+    newest = now.interface and (now.interface.tool.current or now.interface)
+    return list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
+
+
+def facts(activity: Activity) -> dict[str, Any]:
+    """What an audit row says of it, and by what two editors are told apart."""
+    now = current(activity)
+    return {
+        "name": activity.name,
+        "kind": now.kind,
+        "config": now.config,
+        "interface": _named(now.interface),
+    }
+
+
+def current(activity: Activity) -> ActivityVersion:
+    # None only within the transaction that creates it.
+    if activity.current is None:
+        raise DomainError("activity_without_version", f"“{activity}” was never saved whole.", status=409)
+    return activity.current
+
+
+def _named(interface: ToolVersion | None) -> dict[str, int] | None:
+    return None if interface is None else {"tool": interface.tool_id, "ordinal": interface.ordinal}
+
+
+def _checked(
+    activity: Activity, kind: str, config: Mapping[str, Any], interface: ToolVersion | None
+) -> dict[str, Any]:
+    if len(canonical(config)) > MAX_CONFIG_BYTES:
+        raise invalid(config=f"The configuration is larger than {MAX_CONFIG_BYTES // 1024} kB.")
+    checked = kinds.get(kind).check(config, interface.decoded() if interface else None)
+    reach.refuse_endless(activity, kind, checked)
+    return checked
+
+
+def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> None:
+    # A user who words the requests that carry a credential can do with it what its owner can.
+    if list(kinds.get(kind).credentials(config)) and not actor.can_administer:
+        message = "Only an administrator chooses a credential, and changes an activity that has one."
+        raise DomainError("forbidden", message, fields={"credential": message}, status=403)
+
+
+def _save(activity: Activity) -> None:
+    try:
+        with transaction.atomic():
+            activity.save()
+    except IntegrityError as exc:
+        if not unique_violations.is_taken(exc):
+            raise
+        message = f"There is an activity “{activity.name}” already. Choose another name."
+        raise DomainError("name_taken", message, fields={"name": message}, status=409) from exc
+
+
+def _add_version(
+    activity: Activity, actor: User, kind: str, config: dict[str, Any], interface: ToolVersion | None
+) -> None:
+    # The activity is locked or new, so no other version gets the same number.
+    last = activity.current.number if activity.current else 0
+    activity.current = ActivityVersion.objects.create(
+        activity=activity,
+        number=last + 1,
+        kind=kind,
+        config=config,
+        interface=interface,
+        digest=digest({"kind": kind, "config": config, "interface": _named(interface)}),
+        created_by=actor,
+    )
+    activity.save(update_fields=["current"])

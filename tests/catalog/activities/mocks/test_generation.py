@@ -1,0 +1,174 @@
+"""Answers that are made up fit their schema, and are the same for the same seed."""
+
+import contextlib
+import re
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from catalog.activities.mocks import generation, patterns
+from catalog.activities.mocks.generation import Work
+from catalog.protocols.json import validation
+
+ORDER = {
+    "type": "object",
+    "properties": {
+        "status": {"enum": ["placed", "refused"]},
+        "items": {
+            "type": "array",
+            "minItems": 1,
+            "uniqueItems": True,
+            "items": {
+                "type": "object",
+                "properties": {
+                    "id": {"type": "string", "format": "uuid"},
+                    "price": {"type": "number", "minimum": 0, "exclusiveMaximum": 100, "multipleOf": 0.05},
+                    "code": {"type": "string", "pattern": r"^[A-Z]{2}-\d{3,5}$"},
+                    "note": {"type": ["string", "null"], "minLength": 12, "maxLength": 14},
+                },
+                "required": ["id", "price", "code"],
+                "additionalProperties": False,
+            },
+        },
+        "ready": {"type": "string", "format": "date-time"},
+    },
+    "required": ["status", "items"],
+    "if": {"properties": {"status": {"const": "placed"}}},
+    "then": {"required": ["ready"]},
+    "else": {"properties": {"reason": {"type": "string"}}, "required": ["reason"]},
+}
+
+
+@given(st.integers(0, 2**63))
+def test_each_seed_makes_a_value_that_fits(seed):
+    value = generation.generate(ORDER, seed)
+
+    assert validation.faults(validation.checked(ORDER), value) == []
+    assert generation.generate(ORDER, seed) == value
+
+
+def test_seeds_differ():
+    made = [repr(generation.generate(ORDER, seed)) for seed in range(20)]
+
+    assert len(set(made)) > 15
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/node", "$defs": {"node": {"type": "object", "properties": {
+            "children": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/node"}}}}}},
+        {"allOf": [{"type": "integer", "minimum": 3}, {"maximum": 3}]},
+        {"oneOf": [{"type": "string", "maxLength": 3}, {"type": "string", "minLength": 5}]},
+        {"type": "array", "prefixItems": [{"const": "a"}], "items": False, "minItems": 1},
+        {"type": "object", "minProperties": 3, "propertyNames": {"pattern": "^x_"}},
+        {"type": "object", "patternProperties": {"^n": {"type": "integer"}}, "required": ["n1"]},
+        {"type": "array", "contains": {"const": 7}, "minContains": 2, "items": {"type": "integer"}},
+        {"type": "integer", "exclusiveMinimum": 4, "exclusiveMaximum": 6},
+        {"type": "number", "exclusiveMinimum": 0.5, "maximum": 0.505},
+        {"not": {"type": "string"}},
+        True,
+    ],
+)  # fmt: skip
+def test_rules_of_all_kinds_are_met(schema):
+    for seed in range(20):
+        value = generation.generate(schema, seed)
+        assert validation.faults(validation.checked(schema), value) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        (False, "A rule of the schema allows no value."),
+        ({"type": "integer", "minimum": 5, "maximum": 4}, "No number lies between its bounds."),
+        ({"type": "string", "minLength": 5, "maxLength": 4}, "longer than it may be"),
+        ({"type": "string", "pattern": "^(?=a)b$"}, "No text can be made up for the pattern"),
+        ({"type": "array", "minItems": 10**9}, "more than is made up"),
+        ({"type": "array", "uniqueItems": True, "minItems": 3, "items": {"type": "boolean"}}, "Too few"),
+        ({"$ref": "#/$defs/gone"}, "leads nowhere"),
+        ({"$ref": "#"}, "leads nowhere"),
+        ({"allOf": [{"type": "string"}, {"type": "integer"}]}, "different types"),
+        ({"allOf": [{"$ref": "#"}, {"$ref": "#"}]}, "leads to itself"),
+        ({"type": "object", "properties": 3}, "not one of JSON Schema"),
+        ({"type": "string", "minLength": "five"}, "not one of JSON Schema"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_met_is_said_with_its_rule(schema, says):
+    with pytest.raises(generation.UnmetSchemaError) as refused:
+        generation.generate(schema, 1)
+
+    assert says in refused.value.why
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"^[A-Z]{2}\d{4}$", r"^(\+\d{1,3} )?\d{3}-\d{4}$", r"^[^\s@]+@[^\s@]+\.[a-z]{2,}$", "^a|b$",
+        r"^(?:red|green|blue)$", r"^(?<year>\d{4})-(?<month>0[1-9]|1[0-2])$", r"^[\w.\-]+$",
+        r"\bword\b", r"^\x41\u0042$", "^.{3,}$", "x{2}y*z+", r"^[\]\\^]$", "^$",
+    ],
+)  # fmt: skip
+def test_texts_match_their_pattern(pattern):
+    theirs = re.compile(pattern.replace("(?<", "(?P<"))
+
+    for seed in range(50):
+        assert theirs.search(patterns.text(pattern, Random(seed), Work().count))
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(" * 60 + ")" * 60, "(" * 20 + "a" + "*)*" * 20, "(a", "[a", "a{99999}", r"(a)\1"]
+)
+def test_a_pattern_of_another_kind_is_refused(pattern):
+    with pytest.raises(patterns.UnwritablePatternError):
+        [patterns.text(pattern, Random(seed), Work().count) for seed in range(30)]
+
+
+@given(st.text(max_size=60))
+def test_any_text_as_a_pattern_ends(pattern):
+    with contextlib.suppress(patterns.UnwritablePatternError):
+        patterns.text(pattern, Random(1), Work().count)
+
+
+KEYWORDS = """
+    $ref $defs type const enum allOf anyOf oneOf not if then else properties required additionalProperties
+    patternProperties propertyNames minProperties items prefixItems contains minItems uniqueItems minimum
+    exclusiveMaximum multipleOf minLength maxLength pattern format dependencies default examples
+"""
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(["#", "object", "string"])
+
+
+@given(
+    st.recursive(
+        plain,
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(KEYWORDS.split()), inner, max_size=4)
+        ),
+        max_leaves=12,
+    )
+)
+def test_whatever_a_vendor_writes_as_a_schema_ends_in_a_value_or_in_a_sentence(schema):
+    with contextlib.suppress(generation.UnmetSchemaError):
+        value = generation.generate(schema, 7)
+        assert validation.faults(validation.checked(schema), value) == []
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "minLength": 10**9},
+        {"type": "string", "minLength": 10**9, "pattern": "^a"},
+        {"type": "string", "pattern": "^" * 100_000},
+        {"type": "array", "minItems": 300, "items": {"type": "string", "pattern": "((((a?){8}){8}){8}){4}"}},
+        {"type": "string", "pattern": "[\\ud800-\\udfff]{5}"},
+    ],
+)
+def test_a_schema_that_asks_for_too_much_is_given_up_soon(schema, monkeypatch):
+    counted = []
+    count = Work.count
+    monkeypatch.setattr(Work, "count", lambda work, much=1: (counted.append(much), count(work, much)))
+    with pytest.raises(generation.UnmetSchemaError):
+        generation.generate(schema, 1)
+    assert sum(counted) < generation.MAX_WORK * 1.1
