@@ -2,10 +2,12 @@ from django.urls import path
 
 from catalog.views import (
     credentials,
+    definitions,
     endpoint_secrets,
     endpoints,
     previews,
     review,
+    run_hints,
     runs,
     second_looks,
     vendor_requests,
@@ -13,6 +15,10 @@ from catalog.views import (
 )
 
 urlpatterns = [
+    path("tools/define/", definitions.definition_new, name="definition-new"),
+    path("tools/<int:pk>/define/", definitions.definition_change, name="definition-change"),
+    path("tools/<int:pk>/withdraw/", definitions.definition_withdraw, name="definition-withdraw"),
+    path("tools/<int:pk>/restore/", definitions.definition_restore, name="definition-restore"),
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
     path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),
@@ -45,12 +51,14 @@ urlpatterns = [
     path("endpoints/<int:pk>/read/", endpoints.endpoint_read, name="endpoint-read"),
     path("endpoints/<int:pk>/pause/", endpoints.endpoint_pause, name="endpoint-pause"),
     path("endpoints/<int:pk>/second-look/", second_looks.endpoint_second_look, name="endpoint-second-look"),
+    path("runs/hints/<uuid:key>/<slug:proof>/", run_hints.run_hint, name="run-hint"),
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/confirm/", runs.run_confirm, name="run-confirm"),
     path("runs/<int:pk>/reply/", runs.run_reply, name="run-reply"),
     path("credentials/", credentials.credential_list, name="credential-list"),
     path("credentials/new/", credentials.credential_new, name="credential-new"),
     path("credentials/callback/", credentials.callback, name="credential-callback"),
+    path("credentials/<uuid:pk>/keys.json", credentials.credential_keys, name="credential-keys"),
     path("credentials/client.json", credentials.client_document, name="client-document"),
     path("credentials/<uuid:pk>/", credentials.credential, name="credential"),
     path("credentials/<uuid:pk>/edit/", credentials.credential_edit, name="credential-edit"),

@@ -200,6 +200,10 @@ class CredentialForm(CredentialDetailsForm):
         return cleaned
 
 
+class KeyForm(OperationForm):
+    """Nothing to enter: another key is made."""
+
+
 class SecretForm(OperationForm):
     secret = forms.CharField(
         max_length=8_000,
@@ -231,7 +235,7 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         queryset=Vendor.objects.live(), required=False, empty_label="A new vendor", to_field_name="slug"
     )
     vendor_name = forms.CharField(max_length=120, required=False, label="Name of the new vendor")
-    protocol = forms.ChoiceField(choices=protocols.choices)
+    protocol = forms.ChoiceField(choices=protocols.connectable)
     url = forms.CharField(max_length=2048, label="Address", widget=AddressInput)
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."

@@ -17,6 +17,11 @@ WAYS = [
         "client_secret_basic. Every server should take it; most do.",
     ),
     (ClientAuthentication.POST, "In the body", "client_secret_post. For servers that ask for it."),
+    (
+        ClientAuthentication.KEY,
+        "With a key of Pegboard",
+        "private_key_jwt. Pegboard makes the key and shows its public part, which you give to the server.",
+    ),
     (ClientAuthentication.NONE, "Not at all", "A public client. It has an id and no secret."),
 ]
 

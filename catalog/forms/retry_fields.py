@@ -16,7 +16,7 @@ _SAID_BY = {
 }
 _NUMBERS = {
     "give_up_after_seconds": ("Give up after, in seconds", retries.MAX_GIVE_UP_SECONDS),
-    "attempts": ("Attempts of one call, at most", retries.MAX_ATTEMPTS),
+    "attempts": ("Attempts, at most", retries.MAX_ATTEMPTS),
 }
 
 
@@ -28,7 +28,7 @@ class RetryForm(OperationForm):
         if below:
             for name, level in below.levels.items():
                 left[name] = f"{_shown(name, getattr(below.policy, name))}, {_SAID_BY[level]}"
-        empty = left.get("retry", "What the endpoint of each tool says")
+        empty = left.get("retry", "As each endpoint says")
         self.fields |= {
             "retry": forms.ChoiceField(
                 choices=[("", empty), *retries.WHENS.items()],
@@ -62,7 +62,7 @@ class RetryForm(OperationForm):
             required=False,
             label=label,
             initial=value,
-            help_text=f"Empty: {left or 'what the endpoint of each tool says'}.",
+            help_text=f"Empty: {left or 'as each endpoint says'}.",
         )
 
 

@@ -13,7 +13,7 @@ from people.forms import OperationForm
 class AskForm(OperationForm):
     """A preview needs protocol and address; the rest is asked for with the request."""
 
-    protocol = forms.ChoiceField(choices=protocols.choices)
+    protocol = forms.ChoiceField(choices=protocols.connectable)
     url = forms.CharField(
         max_length=2048,
         label="Address",

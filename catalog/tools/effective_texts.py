@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.models import Tool
-from catalog.protocols.signature import Parameter, Signature
+from catalog.protocols.signature import Annotations, Parameter, Signature
 from catalog.token_estimate import tokens_of
 from core import task_dispatch
 
@@ -52,11 +52,17 @@ def shown(tools: Iterable[Tool]) -> dict[int, Signature]:
     return {pk: ours[pk].reword(vendors) if pk in ours else vendors for pk, vendors in signatures.items()}
 
 
+def effects(tool: Tool, vendors: Signature) -> Annotations:
+    """What a call of this version does: as words of ours for all agents state it, before the vendor."""
+    ours = rewrites([tool.pk]) if tool.is_tuned else {}
+    return (ours[tool.pk].reword(vendors) if tool.pk in ours else vendors).annotations
+
+
 def changed(tool: Tool) -> None:
     """A tuning of it was written or taken back in this transaction, which holds the tool's lock."""
     Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
     refresh([tool.pk])
-    transaction.on_commit(partial(_index, tool.endpoint_id), robust=True)
+    transaction.on_commit(partial(index_soon, tool.endpoint_id), robust=True)
 
 
 def refresh(tools: Collection[int]) -> None:
@@ -88,7 +94,7 @@ def catch_up() -> None:
             refresh(tools)
 
 
-def _index(endpoint: int) -> None:
+def index_soon(endpoint: int) -> None:
     # Without a broker the message is lost, and the search index follows within a minute by itself.
     task_dispatch.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
 

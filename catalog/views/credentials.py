@@ -1,3 +1,4 @@
+import json
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,7 +11,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_POST, require_safe
 
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
@@ -18,9 +19,9 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import client_metadata, clients, sign_in
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.revocation import Revocation
-from catalog.forms import CredentialChangeForm, CredentialForm, SecretForm
+from catalog.forms import CredentialChangeForm, CredentialForm, KeyForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
-from catalog.models import Credential
+from catalog.models import Credential, Grant
 from catalog.models.vendors import CredentialKind
 from catalog.vendors import onboarding
 from catalog.views import offers
@@ -104,25 +105,32 @@ def _with_lookup(request: HttpRequest, template: str, context: dict[str, Any]) -
 @requires(write=Role.ADMIN)
 def credential(request: HttpRequest, pk: str) -> HttpResponse:
     row = get_object_or_404(ROWS, pk=pk)
-    form = SecretForm(request.POST or None)
+    is_oauth = clients.uses_oauth(row)
+    has_key = is_oauth and clients.has_key(row.grant)
+    form = KeyForm(request.POST or None) if has_key else SecretForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
             credential_operations.replace_secret(row, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
-            messages.success(request, "The secret was replaced. The next enumeration run uses it.")
+            new_key = "Another key was made. Give its public part to the server now."
+            said = "The secret was replaced. The next enumeration run uses it."
+            messages.success(request, new_key if has_key else said)
             return redirect("credential", row.pk)
-    is_oauth = clients.uses_oauth(row)
     context = {
         "credential": row,
         "status": credential_status.status_of(row, timezone.now()),
         "used_at": credential_status.used_at(row),
         "form": form,
         "grant": row.grant if is_oauth else None,
+        "has_key": has_key,
+        "public_key": json.dumps({"keys": [row.grant.public_key]}, indent=2) if has_key else "",
+        "keys_at": public_url(reverse("credential-keys", args=[row.pk]), request),
         "takes_secret": not is_oauth or clients.has_secret(row.grant),
         "signs_in_at": urlsplit(row.grant.authorization_url).netloc if is_oauth else "",
         "endpoints": row.endpoints.live().select_related("vendor"),
+        "provider_clients": row.provider_clients.select_related("endpoint__vendor"),
         "redirect_uri": _redirect_uri(request, row),
     }
     return render(request, "catalog/credential.html", context)
@@ -247,6 +255,15 @@ def _go_on(request: HttpRequest, row: Credential, said: str) -> HttpResponse:
         messages.error(request, error.message)
         return redirect("credential", row.pk)
     return redirect("run", runs[0].pk) if len(runs) == 1 else redirect("credential", row.pk)
+
+
+@public
+@require_safe
+def credential_keys(request: HttpRequest, pk: str) -> HttpResponse:
+    """The public part of the key with which a client proves who it is, for the server to read (RFC 7517)."""
+    rows = Grant.objects.filter(credential_id=pk, credential__removed_at=None).exclude(public_key=None)
+    grant = get_object_or_404(rows.only("public_key"))
+    return JsonResponse({"keys": [grant.public_key]}, headers={"Cache-Control": "max-age=300"})
 
 
 @public

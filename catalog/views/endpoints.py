@@ -186,7 +186,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "form": form,
         "runs": Keyset(runs.select_related("requested_by"), "-id").page(asked.get("cursor"), RUNS_SHOWN),
         "only_with_changes": is_narrowed,
-        "last_complete": row.runs.filter(status=RunStatus.SUCCEEDED).first(),
+        "last_complete": row.runs.of_lists().filter(status=RunStatus.SUCCEEDED).first(),
         "is_due": row.next_due_at <= timezone.now(),
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "opens_after": circuit_breaker.OPENS_AFTER,

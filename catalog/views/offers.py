@@ -42,7 +42,7 @@ def look(
     itself, for which no user signs in. `registered_at` is the issuer of the client that there is already.
     """
     protocol = request.POST.get("protocol", "")
-    known = protocol if protocol in dict(protocols.choices()) else ""
+    known = protocol if protocol in dict(protocols.connectable()) else ""
     try:
         found = discovery.discover(url.strip(), challenge, known)
     except RefusedError as error:

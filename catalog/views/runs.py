@@ -53,7 +53,7 @@ def _runs() -> QuerySet[Run]:
 def _next_try(row: Run) -> datetime | None:
     # When a run that failed is made up for by itself; None when it is not, or another has been since.
     endpoint = row.endpoint
-    is_last = not Run.objects.filter(endpoint=endpoint, pk__gt=row.pk).exists()
+    is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
     is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
     return endpoint.next_due_at if is_waiting else None
 

@@ -1,0 +1,190 @@
+"""Tools that are defined here, for programs: what the page “Define a tool” writes."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Tool
+from catalog.models.tools import ToolStatus
+from catalog.protocols.definition import NAME, Parts
+from catalog.tools import definitions
+from core.errors import invalid
+from core.serializers import Input
+from people.api.generics import GenericAPIView, ListAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+CHANGES_SHOWN = 50
+
+
+# `definitions` checks it, and says what to do.
+@extend_schema_field({"type": "string", "pattern": f"^{NAME}$"})
+class Name(serializers.CharField):
+    pass
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class Schema(serializers.JSONField):
+    def to_internal_value(self, data: Any) -> Any:
+        if not isinstance(data, dict):
+            raise serializers.ValidationError("Give a JSON Schema, which is an object.")
+        return super().to_internal_value(data)
+
+
+class DefinitionChange(Input):
+    name = Name(required=False)
+    title = serializers.CharField(
+        required=False, allow_blank=True, max_length=definitions.MAX_TITLE_LENGTH, help_text="For people."
+    )
+    description = serializers.CharField(
+        required=False,
+        max_length=definitions.MAX_DESCRIPTION_LENGTH,
+        help_text="What it does and when to use it; a model chooses the tool by these words.",
+    )
+    inputs = Schema(
+        required=False,
+        help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused.",
+    )
+    output = Schema(required=False, help_text="The JSON Schema of what comes back.")
+    activity = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        allow_null=True,
+        max_length=100,
+        help_text="The activity that answers for it; empty for the model itself. Null leaves it to the "
+        "environments of agents, and to an activity of the same name.",
+    )
+
+
+class DefinitionInput(DefinitionChange):
+    name = Name()
+    description = serializers.CharField(
+        max_length=definitions.MAX_DESCRIPTION_LENGTH,
+        help_text="What it does and when to use it; a model chooses the tool by these words.",
+    )
+    inputs = Schema(
+        help_text="A JSON Schema of `type: object`. Names that begin with an underscore are refused."
+    )
+    output = Schema(help_text="The JSON Schema of what comes back.")
+
+
+class DefinitionOutput(serializers.Serializer[Any]):
+    """Its `id` is that of a tool: versions, tunings and agents that use it are found below `tools/`."""
+
+    id = serializers.IntegerField(source="tool.pk")
+    name = serializers.CharField(source="parts.name")
+    title = serializers.CharField(source="parts.title")
+    description = serializers.CharField(source="parts.description")
+    inputs = Schema(source="parts.inputs")
+    output = Schema(source="parts.output")
+    activity = serializers.CharField(source="parts.activity", allow_null=True)
+    version = serializers.CharField(source="tool.current.label")
+    status = serializers.ChoiceField(source="tool.status", choices=ToolStatus.choices)
+    created_at = serializers.DateTimeField(source="tool.first_seen_at")
+    changed_at = serializers.DateTimeField(source="tool.changed_at")
+
+    def to_representation(self, tool: Tool) -> dict[str, Any]:
+        # Its own words, and not those of a tuning, which the row repeats.
+        return super().to_representation({"tool": tool, "parts": definitions.parts_of(tool)})
+
+
+class ChangeOutput(serializers.Serializer[Any]):
+    action = serializers.CharField()
+    by = serializers.CharField(source="actor_name")
+    at = serializers.DateTimeField()
+
+
+class DefinitionDetailOutput(DefinitionOutput):
+    changes = serializers.SerializerMethodField(help_text="Who defined and changed it, the newest first.")
+
+    @extend_schema_field(ChangeOutput(many=True))
+    def get_changes(self, row: dict[str, Any]) -> Any:
+        return ChangeOutput(definitions.history(row["tool"])[:CHANGES_SHOWN], many=True).data
+
+
+@extend_schema(tags=["definitions"])
+class DefinitionList(ListAPIView[Tool]):
+    """Tools that are defined here. `GET tools/` finds them, too, among those of vendors."""
+
+    write_role = Role.DESIGNER
+    serializer_class = DefinitionOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[Tool]:
+        status = self.request.query_params.get("status", ToolStatus.ACTIVE)
+        if status not in ToolStatus.values:
+            raise invalid(status=f"A status is one of: {', '.join(ToolStatus.values)}.")
+        return definitions.all_of_them().filter(status=status).select_related("current")
+
+    @extend_schema(
+        parameters=[
+            OpenApiParameter("status", str, enum=ToolStatus.values, description="`active` unless given.")
+        ]
+    )
+    def get(self, request: Request) -> Response:
+        return super().get(request)
+
+    @extend_schema(request=DefinitionInput, responses={201: DefinitionDetailOutput})
+    def post(self, request: Request) -> Response:
+        """Define a tool."""
+        given = DefinitionInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        parts = Parts(**{"title": "", "activity": None} | given.validated_data)
+        return _answer(definitions.define(actor=person(request), parts=parts), status=201)
+
+
+@extend_schema(tags=["definitions"])
+class DefinitionDetail(GenericAPIView[Tool]):
+    write_role = Role.DESIGNER
+    serializer_class = DefinitionDetailOutput
+    pagination_class = None
+
+    def get(self, request: Request, pk: int) -> Response:
+        return _answer(chosen_definition(pk))
+
+    @extend_schema(parameters=[IF_MATCH], request=DefinitionChange)
+    def patch(self, request: Request, pk: int) -> Response:
+        """Make a new version, with what is given in place of what was. Pins stay on theirs."""
+        given = DefinitionChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        changes = given.validated_data
+        tool = chosen_definition(pk)
+        return _answer(
+            definitions.change(tool, actor=person(request), changes=changes, expected=expected(request))
+        )
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: int) -> Response:
+        """Withdraw it: it can be pinned no more. What was pinned and published stays."""
+        definitions.withdraw(chosen_definition(pk), actor=person(request))
+        return Response(status=204)
+
+
+@extend_schema(tags=["definitions"])
+class DefinitionRestore(GenericAPIView[Tool]):
+    """Offers a definition again that was withdrawn."""
+
+    write_role = Role.DESIGNER
+    serializer_class = DefinitionDetailOutput
+    pagination_class = None
+
+    @extend_schema(request=None)
+    def post(self, request: Request, pk: int) -> Response:
+        return _answer(definitions.offer_again(chosen_definition(pk), actor=person(request)))
+
+
+def chosen_definition(pk: int) -> Tool:
+    return get_object_or_404(definitions.all_of_them().select_related("current"), pk=pk)
+
+
+def _answer(tool: Tool, status: int = 200) -> Response:
+    # As it is in the database by now, where times are written.
+    tool = chosen_definition(tool.pk)
+    headers = etag_of(definitions.facts(tool))
+    return Response(DefinitionDetailOutput(tool).data, status=status, headers=headers)

@@ -1,0 +1,103 @@
+"""The page on which a tool is defined, and changed: in rows, or as JSON."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog.forms.definition_fields import BLANK, SIDES, Editor
+from catalog.models import Tool
+from catalog.protocols.definition import Parts
+from catalog.tools import definitions
+from core.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.DESIGNER)
+def definition_new(request: HttpRequest) -> HttpResponse:
+    return _edited(request, None)
+
+
+@requires(Role.DESIGNER)
+def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
+    return _edited(request, chosen(pk))
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
+    row = chosen(pk)
+    definitions.withdraw(row, actor=person(request))
+    messages.success(request, f"“{row}” can be pinned no more. What was pinned and published stays.")
+    return redirect("tool", row.pk)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
+    row = chosen(pk)
+    try:
+        definitions.offer_again(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"“{row}” can be pinned again.")
+    return redirect("tool", row.pk)
+
+
+def chosen(pk: int) -> Tool:
+    return get_object_or_404(definitions.all_of_them().select_related("current"), pk=pk)
+
+
+def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
+    parts = definitions.parts_of(tool) if tool else BLANK
+    data = request.POST if request.method == "POST" else None
+    editor = Editor(data, parts, is_json="json" in request.GET)
+    if tool:
+        editor.head.edits(definitions.facts(tool))
+    if data is not None:
+        if (side := editor.act.removeprefix("more-")) in SIDES:
+            editor.make_room(data, side)
+        elif (typed := editor.typed()) and editor.act in ("json", "rows"):
+            editor = _shown_otherwise(editor, typed)
+        elif typed and (saved := _saved(request, editor, tool, typed)):
+            return redirect("tool", saved.pk)
+    return _page(request, editor, tool)
+
+
+def _shown_otherwise(editor: Editor, typed: Parts) -> Editor:
+    other = Editor(None, typed, is_json=editor.act == "json")
+    other.head.expected = editor.head.expected
+    return other
+
+
+def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts) -> Tool | None:
+    actor = person(request)
+    try:
+        if tool is None:
+            made = definitions.define(actor=actor, parts=typed)
+            messages.success(request, f"“{made}” is defined. Pin it to an agent, as you pin a vendor's tool.")
+            return made
+        changes = {name: getattr(typed, name) for name in Parts.__slots__}
+        changed = definitions.change(tool, actor=actor, changes=changes, expected=editor.head.expected)
+    except DomainError as error:
+        editor.refuse(error)
+        return None
+    if changed.current == tool.current:
+        messages.info(request, "Nothing was changed, so there is no new version.")
+    else:
+        said = "Agents that pin it stay on the version that they have until you move them."
+        messages.success(request, f"Saved as version {changed.current}. {said}")
+    return changed
+
+
+def _page(request: HttpRequest, editor: Editor, tool: Tool | None) -> HttpResponse:
+    context: dict[str, Any] = {
+        "tool": tool,
+        "editor": editor,
+        "form": editor.head,
+    }
+    return render(request, "catalog/definition.html", context, status=editor.head.status)

@@ -1,0 +1,243 @@
+"""The page on which a tool is defined, as a browser without a script sends it."""
+
+import json
+from html.parser import HTMLParser
+
+import pytest
+from django.urls import reverse
+
+from catalog.models import Tool
+from catalog.tools import definitions
+from people.models import Role
+from tests.factories import make_tool
+from tests.pages import signed_in, text_of
+
+pytestmark = pytest.mark.django_db
+NEW = "/tools/define/"
+
+
+class Fields(HTMLParser):
+    """What a browser sends of the one large form of a page."""
+
+    def __init__(self, response):
+        super().__init__()
+        self.sent, self.inside, self.select, self.area = {}, False, None, None
+        self.feed(response.content.decode())
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        if tag == "form":
+            self.inside = "definition" in given.get("class", "")
+        if not self.inside:
+            return
+        name = given.get("name")
+        if tag == "input" and (given.get("type") != "checkbox" or "checked" in given):
+            self.sent[name] = given.get("value", "on" if given.get("type") == "checkbox" else "")
+        elif tag == "select":
+            self.select = name
+        elif tag == "option" and "selected" in given:
+            self.sent[self.select] = given["value"]
+        elif tag == "textarea":
+            self.area = name
+            self.sent[name] = ""
+
+    def handle_endtag(self, tag):
+        if tag == "textarea":
+            # A browser drops the first line break, and ends lines in its own way.
+            self.sent[self.area] = self.sent[self.area].removeprefix("\n").replace("\n", "\r\n")
+            self.area = None
+
+    def handle_data(self, data):
+        if self.area:
+            self.sent[self.area] += data
+
+
+def press(client, url, response, act, **typed):
+    return client.post(
+        url, Fields(response).sent | {name.replace("__", "-"): v for name, v in typed.items()} | {"act": act}
+    )
+
+
+@pytest.fixture
+def client():
+    return signed_in(Role.DESIGNER)
+
+
+ODD = {
+    "type": "object",
+    "description": "Books a room\nfor a day.",
+    "properties": {
+        "_tool": {"type": "string", "const": "book_room", "description": "Which tool"},
+        "_activity": {"type": "string", "const": ""},
+        "room": {"type": "string", "pattern": "^R[0-9]+$", "description": "Which room"},
+        "guests": {"type": "array", "items": {"$ref": "#/$defs/guest"}},
+        "floor": {"type": "integer", "minimum": 1, "default": 2},
+        "_output": {
+            "type": "object",
+            "properties": {
+                "booked": {"type": "boolean"},
+                "bill": {"anyOf": [{"type": "number"}, {"type": "null"}]},
+            },
+        },
+    },
+    "required": ["_tool", "room"],
+    "$defs": {"guest": {"type": "object", "properties": {"name": {"type": "string"}}}},
+    "additionalProperties": False,
+}
+
+
+def test_a_tool_is_defined_in_rows(client):
+    page = client.get(NEW)
+    more = press(
+        client, NEW, page, "more-inputs", name="send_mail", inputs__0__name="to", inputs__0__is_required="on"
+    )
+    assert "field-error" not in more.content.decode()
+    assert "inputs-4-name" in more.content.decode()
+    done = press(
+        client,
+        NEW,
+        more,
+        "save",
+        title="Send a mail",
+        description="Sends a mail.",
+        inputs__0__description="Who gets it",
+        inputs__3__name="urgency",
+        inputs__3__kind="choice",
+        inputs__3__values="low\r\nhigh\r\n",
+        inputs__3__default="low",
+        output__0__name="sent",
+        output__0__kind="flag",
+    )
+    tool = Tool.objects.get(name="send_mail")
+    assert done.headers["Location"] == f"/tools/{tool.pk}/"
+    parts = definitions.parts_of(tool)
+    assert parts.inputs == {
+        "type": "object",
+        "properties": {
+            "to": {"type": "string", "description": "Who gets it"},
+            "urgency": {"type": "string", "enum": ["low", "high"], "default": "low"},
+        },
+        "required": ["to"],
+    }
+    assert parts.output == {"type": "object", "properties": {"sent": {"type": "boolean"}}}
+    assert (parts.title, parts.activity) == ("Send a mail", None)
+
+
+def test_what_is_wrong_is_said_where_it_was_typed(client):
+    page = client.get(NEW)
+    reply = press(
+        client,
+        NEW,
+        page,
+        "save",
+        name="two words",
+        description="Does it.",
+        inputs__0__name="_to",
+        inputs__0__kind="whole",
+        inputs__0__default="many",
+        inputs__1__description="Nameless",
+        output__0__name="a",
+        output__0__kind="choice",
+        output__1__name="a",
+    )
+    said = text_of(reply)
+    for sentence in (
+        "belongs to the Tool System",
+        "Give a whole number, such as 10.",
+        "Give it a name, or empty the whole row.",
+        "List the values, one on a line.",
+    ):
+        assert sentence in said
+    mended = press(client, NEW, page, "save", name="two words", description="Does it.", output__0__name="a")
+    assert "A name begins with a letter" in text_of(mended)
+    assert not Tool.objects.exists()
+
+
+def test_json_and_rows_show_the_same_and_lose_nothing(client):
+    page = client.get(NEW)
+    as_json = press(client, NEW, page, "json")
+    assert json.loads(Fields(as_json).sent["document"])["properties"]["_tool"]["const"] == ""
+    as_rows = press(client, NEW, as_json, "rows", document=json.dumps(ODD))
+    sent = Fields(as_rows).sent
+    assert [
+        sent[f"inputs-{number}-{name}"] for number, name in ((0, "name"), (1, "kind"), (2, "default"))
+    ] == [*("room", "other", "2")]
+    assert 'pattern: "^R[0-9]+$"' in text_of(as_rows)
+    again = press(client, NEW, as_rows, "json")
+    assert json.loads(Fields(again).sent["document"]) == ODD
+    assert press(client, NEW, as_rows, "save").status_code == 302
+    tool = Tool.objects.get(name="book_room")
+    assert json.loads(tool.current.raw) == ODD
+
+    url = f"/tools/{tool.pk}/define/"
+    assert press(client, url, client.get(url), "save").status_code == 302
+    assert Tool.objects.get(pk=tool.pk).version_count == 1
+    changed = press(
+        client, url, client.get(url), "save", inputs__2__name="storey", inputs__0__description="Its number"
+    )
+    assert changed.status_code == 302
+    tool = Tool.objects.select_related("current").get(pk=tool.pk)
+    written = json.loads(tool.current.raw)["properties"]
+    assert (tool.version_count, written["storey"]) == (2, ODD["properties"]["floor"])
+    assert written["room"] == ODD["properties"]["room"] | {"description": "Its number"}
+    assert written["guests"] == ODD["properties"]["guests"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "This"),
+        ("[]", "in braces"),
+        ('{"type": "object", "properties": {"_tool": {"const": "a"}}}', "“_output” is missing"),
+        (
+            '{"type": "object", "description": "A", "properties": {"_tool": {"const": "a"},'
+            ' "b": {"type": "c"}, "_output": {"type": "string"}}}',
+            "“inputs.properties.b.type” must be one of",
+        ),
+    ],
+)
+def test_json_that_is_no_definition_says_why(client, text, said):
+    page = press(client, NEW, client.get(f"{NEW}?json"), "save", document=text)
+    assert said in text_of(page)
+    assert text in Fields(page).sent["document"]
+    assert not Tool.objects.exists()
+
+
+def test_a_late_edit_is_told(client):
+    page = client.get(f"{NEW}?json")
+    press(client, NEW, page, "save", document=json.dumps(ODD))
+    tool = Tool.objects.get()
+    url = f"/tools/{tool.pk}/define/"
+    mine, theirs = client.get(url), client.get(url)
+    press(signed_in(Role.DESIGNER), url, theirs, "save", description="Theirs.")
+    late = press(client, url, mine, "save", title="Mine")
+    assert late.status_code == 409
+    assert "has changed this since you opened it" in text_of(late)
+    assert Fields(late).sent["description"] == "Theirs."
+    assert press(client, url, late, "save").status_code == 302
+    assert definitions.parts_of(Tool.objects.select_related("current").get()).title == "Mine"
+
+
+def test_the_page_of_a_definition_says_that_it_is_defined_here(client):
+    press(client, NEW, client.get(f"{NEW}?json"), "save", document=json.dumps(ODD))
+    tool = Tool.objects.get()
+    page = client.get(f"/tools/{tool.pk}/")
+    said = text_of(page)
+    assert "Defined here" in said
+    assert "What answers a call: the model itself." in said
+    assert "defined it" in said
+    assert f'href="/tools/{tool.pk}/define/"' in page.content.decode()
+    assert "/vendors/defined-here" not in page.content.decode()
+    for tab in ("try", "tuning", "versions", "usage", "findings", "raw"):
+        assert client.get(reverse(f"tool-{tab}", args=[tool.pk])).status_code == 200
+    viewer = signed_in(Role.VIEWER)
+    assert f'href="/tools/{tool.pk}/define/"' not in viewer.get(f"/tools/{tool.pk}/").content.decode()
+    assert "Define a tool" not in text_of(viewer.get("/tools/"))
+    assert 'href="/tools/define/"' in client.get("/tools/").content.decode()
+
+    client.post(f"/tools/{tool.pk}/withdraw/")
+    assert "This definition was withdrawn" in text_of(client.get(f"/tools/{tool.pk}/"))
+    assert Tool.objects.get().status == "withdrawn"
+    client.post(f"/tools/{tool.pk}/restore/")
+    assert Tool.objects.get().status == "active"
+    assert client.get(f"/tools/{make_tool().pk}/define/").status_code == 404
