@@ -1,5 +1,7 @@
 """Ending a call that is under way, in the caller's name."""
 
+from contextlib import suppress
+
 from django.db import transaction
 
 from catalog.calls import events, remote_runs, results
@@ -15,8 +17,13 @@ from people.models import User
 CODE = "CANCELLED"
 UNSENT = "The call was cancelled before anything was sent."
 SENT = "The call was cancelled while the vendor was at it. The tool may have done all or part of its work."
+TELLING = "The vendor is told to stop."
 TOLD = "The vendor was told to stop."
 NOT_TOLD = "The vendor could not be told to stop."
+# Of an activity, whose steps are cancelled along with it.
+PERFORMED = (
+    "The call was cancelled while its activity was at it, which may have done all or part of its work."
+)
 
 
 def cancel(call: Call, *, actor: User, why: str = "") -> Call:
@@ -27,13 +34,22 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
     if call.outcome == "cancelled":
         return call
     with transaction.atomic():
-        was_running = _end(call, CallStatus.RUNNING, f"{SENT} {NOT_TOLD}")
+        if call.activity_id:
+            message = PERFORMED
+        else:
+            is_told = call.version.tool.endpoint.speak().tells_of_cancel
+            message = f"{SENT} {TELLING if is_told else NOT_TOLD}"
+        was_running = _end(call, CallStatus.RUNNING, message)
         if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
             raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
         audit.record(actor, "cancel", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
     events.tell(call.key, events.ENDED)
     callbacks.wake(call)
-    if was_running and remote_runs.stop(call):
+    if call.activity_id:
+        for step in call.steps.filter(status=CallStatus.RUNNING).select_related("version__tool__endpoint"):
+            with suppress(DomainError):  # it ended meanwhile
+                cancel(step, actor=actor, why=f"A step of call {call.pk}.")
+    elif was_running and remote_runs.stop(call):
         ended = Call.objects.filter(pk=call.pk, outcome="cancelled")
         ended.update(**results.told(_outcome(f"{SENT} {TOLD}"), []))
     call.refresh_from_db()

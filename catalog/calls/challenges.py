@@ -40,7 +40,8 @@ ELSEWHERE = (
 
 def note(call: Call, outcome: Outcome) -> None:
     """What a call on behalf of a user says of what that user has authorized."""
-    if not call.on_behalf_of:
+    # What a step is asked, the step has noted.
+    if not call.on_behalf_of or call.activity_id:
         return
     visits = [ask for ask in outcome.asks if ask.provider and ask.url]
     endpoint = call.version.tool.endpoint
@@ -50,9 +51,11 @@ def note(call: Call, outcome: Outcome) -> None:
         return
     for ask in visits:
         rows = UserGrant.objects.filter(end_user=user, endpoint=endpoint)
-        ours = rows.filter(provider=ask.provider, credential__isnull=False, state=GrantState.COMPLETED)
+        ours = rows.filter(provider=ask.provider, credential__isnull=False).exclude(access_token="")
         if grant := ours.select_related("end_user").first():
-            user_tokens.note_refusal(grant)
+            # Tokens that were not good for this tool are of others, which go on with them.
+            if grant.covers(needs.providers.get(ask.provider, ())):
+                user_tokens.note_refusal(grant)
             continue
         grants.ask(
             user,

@@ -61,6 +61,16 @@ def last(call: uuid.UUID) -> Event | None:
     return _read(newest[0]) if newest else None
 
 
+def last_partial(call: uuid.UUID) -> dict[str, Any] | None:
+    """What was told last of what the call has come to; None where nothing was."""
+    try:
+        newest: Any = redis_client.client().xrevrange(_key(call), count=10)
+    except redis.RedisError:
+        return None
+    told = (_read(each) for each in newest)
+    return next((event.data for event in told if event.kind == PARTIAL), None)
+
+
 def after(call: uuid.UUID, event_id: str, seconds: float) -> list[Event]:
     """The events after this one, the oldest first; nothing where none came within so many seconds."""
     wait = min(seconds, redis_client.MAX_WAIT_SECONDS)

@@ -10,7 +10,8 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,12 +23,15 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.calls import challenges, events, queue, refused_calls, remote_runs, results
-from catalog.calls.lease import Heartbeat
+from catalog.activities import kinds
+from catalog.activities.base import Open, Work
+from catalog.calls import challenges, events, queue, refused_calls, remote_runs, results, versions
+from catalog.calls.lease import Heartbeat, Unspoken, Watched
 from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
-from catalog.models import Call, ToolVersion
+from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Attempt, CallStatus, Mode
+from catalog.models.threads import ThreadStatus
 from catalog.notifications import callbacks
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
@@ -36,7 +40,6 @@ from catalog.rules import retries
 from catalog.rules.retries import Terms
 from catalog.user_grants import context
 from catalog.user_grants.context import NOTHING_SENT, MissingError
-from core.compiled_queries import run_prepared
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError
@@ -44,6 +47,7 @@ from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
 from core.outbound.session import Session
 from core.postgresql.base import give_back
+from core.prepared_statements import run_prepared
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +64,16 @@ _threads = threading.BoundedSemaphore(settings.CALLS_IN_A_PROCESS)
 class NoRoomError(DomainError):
     retry_after = 1
 
-    def __init__(self) -> None:
-        message = "This process makes as many calls as it may. Nothing was sent. Try again in a second."
+    def __init__(self, means: str = "Nothing was sent.") -> None:
+        message = f"This process makes as many calls as it may. {means} Try again in a second."
         super().__init__("busy", message, status=503)
+
+
+class NoRoomToFollowError(NoRoomError):
+    """As it is met by who asks about a call that was made before."""
+
+    def __init__(self) -> None:
+        super().__init__("The call goes on, and cannot be followed now.")
 
 
 def call_now(version: ToolVersion, **wish: Any) -> Call:
@@ -81,11 +92,12 @@ def continue_now(call: Call, **wish: Any) -> Call:
 
 
 @contextmanager
-def room() -> Iterator[None]:
+def room(error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
     # A slow vendor must not take all threads of a process that has other things to do.
-    give_back()
-    if not _threads.acquire(timeout=ROOM_SECONDS):
-        raise NoRoomError
+    if not _threads.acquire(blocking=False):
+        give_back()
+        if not _threads.acquire(timeout=ROOM_SECONDS):
+            raise error
     try:
         yield
     finally:
@@ -99,11 +111,12 @@ def _answered(call: Call) -> Call:
     return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
 
 
-def follow(call: Call, seconds: float) -> Call:
-    """The call as it ended, or as far as it is after so many seconds. Raises NoRoomError."""
+def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
+    """The call as it ended, or as far as it is after so many seconds. Raises NoRoomToFollowError, except for
+    a caller that has taken a place before."""
     if not call.is_active or seconds <= 0:
         return queue.settled(call)
-    with room():
+    with nullcontext() if has_room else room(NoRoomToFollowError):
         return queue.wait_for(call, seconds)
 
 
@@ -121,19 +134,7 @@ def _make(call: Call) -> Call:
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
-    outcome: Outcome | None
-    try:
-        if remote_runs.are_kept(call):
-            outcome = remote_runs.attend(call, attempts)
-        else:
-            outcome = _converse(call, attempts)
-    except DomainError as exc:
-        outcome = outcomes.failed("refused", exc.code, exc.message)
-    except ProtocolError as exc:
-        outcome = outcomes.after(exc)
-    except Exception:
-        logger.exception("call %s failed", call.pk)
-        outcome = outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
+    outcome = _outcome(call, attempts)
     if outcome is None:
         return call
     failpoint("call-answered")
@@ -150,7 +151,7 @@ def _make(call: Call) -> Call:
     ((call.finished_at,),) = ended
     call.status, call.duration_ms = CallStatus.FINISHED, duration
     call.outcome, call.error_code, call.result = told.values()
-    _tell_the_end(call)
+    tell_the_end(call)
     try:
         refused_calls.tell(call, outcome)
     except DatabaseError:
@@ -158,10 +159,41 @@ def _make(call: Call) -> Call:
     return call
 
 
-def _tell_the_end(call: Call) -> None:
+def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
+    # None: it goes on at its vendor, and another worker will look.
+    try:
+        if call.activity:
+            return _perform_activity(call, call.activity, attempts)
+        if remote_runs.are_kept(call):
+            return remote_runs.attend(call, attempts)
+        return _converse(call, attempts)
+    except DomainError as exc:
+        return outcomes.failed("refused", exc.code, exc.message)
+    except ProtocolError as exc:
+        return outcomes.after(exc)
+    except Exception:
+        logger.exception("call %s failed", call.pk)
+        return outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
+
+
+# Of the thread that it was made on, until the vendor is asked. What is not known to have run changes nothing.
+_STATUS = {
+    "ok": ThreadStatus.IDLE,
+    "invalid_arguments": ThreadStatus.IDLE,
+    "refused": ThreadStatus.IDLE,
+    "needs_input": ThreadStatus.INTERRUPTED,
+}
+
+
+def tell_the_end(call: Call) -> None:
+    """To whoever follows the call or is called back."""
     if call.is_followed:
         events.tell(call.key, events.ENDED)
     try:
+        if call.thread_id is not None:
+            Thread.objects.filter(pk=call.thread_id).update(
+                status=_STATUS.get(call.outcome, ThreadStatus.ERROR)
+            )
         if call.mode != Mode.WAIT:
             callbacks.wake(call)
     except DatabaseError:
@@ -200,7 +232,8 @@ def _claim(call_id: int) -> Call | None:
     # There is no second claim of a call that a worker has had, so nothing is ever sent twice.
     calls = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED, gives_up_at__gt=Now())
     call = calls.select_related(
-        "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "continues"
+        *("version__tool__endpoint__vendor", "version__tool__endpoint__credential"),
+        *("continues", "thread", "activity"),
     ).first()
     if call is None:
         return None
@@ -213,7 +246,7 @@ def _taken_up(call_id: int) -> Call | None:
     # A run at a vendor, which its worker has let go of or left behind. Only looking is repeated.
     calls = queue.kept_by_vendors(Call.objects.filter(pk=call_id, gives_up_at__lt=Now()))
     call = calls.select_related(
-        "version__tool__endpoint__vendor", "version__tool__endpoint__credential"
+        "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "thread"
     ).first()
     if call is None or not calls.update(gives_up_at=Now() + queue.lease(call)):
         return None
@@ -275,22 +308,108 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
             mark=str(call.key),
             follower=events.follower_of(call),
         ) as session,
-        Heartbeat(call, session) if call.mode != Mode.WAIT else nullcontext() as heartbeat,
+        (Watched if call.mode == Mode.WAIT else Heartbeat)(call, session) as held,
     ):
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         while (wait := _wait(terms, outcome, len(attempts), ends)) is not None:
-            if heartbeat and heartbeat.is_lost:
+            held.rest(wait)
+            if not held.may_send():
                 break
-            sleep(wait)
             speak = partial(conversation.again, session, outcome)
             outcome = _attempt(speak, attempts, exchanges, unshown, wait)
     try:
-        circuit_breaker.record_call(tool, outcome)
+        # What was cut short says nothing of the vendor.
+        if not held.is_lost:
+            circuit_breaker.record_call(tool, outcome)
     except DatabaseError:
         logger.exception("the circuit of tool %s was not told of call %s", tool.pk, call.pk)
     return outcome
+
+
+def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Attempt]) -> Outcome:
+    ends = time.monotonic() + call.deadline_seconds
+    spoken = Unspoken()
+    with (Watched if call.mode == Mode.WAIT else Heartbeat)(call, spoken) as held:
+        give_back()
+        work = Work(
+            call=call,
+            config=activity.config,
+            signature=call.version.decoded(),
+            seconds_left=lambda: ends - time.monotonic(),
+            may_go_on=held.may_send,
+            rest=held.rest,
+            call_step=partial(_call_step, call),
+            continue_step=partial(_continue_step, call),
+            converse=partial(_converse_alone, call, spoken, attempts),
+        )
+        return kinds.get(activity.kind).perform(work)
+
+
+def _call_step(
+    parent: Call,
+    number: int,
+    tool: int,
+    ordinal: int,
+    *,
+    arguments: Mapping[str, Any],
+    seconds: int,
+    activity: ActivityVersion | None = None,
+) -> Call:
+    # It has the place of its parent, so it cannot be kept waiting for one by calls that wait for theirs.
+    version = versions.find(tool, ordinal)
+    if version is None or parent.requested_by is None:
+        raise DomainError("unknown_tool", "There is no such version of a tool any more.", status=409)
+    step = queue.request_call(
+        version,
+        actor=parent.requested_by,
+        arguments=arguments,
+        deadline_seconds=seconds,
+        is_confirmed=True,
+        key=_key_of_step(parent, number),
+        is_claimed=True,
+        mode=Mode(parent.mode),
+        activity=activity,
+        environment=parent.environment,
+        parent=parent,
+    )
+    return _answered(step)
+
+
+def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call:
+    if parent.requested_by is None:
+        raise DomainError("unknown_user", "The user who asked for this call was removed.", status=409)
+    step = queue.continue_call(
+        stopped,
+        actor=parent.requested_by,
+        answers=answers,
+        key=_key_of_step(parent, number),
+        is_claimed=True,
+        parent=parent,
+    )
+    return _answered(step)
+
+
+def _key_of_step(parent: Call, number: int) -> uuid.UUID:
+    return uuid.uuid5(parent.key, str(number))
+
+
+def _converse_alone(
+    call: Call,
+    spoken: Unspoken,
+    attempts: list[Attempt],
+    open_: Open,
+    speak: Callable[[Session], Outcome],
+) -> Outcome:
+    exchanges: list[Exchange] = []
+    with open_(exchanges, _limits(call)) as session:
+        session.may_send = spoken.may_send
+        spoken.session = session
+        try:
+            return _attempt(partial(speak, session), attempts, exchanges, ())
+        finally:
+            spoken.session = None
 
 
 def _wait(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:

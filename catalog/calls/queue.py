@@ -8,6 +8,7 @@ behind is ended by `sweep`. How a call is made: catalog/calls/invocation.py.
 import time
 import uuid
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cache, partial
@@ -15,34 +16,41 @@ from typing import Any
 
 import msgspec
 from celery import current_app
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, QuerySet, Value
 from django.db.models.functions import Now
+from django.utils import timezone
 
 from catalog import protocols
+from catalog.activities import kinds, reach
 from catalog.calls import events, results
 from catalog.credentials.oauth import clients
-from catalog.models import Call, CallId, Endpoint, ToolVersion
+from catalog.models import ActivityVersion, Call, CallId, Endpoint, Thread, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, Asked, CallStatus, Mode
 from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
+from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
+from catalog.protocols.signature import Annotations
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import Terms
+from catalog.tools import effective_texts
 from catalog.user_grants import end_users
 from catalog.user_grants.context import USER
 from catalog.user_grants.end_users import OnBehalfOf
 from core import task_dispatch
-from core.compiled_queries import PreparedInsert, run_prepared
+from core.compiled_queries import PreparedInsert
 from core.errors import DomainError
 from core.postgresql.base import give_back
+from core.prepared_statements import run_prepared, run_together
 from people import audit
 from people.models import ApiKey, User
 
 TASK = "catalog.tasks.perform_call"
+NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
 DEADLINE = retries.DEFAULT.give_up_after_seconds
 MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
 # Of calls that are not waited for.
@@ -93,6 +101,14 @@ class TooManyCallsError(DomainError):
         super().__init__("too_many_calls", message, status=429)
 
 
+class ThreadBusyError(DomainError):
+    retry_after = 1
+
+    def __init__(self) -> None:
+        message = "A call is under way on this thread. Wait for its end, or begin another thread."
+        super().__init__("thread_busy", message, status=409)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
     """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
@@ -127,39 +143,67 @@ def request_call(
     terms: Terms | None = None,
     is_claimed: bool = False,
     mode: Mode = Mode.WAIT,
-    callback: str = "",
+    callback: Recipient | None = None,
+    thread: Thread | None = None,
+    reasoning: str = "",
+    mark: str = "",
+    activity: ActivityVersion | None = None,
+    environment: str = "",
+    parent: Call | None = None,
+    ended: Outcome | None = None,
 ) -> Call:
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
-    `callback` is an address that hears of its end. Without `terms` it is made on those of its
-    endpoint and its vendor; without `deadline_seconds` it may take
+    `callback` hears of its end. Without `terms` it is made on those of its endpoint, of words for all agents
+    and of its vendor; without `deadline_seconds` it may take
     as long as its policy allows. With `is_claimed` a new call is not queued: it belongs to this process,
-    which has to make it. Raises ArgumentsError, ConfirmationError, DomainError.
+    which has to make it. With an `activity` that one runs, chosen by the agent's `environment`, and the
+    tool's own endpoint is neither asked nor told. A step is made for its `parent`, by the same caller, as
+    long as that one runs. One that has `ended` is only written down: nothing runs for it. Raises
+    ArgumentsError, ConfirmationError, DomainError.
     """
     if callback:
         callbacks.check(callback)
-    signature, protocol = version.decoded(), version.tool.endpoint.speak()
-    states = _review_states(version)
-    _refuse_unfit(version, arguments, states, runtime)
-    if note := protocol.why_not_run(signature):
-        raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    signature = version.decoded()
+    if parent:
+        runtime = _runtime_of(parent, version)
+    refuse_too_large(arguments)
+    states: Collection[FindingState] = ()
+    is_vendors = activity is None and ended is None
+    if is_vendors:
+        states = _review_states(version)
+        _refuse_unfit(version, states, runtime)
+        if note := version.tool.endpoint.speak().why_not_run(signature):
+            raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    if thread and (thread.tool_id != version.tool_id or not is_vendors):
+        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
     if refusal := outcomes.refusal(signature, arguments):
         raise ArgumentsError(refusal)
-    if not is_confirmed and (why := _why_confirm(version, states)):
-        raise ConfirmationError(why)
     if terms is None:
         policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
-        terms = Terms(policy=policy, effects=signature.annotations)
+        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
+    may_act = ended is None and not is_confirmed
+    if may_act and (why := _why_confirm(version, states, terms.effects, activity)):
+        raise ConfirmationError(why)
     call = Call(
         tool=version.tool,
         version=version,
         api_key=api_key,
         arguments=dict(arguments),
+        reasoning=reasoning,
+        mark=mark,
         deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
         retry=msgspec.to_builtins(terms),
         mode=mode,
+        thread=thread,
+        activity=activity,
+        environment=environment,
+        parent=parent,
     )
     call.calls_back = callback
+    if ended:
+        call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
+        call.outcome, call.error_code, call.result = results.told(ended, []).values()
     return _made(call, actor, runtime, key, is_claimed=is_claimed)
 
 
@@ -172,33 +216,44 @@ def continue_call(
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
     is_claimed: bool = False,
+    parent: Call | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
 
     Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
     began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`. What goes on by
-    itself, too, goes on once: the second one gets the call that the first one made.
+    itself, too, goes on once: the second one gets the call that the first one made. A step goes on in the
+    `parent` that goes on with the whole.
     """
     result = call.decoded()
+    if parent:
+        runtime = _runtime_of(parent, call.version)
     if call.agent != (runtime.agent if runtime else None):
         message = "A runtime made this call, and goes on with it where it was made."
         raise DomainError("call_of_a_runtime", message, status=409)
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
         raise DomainError("nothing_to_continue", message, status=409)
-    _refuse_unfit(call.version, answers, _review_states(call.version), runtime)
+    refuse_too_large(answers)
+    if call.activity_id is None:
+        _refuse_unfit(call.version, _review_states(call.version), runtime)
     _check_answers(result.asks, answers)
     following = Call(
         tool=call.tool,
         version=call.version,
         api_key=api_key,
         arguments=call.arguments,
+        reasoning=call.reasoning,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
         on_behalf_of=call.on_behalf_of,
         retry=call.retry,
         site=call.site,
+        thread=call.thread,
+        activity=call.activity,
+        environment=call.environment,
+        parent=parent,
     )
     if runtime and isinstance(name := following.answers.get(USER), str):
         # Who the user is was asked for, and is kept as it would be if the call had said it.
@@ -227,15 +282,26 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
 
 def why_confirm(version: ToolVersion) -> str:
     """What a person has to know and confirm before this version runs; empty for most."""
-    return _why_confirm(version, _review_states(version))
+    effects = effective_texts.effects(version.tool, version.decoded())
+    return _why_confirm(version, _review_states(version), effects)
 
 
-def _why_confirm(version: ToolVersion, states: Collection[FindingState]) -> str:
+def _why_confirm(
+    version: ToolVersion,
+    states: Collection[FindingState],
+    effects: Annotations,
+    activity: ActivityVersion | None = None,
+) -> str:
+    if activity and not kinds.get(activity.kind).acts:
+        return ""
     if FindingState.OPEN in states:
         return f"“{version.tool}” waits for review, so what would run has not been approved."
     if version.decoded().annotations.destructive is True:
         return f"The vendor says that “{version.tool}” may destroy something."
-    return ""
+    if effects.destructive is True:
+        return f"Words for all agents say that “{version.tool}” may destroy something."
+    # Its steps are not asked about once it runs.
+    return next(filter(None, map(why_confirm, reach.tools(activity))), "") if activity else ""
 
 
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
@@ -247,12 +313,13 @@ def _review_states(version: ToolVersion) -> Collection[FindingState]:
     return holds.states_by(version.read_stopping, versions).values()
 
 
-def _refuse_unfit(
-    version: ToolVersion,
-    given: Mapping[str, Any],
-    states: Collection[FindingState],
-    runtime: Runtime | None,
-) -> None:
+def refuse_unfit(version: ToolVersion, given: Mapping[str, Any], runtime: Runtime | None) -> None:
+    """Raises DomainError for a version that may not run now."""
+    refuse_too_large(given)
+    _refuse_unfit(version, _review_states(version), runtime)
+
+
+def _refuse_unfit(version: ToolVersion, states: Collection[FindingState], runtime: Runtime | None) -> None:
     refuse_removed(version.tool.endpoint)
     if runtime and FindingState.OPEN in states:
         message = (
@@ -262,6 +329,9 @@ def _refuse_unfit(
         raise DomainError("waits_for_review", message, status=409)
     if FindingState.BLOCKED in states:
         raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
+
+
+def refuse_too_large(given: Mapping[str, Any]) -> None:
     if len(canonical(given)) > MAX_ARGUMENTS_BYTES:
         raise DomainError("too_large", f"The inputs are larger than {MAX_ARGUMENTS_BYTES // 1024} kB.")
 
@@ -269,6 +339,21 @@ def _refuse_unfit(
 def refuse_removed(endpoint: Endpoint) -> None:
     if not endpoint.is_live:
         raise DomainError("endpoint_removed", "The vendor was removed, so its tools cannot run.", status=409)
+
+
+def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
+    # A step is made as its whole was: by the same agent and key, and for the same user.
+    if parent.agent is None or parent.release is None:
+        return None
+    return Runtime(
+        agent=parent.agent,
+        release=parent.release,
+        key=parent.api_key,
+        why=f"A step of call {parent.pk}.",
+        sub_agent=parent.sub_agent,
+        tool=str(version.tool),
+        site=parent.site,
+    )
 
 
 def _made(
@@ -281,10 +366,15 @@ def _made(
         call.requested_name = runtime.called_by(actor)
         call.site = runtime.site or call.site
         if acting := runtime.on_behalf_of:
-            takes_it = call.version.tool.endpoint.speak().takes_context
+            # What an activity calls may want to know the user.
+            takes_it = call.activity or call.version.tool.endpoint.speak().takes_context
             kept = end_users.remember if takes_it else end_users.digest_of
             call.on_behalf_of = kept(runtime.agent, acting.name)
             call.resumes_when_granted = acting.resumes
+    if call.parent:
+        call.api_key, call.site = call.parent.api_key, call.parent.site
+        call.on_behalf_of = call.parent.on_behalf_of
+        call.resumes_when_granted = call.parent.resumes_when_granted
     if key:
         call.key, call.has_id = key, True
         if earlier := _made_before(call):
@@ -304,42 +394,67 @@ def _made(
     return call if is_claimed else Call.objects.get(pk=call.pk)
 
 
-@transaction.atomic
 def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
-    most, whose = _locked(call, actor)
-    if has_id:
-        CallId.objects.create(key=call.key, digest=_digest(call))
     lasts = QUEUE_TIMEOUT
     if call.is_ours:
         lasts = lease(call)
     elif call.mode == Mode.ASYNC:
         # No one waits for it, so it may wait for a worker.
         lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
-    if not _insert().write(call, [call.is_ours, lasts, actor.pk, call.api_key_id, most]):
-        raise TooManyCallsError(most, whose)
-    if call.calls_back:
-        callbacks.add(call, call.calls_back)
-    facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
-    if forgotten := _forget_old(call):
-        facts["calls_forgotten"] = forgotten
-    verb = "run" if call.continues is None else "continue"
-    audit.record(actor, verb, call.tool, after=facts, why=why, agent=call.agent)
-    if call.status == CallStatus.QUEUED:
-        transaction.on_commit(lambda: send(call.pk))
+    call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
+    key = call.api_key
+    most, whose = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
+    is_all = call.is_ours and not call.calls_back and call.thread_id is None and call.pk % FORGET_EVERY
+    # What goes to the database at once is a transaction of its own.
+    with nullcontext() if is_all and not connection.in_atomic_block else transaction.atomic():
+        facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
+        if forgotten := _forget_old(call):
+            facts["calls_forgotten"] = forgotten
+        verb = "run" if call.continues is None else "continue"
+        noted = audit.statement(
+            actor, verb, call.tool, after=facts, why=why, agent=call.agent, only_if=(_IS_THERE, [call.pk])
+        )
+        # Or calls that come at once would each be counted before the others are there.
+        lock = (_LOCK_KEY, [key.pk]) if key else (_LOCK_USER, [actor.pk])
+        if call.parent_id:
+            # What ends the parent finds this step, or the step is not written.
+            lock = (_LOCK_PARENT, [call.parent_id])
+        whole = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, most]
+        _, written, *_ = run_together(
+            lock,
+            _insert().statement(call, [call.is_ours, lasts, *whole]),
+            noted,
+            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if has_id else []),
+        )
+        if not _insert().take(call, written):
+            if call.parent_id:
+                raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
+            raise TooManyCallsError(most, whose)
+        if call.thread_id is not None:
+            _take_turn(call.thread_id)
+        if call.calls_back:
+            callbacks.add(call, call.calls_back)
+        if call.status == CallStatus.QUEUED:
+            transaction.on_commit(lambda: send(call.pk))
 
 
-def _locked(call: Call, actor: User) -> tuple[int, str]:
-    # How many calls may be under way, and whose. They are counted by the statement that adds one, behind this
-    # lock: or calls that come at once would each be counted before the others are there.
-    if call.api_key_id is not None:
-        ((most,),) = run_prepared(_LOCK_KEY, [call.api_key_id])
-        return most, "with this key"
-    run_prepared(_LOCK_USER, [actor.pk])
-    return USERS_CALLS_AT_ONCE, "of yours"
+def _take_turn(thread: int) -> None:
+    # Each run goes on from where the one before has left the thread.
+    mine = Thread.objects.filter(pk=thread, removed_at=None)
+    if not mine.update(used_at=Now()):
+        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+    # The one whose turn it is counts among them.
+    if Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS).count() > 1:
+        raise ThreadBusyError
 
 
-_LOCK_KEY = "SELECT calls_at_once FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_KEY = "SELECT 1 FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"
 _LOCK_USER = "SELECT 1 FROM people_user WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_PARENT = "SELECT 1 FROM catalog_call WHERE id = %s FOR SHARE"
+_IS_THERE = "EXISTS (SELECT FROM catalog_call WHERE id = %s)"
+_KEEP_ID = f"""
+    INSERT INTO catalog_callid (key, digest) SELECT %s::uuid, %s::text WHERE {_IS_THERE}
+"""
 
 
 @cache
@@ -352,11 +467,16 @@ def _insert() -> PreparedInsert:
             "started_at": f"CASE WHEN %s THEN {now} END",
             "gives_up_at": f"{now} + %s::interval",
         },
-        where="""WHERE (
-            SELECT count(*) FROM catalog_call WHERE requested_by_id = %s
-                AND token_id IS NOT DISTINCT FROM %s::bigint AND status IN ('queued', 'running')
-        ) < %s""",
+        # A step is counted with its whole.
+        where="""WHERE CASE WHEN %s::bigint IS NOT NULL
+            THEN EXISTS (SELECT FROM catalog_call WHERE id = %s::bigint AND status = 'running')
+            ELSE (
+                SELECT count(*) FROM catalog_call WHERE requested_by_id = %s AND parent_id IS NULL
+                    AND token_id IS NOT DISTINCT FROM %s::bigint AND status IN ('queued', 'running')
+            ) < coalesce((SELECT calls_at_once FROM people_apitoken WHERE id = %s::bigint), %s::int)
+        END""",
         returning=["queued_at", "started_at", "gives_up_at"],
+        has_key=True,
     )
 
 
@@ -365,6 +485,9 @@ def lease(call: Call) -> timedelta:
     if call.mode != Mode.WAIT:
         return HELD
     ends = timedelta(seconds=call.deadline_seconds) + GRACE
+    if call.activity_id:
+        # Any of its steps may have to wait for a token.
+        return ends + TOKEN_GRACE
     credential = call.version.tool.endpoint.credential
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
 
@@ -404,7 +527,10 @@ def _digest(call: Call) -> str:
     # Calls from before there were sub-agents, and users, keep their digests.
     of_sub_agent = [call.sub_agent] if call.sub_agent else []
     of_user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
-    return digest([*(getattr(call, fact) for fact in facts), *of_sub_agent, *of_user])
+    on_thread = [{"thread": call.thread_id}] if call.thread_id else []
+    in_environment = [{"environment": call.environment}] if call.environment else []
+    told = [*of_sub_agent, *of_user, *on_thread, *in_environment]
+    return digest([*(getattr(call, fact) for fact in facts), *told])
 
 
 def _forget_old(call: Call) -> int:
@@ -439,6 +565,7 @@ def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
     )
     ends = ExpressionWrapper(F("started_at") + lasts, output_field=DateTimeField())
     kept = calls.filter(status=CallStatus.RUNNING, continues=None, tool__endpoint__protocol__in=keep)
+    kept = kept.filter(activity=None, parent=None)
     return kept.exclude(mode=Mode.WAIT).alias(ends=ends).filter(ends__gt=Now() - TAKEN_UP_WITHIN)
 
 

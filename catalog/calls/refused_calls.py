@@ -22,7 +22,7 @@ def is_refused(outcome: Outcome) -> bool:
 
 def tell(call: Call, outcome: Outcome) -> None:
     # Once for a version. What the vendor said stays with the call: it may repeat the arguments.
-    if not is_refused(outcome) or call.continues_id:
+    if not is_refused(outcome) or call.continues_id or call.activity_id:
         return
     version, tool = call.version, call.version.tool
     answer = str((outcome.error or {})["code"])

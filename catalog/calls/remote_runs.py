@@ -14,7 +14,7 @@ from datetime import timedelta
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.calls import events, results
+from catalog.calls import events, results, run_hints
 from catalog.calls.lease import Heartbeat
 from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
@@ -22,6 +22,7 @@ from catalog.models import Call
 from catalog.models.calls import Attempt, CallStatus, Mode
 from catalog.protocols.base import Outcome, Protocol
 from catalog.protocols.calls import outcomes
+from catalog.user_grants import context
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
@@ -38,11 +39,14 @@ STOP_LIMITS = replace(DEFAULT_LIMITS, request=5.0, session=8.0, backoff=())
 LOOKS_SECONDS = 20.0
 FIRST_PAUSE, MAX_PAUSE = 0.2, 3.0  # seconds
 MIN_LET_GO, MAX_LET_GO = 2.0, 60.0
+LATE_STARTS = (0.0, 2.0, 5.0)  # seconds to wait before each look for a run that should not have begun
 
 
 def are_kept(call: Call) -> bool:
     """Whether this call is started and looked after, and not waited for in one conversation."""
     is_long = call.mode != Mode.WAIT and call.continues_id is None
+    # A step is waited for by its whole.
+    is_long = is_long and call.activity_id is None and call.parent_id is None
     return is_long and call.version.tool.endpoint.speak().keeps_runs
 
 
@@ -54,6 +58,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
         for asked in (call.version.tool, endpoint):
             circuit_breaker.admit(asked, LIMITS.request)
     protocol, exchanges, began = endpoint.speak(), list[Exchange](), time.monotonic()
+    protocol.context = replace(context.of(call, protocol), webhook=run_hints.address(call))
     with (
         sessions.open_session(
             endpoint, exchanges, _limits(call), mark=str(call.key), follower=events.follower_of(call)
@@ -65,6 +70,8 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
             outcome = _looked(call, session, protocol, heartbeat)
         except ProtocolError as exc:
             outcome = outcomes.after(exc)
+    if heartbeat.is_lost and not call.remote_run:
+        _stop_late_start(call)
     if outcome is None:
         _let_go(call)
         return None
@@ -110,8 +117,15 @@ def _begun(call: Call, session: Session, protocol: Protocol) -> str | Outcome | 
     if not begun:
         return outcomes.failed("unavailable", "WORKER_LOST", results.WORKER_LOST)
     failpoint("run-begun")
-    Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=begun)
+    is_wanted = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=begun)
     give_back()
+    if not is_wanted:
+        # It was ended while it was being started: its end found no run to stop.
+        with suppress(ProtocolError):
+            protocol.stop(session, begun)
+            call.remote_run = begun
+        return None
+    call.remote_run = begun
     failpoint("run-started")
     return begun
 
@@ -126,6 +140,16 @@ def _started(call: Call, session: Session, protocol: Protocol) -> Outcome | str:
             if found := protocol.find(session):
                 return found
         raise
+
+
+def _stop_late_start(call: Call) -> None:
+    """Of a call that was ended while its run was being started. Its end found no run to stop, and the vendor
+    may have begun it all the same."""
+    for pause in LATE_STARTS:
+        time.sleep(pause)
+        if Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).exists() or stop(call):
+            return
+        give_back()
 
 
 def _limits(call: Call) -> Limits:
@@ -157,7 +181,8 @@ def _let_go(call: Call) -> None:
     age = (timezone.now() - call.started_at).total_seconds() if call.started_at else 0
     pause = timedelta(seconds=min(MAX_LET_GO, max(MIN_LET_GO, age / 10)))
     mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    mine.update(gives_up_at=Now() + pause)
+    # Without a message on its way: a hint of the vendor may send one sooner (catalog/calls/run_hints.py).
+    mine.update(gives_up_at=Now() + pause, sent_at=None)
 
 
 def stop(call: Call) -> bool:
@@ -166,6 +191,7 @@ def stop(call: Call) -> bool:
     protocol = endpoint.speak()
     if not protocol.keeps_runs or not endpoint.is_live:
         return False
+    protocol.context = context.of(call, protocol)
     try:
         with sessions.open_session(endpoint, None, STOP_LIMITS, mark=str(call.key)) as session:
             give_back()

@@ -186,6 +186,8 @@ def _error(error: Mapping[str, Any] | None) -> dict[str, Any] | None:
         for name, value in list(error.items())[:MAX_LINES]
         if isinstance(value, str | bool | int | float)
     }
+    if vendor := error.get("vendor"):
+        told["vendor"] = {_line(str(name)): _line(str(each)) for name, each in vendor.items()}
     if fields := error.get("fields"):
         told["fields"] = {_line(str(name)): _line(str(why)) for name, why in list(fields.items())[:MAX_LINES]}
     return told

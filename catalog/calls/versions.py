@@ -5,10 +5,15 @@ What never changes, its signature, is kept in this process's memory; all else is
 
 from functools import cache
 
+from django.db.models import BigIntegerField
+from django.db.models.expressions import RawSQL
+
+from catalog.calls.queue import NEXT_CALL
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
 from catalog.review import holds
-from core.compiled_queries import PreparedQuery, given
+from core.compiled_queries import Ask, RepeatedQuery, given
+from core.prepared_statements import run_prepared
 
 MAX_KEPT = 2_000
 _signatures: dict[int, Signature] = {}
@@ -27,8 +32,8 @@ _UNUSED = (
 )
 
 
-def find(tool: int, ordinal: int) -> ToolVersion | None:
-    found = next(iter(_query().rows(tool=tool, ordinal=ordinal)), None)
+def find(tool: int, ordinal: int, ask: Ask = run_prepared) -> ToolVersion | None:
+    found = _query().one(ask, tool=tool, ordinal=ordinal)
     if found is None:
         return None
     if found.pk not in _signatures:
@@ -37,13 +42,17 @@ def find(tool: int, ordinal: int) -> ToolVersion | None:
         _signatures[found.pk] = found.decoded()
     found.known = _signatures.get(found.pk)
     found.read_stopping = vars(found).pop("stopping")
+    found.next_call = vars(found).pop("reserved")
     return found
 
 
 @cache
-def _query() -> PreparedQuery[ToolVersion]:
+def _query() -> RepeatedQuery[ToolVersion]:
     rows = ToolVersion.objects.filter(tool=given("tool"), ordinal=given("ordinal")).order_by()
     endpoint = "tool__endpoint"
     joined = (f"{endpoint}__vendor", f"{endpoint}__credential", f"{endpoint}__circuit")
     rows = rows.select_related(*joined, "tool__circuit", "tool__stopped").defer(*_UNUSED)
-    return PreparedQuery(rows.annotate(stopping=holds.stopping_of_tool()))
+    # A call begins with this question, so its id is fetched along with it.
+    reserved = RawSQL(NEXT_CALL, [], output_field=BigIntegerField())  # noqa: S611 - a constant text
+    rows = rows.annotate(stopping=holds.stopping_of_tool(), reserved=reserved)
+    return RepeatedQuery(rows, fresh="reserved", most=MAX_KEPT)

@@ -97,7 +97,9 @@ def update_credential(
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
     revoked = _change_details(credential, changes, has_new_secret=bool(secret))
-    if secret:
+    if secret or (
+        clients.uses_oauth(credential) and clients.has_key(credential.grant) and not credential.sealed
+    ):
         _enter(credential, secret, actor)
     _check_credential(credential)
     after = sessions.facts(credential)
@@ -173,7 +175,8 @@ def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
 
 
 @transaction.atomic
-def replace_secret(credential: Credential, *, actor: User, secret: str) -> Credential:
+def replace_secret(credential: Credential, *, actor: User, secret: str = "") -> Credential:
+    """Another secret; of a client that signs what it says another key, which is made here."""
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     before = sessions.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
@@ -189,6 +192,8 @@ def _enter(credential: Credential, secret: str, actor: User) -> None:
     credential.set_at, credential.set_by = timezone.now(), actor
     credential.used_at = credential.refused_at = None
     credential.save(update_fields=["sealed", "fingerprint", "set_at", "set_by", "used_at", "refused_at"])
+    if clients.uses_oauth(credential):
+        Grant.objects.filter(credential=credential).update(public_key=credential.grant.public_key)
     clients.try_again(credential)
 
 
@@ -259,6 +264,11 @@ def _encrypt(credential: Credential, secret: str) -> None:
         # A public client of OAuth has none; one that is entered all the same is refused rather than kept.
         if secret:
             raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
+        return
+    if clients.uses_oauth(credential) and clients.has_key(credential.grant):
+        if secret:
+            raise invalid(secret="Pegboard makes the key of this client itself. Leave this empty.")  # noqa: S106
+        sessions.encrypt(credential, clients.make_key(credential.grant))
         return
     if not secret.strip() or len(secret) > 8_000 or not secret.isprintable() or not secret.isascii():
         raise invalid(secret="Enter the secret on one line, with plain characters only.")  # noqa: S106

@@ -244,6 +244,39 @@ def open_session(
     return _keeping_memory(endpoint, carrier, session)
 
 
+@contextmanager
+def open_address(
+    url: str,
+    credential: Credential | None,
+    exchanges: MutableSequence[Exchange],
+    limits: Limits,
+    *,
+    mark: str = "",
+) -> Iterator[Session]:
+    """Speaks to an address that is of no endpoint, under the rules for all addresses. The credential goes to
+    the origin that it was entered for and nowhere else."""
+    carrier = _opened(credential, url) if credential else None
+    session = Session(
+        url,
+        policy=outbound_policy(),
+        authorization_query=carrier.query if isinstance(carrier, _Use) else {},
+        authorized_for=credential.origin if credential else None,
+        renewal=carrier,
+        exchanges=exchanges,
+        limits=limits,
+        mark=mark,
+    )
+    with session:
+        try:
+            yield session
+        finally:
+            try:
+                if isinstance(carrier, _Use):
+                    carrier.note()
+            except DatabaseError:
+                logger.exception("what was said to credential %s was not kept", credential and credential.pk)
+
+
 def _kept_for(endpoint: Endpoint) -> KeptFor:
     # All by which a vendor could tell two conversations of one endpoint apart, or we whom we speak with.
     credential = endpoint.credential
@@ -302,11 +335,12 @@ def _keep(endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Sessio
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":
-    # Its credential, opened. Raises DomainError when it was entered for another address.
-    credential = endpoint.credential
-    if credential is None:
-        return None
-    if credential.removed_at or credential.origin != origin_of(endpoint.credential_url, may_ask=True):
+    return _opened(endpoint.credential, endpoint.credential_url) if endpoint.credential else None
+
+
+def _opened(credential: Credential, url: str) -> "_Renewal | _Use":
+    # Raises DomainError when it was entered for another address.
+    if credential.removed_at or credential.origin != origin_of(url, may_ask=True):
         raise DomainError(
             "CREDENTIAL_ELSEWHERE",
             f"“{credential}” was entered for {credential.origin} and is not sent anywhere else. "

@@ -27,12 +27,12 @@ from core.errors import DomainError
 from core.oauth.client import digest_of, new_secret
 from core.outbound.errors import ProtocolError, printable
 
-OVER = "This link is over, was used before, or was replaced. Go back to the agent and ask it again."
+OVER = "A link counts once, for an hour, and until it is replaced. Go back to the agent and ask it again."
 
 
 def link_of(grant: UserGrant) -> str:
     """The same for as long as the grant waits, so that two calls that ask do not end each other's link."""
-    return encryption.keyed_digest(f"{grant.pk}\0{grant.generation}", field="catalog.usergrant.link")
+    return encryption.keyed_digest(f"{grant.pk}\0{grant.asked}", field="catalog.usergrant.link")
 
 
 def waiting(link: str) -> UserGrant:
@@ -53,14 +53,19 @@ def host_of(grant: UserGrant) -> str:
     return urlsplit(_client(grant).authorization_url).netloc
 
 
+def asked_scopes(grant: UserGrant) -> list[str]:
+    """All that the provider is asked for: those of the tools, and those of the client."""
+    return _client(grant).scope.split()
+
+
 def begin(grant: UserGrant, *, redirect_uri: str) -> tuple[str, str]:
     """The address that the browser goes to, and the state that it has to bring back. Raises DomainError."""
     client = _client(grant)
     token_request.client_secret(client.credential, client)  # what cannot be completed is not begun
     state, verifier = new_secret(), new_secret()
-    kept = encryption.encrypt(Secret(verifier), row=grant.pk, field=_field("verifier"))
+    kept = encryption.encrypt(Secret(verifier), row=grant.pk, field=grants.field_of("verifier"))
     rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING)
-    rows.update(state_digest=digest_of(state), verifier=kept)
+    rows.update(state_digest=digest_of(state), verifier=kept, sent_scopes=grant.scopes)
     address = grant_requests.sign_in_address(
         client, redirect_uri=redirect_uri, state=state, verifier=verifier
     )
@@ -97,7 +102,9 @@ def complete(
         raise DomainError("sign_in_refused", said)
     if not answer.code:
         raise DomainError("sign_in_code", "The server sent no code back. Open the link again.")
-    verifier = encryption.decrypt(grant.verifier, row=grant.pk, field=_field("verifier"), name=str(grant))
+    verifier = encryption.decrypt(
+        grant.verifier, row=grant.pk, field=grants.field_of("verifier"), name=str(grant)
+    )
     fields = grant_requests.code_fields(
         client, code=answer.code, redirect_uri=redirect_uri, verifier=verifier.reveal()
     )
@@ -108,9 +115,16 @@ def complete(
         raise DomainError("sign_in_failed", f"It was not completed: {error.message}") from None
     # Only a renewal keeps the refresh token that was there before: this one may be of another server.
     used_up = {"refresh_token": "", "verifier": "", "link_digest": ""}
-    columns = used_up | columns_for(grant, tokens, time.monotonic() - began)
-    if not grants.settle(grant, GrantState.COMPLETED, "The user authorized it.", **columns):
+    # The user has not seen what was asked for since the browser went away.
+    sent = grant.scopes if grant.sent_scopes is None else grant.sent_scopes
+    columns = used_up | {"scopes": sent}
+    columns |= columns_for(grant, client, tokens, time.monotonic() - began, sent.split())
+    message, held = "The user authorized it.", columns["granted_scopes"].split()
+    if refused := [scope for scope in sent.split() if scope not in held]:
+        message += f" Asked for and not granted: {token_replies.named(refused)}."
+    if not grants.settle(grant, GrantState.COMPLETED, message, **columns):
         raise DomainError("sign_in_unknown", OVER)
+    grant.refresh_from_db()
     return grant
 
 
@@ -121,17 +135,24 @@ def asked(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> T
     return token_request.request(client, form, [*sent, *([secret] if secret else [])])
 
 
-def columns_for(grant: UserGrant, tokens: Tokens, elapsed: float) -> dict[str, Any]:
-    """What a token reply means for the row. Without a new refresh token the row's stays (RFC 6749, 6)."""
-    access = encryption.encrypt(tokens.access, row=grant.pk, field=_field("access_token"))
+def columns_for(
+    grant: UserGrant, client: Grant, tokens: Tokens, elapsed: float, scopes: Sequence[str]
+) -> dict[str, Any]:
+    """What a token reply means for the row. Without a new refresh token the row's stays (RFC 6749, 6).
+
+    `scopes` are those of the tools that the token is to be good for, as far as the server grants them.
+    """
+    granted = token_replies.granted(scopes, client.scope.split(), tokens.scope)
+    access = encryption.encrypt(tokens.access, row=grant.pk, field=grants.field_of("access_token"))
     columns: dict[str, Any] = {
         "access_token": access,
+        "granted_scopes": " ".join(granted),
         "generation": grant.generation + 1,
         "lease_until": None,
         "token_expires_at": None,
     }
     if tokens.refresh:
-        field = _field("refresh_token")
+        field = grants.field_of("refresh_token")
         columns["refresh_token"] = encryption.encrypt(tokens.refresh, row=grant.pk, field=field)
     if tokens.seconds is not None:
         columns["token_expires_at"] = Now() + timedelta(seconds=tokens.seconds - elapsed)
@@ -152,23 +173,27 @@ def _client(grant: UserGrant) -> Grant:
     return client_of(grant.credential, grant.scopes)
 
 
-def _field(column: str) -> str:
-    return f"catalog.usergrant.{column}"
-
-
-def decrypted(grant: UserGrant, column: str) -> Secret:
-    return encryption.decrypt(getattr(grant, column), row=grant.pk, field=_field(column), name=str(grant))
-
-
 @transaction.atomic
 def ask(
     user: EndUser, call: Call, provider: str, *, credential: Credential, scopes: Sequence[str], site: str
 ) -> str:
-    """The address of our own page at which the user authorizes us; the grant waits from now on."""
+    """The address of our own page at which the user authorizes us; the grant waits from now on.
+
+    Raises DomainError.
+    """
     known = UserGrant.objects.filter(
         end_user=user, endpoint=call.version.tool.endpoint, provider=provider[: grants.MAX_PROVIDER_LENGTH]
     ).first()
-    wanted = dict.fromkeys([*(known.scopes.split() if known else ()), *scopes])
+    # What the user did not grant is asked for again by the tools that need it.
+    before = [scope for scope in known.scopes.split() if scope not in known.refused_scopes] if known else []
+    wanted = dict.fromkeys([*before, *scopes])
+    # They go into the address that the browser opens; half of them would be another question.
+    if (length := len(" ".join(wanted))) > token_replies.MAX_SCOPE_LENGTH:
+        most = token_replies.MAX_SCOPE_LENGTH
+        message = (
+            f"Scopes of {length:,} characters are needed at this provider, and {most:,} can be asked for."
+        )
+        raise DomainError("SCOPES_TOO_LONG", f"{message} Pin a version of the tool that needs fewer.")
     grant = grants.ask(user, call, provider, scopes=list(wanted), credential=credential)
     link = link_of(grant)
     UserGrant.objects.filter(pk=grant.pk).update(link_digest=digest_of(link))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from catalog.credentials.oauth import token_replies
 from catalog.models import Call, EndUser
 from catalog.protocols.base import Ask, Context, Needs, Outcome, Protocol
 from catalog.user_grants import authorizing, end_users, grants, providers, vault
@@ -24,8 +25,9 @@ class MissingError(Exception):
 
 def of(call: Call, protocol: Protocol) -> Context:
     """Raises MissingError, DomainError."""
+    thread = call.thread.remote_id if call.thread else ""
     if not protocol.takes_context:
-        return Context()
+        return Context(thread=thread)
     needs = protocol.needs(call.version.decoded())
     if absent := missing_secrets(needs, vault.names(call.version.tool.endpoint) if needs.secrets else ()):
         raise MissingError(_without_secrets(absent))
@@ -35,7 +37,8 @@ def of(call: Call, protocol: Protocol) -> Context:
         message = "The tool acts for a user, and the call does not say for whom. Say it in “on_behalf_of”."
         raise MissingError(_asking("USER_MISSING", message, [ask]))
     tokens = _tokens(call, needs) if needs.providers else {}
-    return Context(user=name, tokens=tokens, secrets=vault.opened(call.version.tool.endpoint, needs.secrets))
+    secrets = vault.opened(call.version.tool.endpoint, needs.secrets)
+    return Context(user=name, tokens=tokens, secrets=secrets, thread=thread)
 
 
 def _tokens(call: Call, needs: Needs) -> dict[str, str]:
@@ -50,18 +53,29 @@ def _tokens(call: Call, needs: Needs) -> dict[str, str]:
         message = f"The tool acts for a user at {named}, and the call does not say for whom."
         raise MissingError(Outcome("refused", error={"code": "USER_MISSING", "message": message}))
     found: dict[str, str] = {}
-    asks = []
+    asks, refused = [], []
+    asked_before = {ask.id for ask in call.continues.decoded().asks} if call.continues else set()
     for name, credential in ours.items():
         scopes = needs.providers[name]
         token = user_tokens.token_for(user, endpoint, name, credential, scopes)
-        if token is None:
-            url = authorizing.ask(user, call, name, credential=credential, scopes=scopes, site=call.site)
-            asks.append(Ask(name, f"Let the tool act for you at {name}, then run it again.", url=url))
-        else:
+        if token is not None:
             found[name] = token
+            continue
+        if lacking := grants.refused(user, endpoint, name, scopes):
+            refused.append(f"{token_replies.named(lacking)} at “{printable(name, 100)}”")
+            if name in asked_before:
+                # A call that goes on has asked its user already.
+                message = (
+                    f"The user did not grant {refused[-1]}, which the tool needs. To ask again, call it anew."
+                )
+                raise MissingError(Outcome("refused", error={"code": "GRANT_REFUSED", "message": message}))
+        url = authorizing.ask(user, call, name, credential=credential, scopes=scopes, site=call.site)
+        asks.append(Ask(name, f"Let the tool act for you at {name}, then run it again.", url=url))
     if asks:
         named = ", ".join(f"“{printable(ask.id, 100)}”" for ask in asks)
         message = f"The user has to authorize the tool at {named} first. Show the user the address in “asks”."
+        if refused:
+            message += f" When asked before, the user did not grant {', '.join(refused)}."
         raise MissingError(_asking("GRANT_MISSING", message, asks))
     return found
 

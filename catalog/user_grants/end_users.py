@@ -5,13 +5,24 @@ the user is not forgotten, because a call may be made later, or go on by itself.
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
-from catalog.models import EndUser
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+
+from catalog.models import EndUser, UserGrant
+from catalog.models.user_grants import GrantState
 from core import encryption
 from core.encryption import Secret
 
 MAX_LENGTH = 200
 FIELD = "catalog.enduser.sealed"
+NOTE_EVERY = timedelta(days=1)
+# Far longer than a call may take, so that none under way loses its user.
+KEPT_IDLE = timedelta(days=30)
+AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +41,29 @@ def digest_of(agent: int, name: str) -> str:
 def remember(agent: int, name: str) -> str:
     """The digest of a user whose name is kept from now on. Raises DomainError where there is no key."""
     digest = digest_of(agent, name)
-    if not EndUser.objects.filter(agent=agent, digest=digest).exists():
+    rows = EndUser.objects.filter(agent=agent, digest=digest)
+    seen = rows.values_list("last_seen_at", flat=True).first()
+    if seen and timezone.now() - seen < NOTE_EVERY:
+        return digest
+    if not rows.update(last_seen_at=Now()):
         row = EndUser(agent=agent, digest=digest)
         row.sealed = encryption.encrypt(Secret(name), row=row.pk, field=FIELD)
+        row.last_seen_at = timezone.now()
         EndUser.objects.bulk_create([row], ignore_conflicts=True)
     return digest
+
+
+def forget_idle() -> None:
+    """Once an hour: the names of users for whom no call was made for long and who have authorized nothing,
+    with what they were asked for in vain. Safe to run twice."""
+    wanted = UserGrant.objects.filter(
+        end_user=OuterRef("pk"), state__in=[GrantState.PENDING, GrantState.COMPLETED]
+    )
+    idle = EndUser.objects.annotate(seen_at=Coalesce("last_seen_at", "first_seen_at"))
+    idle = idle.filter(~Exists(wanted), seen_at__lt=Now() - KEPT_IDLE).order_by("pk")
+    with transaction.atomic():
+        rows = list(idle.select_for_update(of=("self",), skip_locked=True)[:AT_ONCE])
+        EndUser.objects.filter(pk__in=[row.pk for row in rows]).delete()
 
 
 def name_of(user: EndUser) -> str:

@@ -6,31 +6,50 @@ catalog/calls/challenges.py.
 
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
-from catalog.models import Call, Credential, EndUser, UserGrant
+from catalog.credentials.oauth import revocation
+from catalog.credentials.oauth.revocation import Revocation
+from catalog.models import Call, Credential, Endpoint, EndUser, Grant, UserGrant
 from catalog.models.user_grants import GrantState
+from core import encryption
+from core.encryption import Secret
+from core.errors import DomainError
 from people import audit
 from people.models import User
 
 # How long a user may take; then nothing is asked any more, and the next call opens the grant anew.
 LIFE = timedelta(hours=1)
 FIRST_CHECK_AFTER = timedelta(seconds=2)
-MAX_URL_LENGTH, MAX_PROVIDER_LENGTH, MAX_SCOPES_LENGTH = 2048, 500, 2000
+MAX_URL_LENGTH, MAX_PROVIDER_LENGTH = 2048, 500
 VERBS = {
     GrantState.COMPLETED: "authorize",
     GrantState.FAILED: "refuse",
     GrantState.EXPIRED: "expire",
 }
-NO_TOKENS = {"access_token": "", "refresh_token": "", "token_expires_at": None, "lease_until": None}
+NO_TOKENS = {
+    "access_token": "",
+    "refresh_token": "",
+    "token_expires_at": None,
+    "lease_until": None,
+    "granted_scopes": None,
+}
 
 
 def user_of(call: Call) -> EndUser | None:
     return EndUser.objects.filter(agent=call.agent or 0, digest=call.on_behalf_of).first()
+
+
+def refused(user: EndUser, endpoint: Endpoint, provider: str, scopes: Sequence[str]) -> list[str]:
+    """Those of the scopes that the user was asked for last, and did not grant."""
+    row = UserGrant.objects.filter(end_user=user, endpoint=endpoint, provider=provider).first()
+    lacking = row.refused_scopes if row else []
+    return [scope for scope in scopes if scope in lacking]
 
 
 @transaction.atomic
@@ -49,7 +68,7 @@ def ask(
     why not."""
     asked: dict[str, Any] = {
         "state": GrantState.PENDING,
-        "scopes": " ".join(scopes)[:MAX_SCOPES_LENGTH],
+        "scopes": " ".join(scopes),
         "url": url,
         "check_url": check_url,
         "opened_at": Now(),
@@ -62,6 +81,9 @@ def ask(
         "credential": credential,
     }
     endpoint = call.version.tool.endpoint
+    # A user who was forgotten meanwhile is not asked.
+    if not EndUser.objects.select_for_update(no_key=True).filter(pk=user.pk).exists():
+        raise DomainError("USER_FORGOTTEN", "The user of this call was forgotten meanwhile. Call again.")
     named: dict[str, Any] = {
         "end_user": user,
         "endpoint": endpoint,
@@ -70,7 +92,13 @@ def ask(
     before = UserGrant.objects.select_for_update().filter(**named).first()
     # Another call that meets the same provider takes nothing away from those that wait for it.
     asked["resumes"] = call.resumes_when_granted or bool(before and before.resumes)
-    if before and before.credential_id != (credential and credential.pk):
+    is_of_another = before and before.credential_id != (credential and credential.pk)
+    if before is None or before.state != GrantState.PENDING or is_of_another:
+        asked["asked"] = (before.asked if before else 0) + 1
+    if before and before.granted_scopes is None and before.access_token:
+        # A row from before these were kept; once it waits, its own `scopes` say more than its tokens can.
+        asked["granted_scopes"] = " ".join(before.held_scopes)
+    if before and is_of_another:
         # Tokens, and an authorization on its way, are of the other server alone.
         asked |= {**NO_TOKENS, "generation": before.generation + 1, "state_digest": "", "verifier": ""}
     grant, _ = UserGrant.objects.update_or_create(**named, defaults=asked)
@@ -82,12 +110,20 @@ def ask(
 
 
 def settle(grant: UserGrant, state: GrantState, message: str, **columns: Any) -> bool:
-    """The one end of a wait: False when it has ended otherwise meanwhile."""
+    """The one end of a wait: False when it has ended otherwise meanwhile.
+
+    A user who did not authorize more has still authorized what was granted before.
+    """
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING, opened_at=grant.opened_at)
-        settled = rows.update(
-            state=state, settled_at=Now(), message=message[:300], next_check_at=None, **columns
-        )
+        ended = {"settled_at": Now(), "message": message[:300], "next_check_at": None, **columns}
+        settled = 0
+        if state != GrantState.COMPLETED:
+            held = rows.exclude(access_token="").exclude(granted_scopes=None)
+            # The calls that wait do so for more than that.
+            as_before = {"state": GrantState.COMPLETED, "scopes": F("granted_scopes"), "resumes": False}
+            settled = held.update(**ended, **as_before)
+        settled = settled or rows.update(**ended, state=state)
         if settled:
             facts = {"provider": grant.provider, "endpoint": grant.endpoint_id}
             audit.record(None, VERBS[state], grant, after=facts, why=message, agent=grant.end_user.agent)
@@ -103,11 +139,41 @@ def visible_to(user: User) -> QuerySet[UserGrant]:
 
 
 @transaction.atomic
-def forget(grant: UserGrant, *, actor: User) -> None:
-    """The grant goes with its tokens. A user without any grant is forgotten, too."""
+def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
+    """The grant goes with its tokens. A user without any grant is forgotten, too.
+
+    The provider is told after the commit that its tokens are not wanted any more, and the `message` of what
+    is returned says what became of that; None where there were no tokens of ours.
+    """
+    # A renewal may have changed the tokens since the row was read.
+    rows = UserGrant.objects.select_related("end_user").select_for_update(of=("self",))
+    current = rows.filter(pk=grant.pk).first()
+    if current is None:
+        raise DomainError("not_found", "This was forgotten meanwhile.", status=404)
+    grant = current
+    revoked = _revocation(grant)
     facts = {"provider": grant.provider, "endpoint": grant.endpoint_id, "state": grant.state}
     audit.record(actor, "forget", grant, before=facts, agent=grant.end_user.agent)
-    user = grant.end_user
-    grant.delete()
-    if not user.grants.exists():
-        user.delete()
+    UserGrant.objects.filter(pk=grant.pk).delete()
+    if not grant.end_user.grants.exists():
+        grant.end_user.delete()
+    return revoked.after_commit(actor) if revoked else None
+
+
+def _revocation(grant: UserGrant) -> Revocation | None:
+    if not grant.access_token:
+        return None
+    client = Grant.objects.filter(credential=grant.credential_id).select_related("credential").first()
+    if client is None:
+        why_not = "Pegboard's client there was removed before."
+        return Revocation(grant, "", grant.provider, agent=grant.end_user.agent, why_not=why_not)
+    return revocation.prepare_users(grant, client, partial(decrypted, grant))
+
+
+def decrypted(grant: UserGrant, column: str) -> Secret:
+    return encryption.decrypt(getattr(grant, column), row=grant.pk, field=field_of(column), name=str(grant))
+
+
+def field_of(column: str) -> str:
+    """What a secret in this column of a grant is encrypted for."""
+    return f"catalog.usergrant.{column}"

@@ -13,12 +13,13 @@ from django.db.models import Q
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.credentials.oauth import grant_requests
+from catalog.credentials.oauth import grant_requests, revocation
 from catalog.credentials.oauth.errors import BusyError
-from catalog.credentials.oauth.token_replies import OAuthError
-from catalog.models import Credential, Endpoint, EndUser, UserGrant
+from catalog.credentials.oauth.token_replies import OAuthError, Tokens
+from catalog.models import Credential, Endpoint, EndUser, Grant, UserGrant
 from catalog.models.user_grants import GrantState
 from catalog.user_grants import authorizing, grants
+from core.encryption import Secret
 from core.outbound.errors import ProtocolError
 from core.postgresql.base import give_back
 from people import audit
@@ -33,25 +34,24 @@ def token_for(
 ) -> str | None:
     """None where the user has to authorize it first. Raises ProtocolError, DomainError."""
     ends = time.monotonic() + MAX_WAIT
+    # In any state: a user who is asked for more has authorized what was granted before.
     rows = UserGrant.objects.filter(
-        end_user=user,
-        endpoint=endpoint,
-        provider=provider,
-        credential=credential,
-        state=GrantState.COMPLETED,
+        end_user=user, endpoint=endpoint, provider=provider, credential=credential
     )
     while grant := rows.exclude(access_token="").select_related("end_user").first():
-        if not set(scopes) <= set(grant.scopes.split()):
+        if not grant.covers(scopes):
             return None
         if grant.token_expires_at is None or grant.token_expires_at > timezone.now() + EARLY:
-            return authorizing.decrypted(grant, "access_token").reveal()
+            return grants.decrypted(grant, "access_token").reveal()
         if not grant.refresh_token:
             _end(grant, "The token is over, and the provider gave nothing to renew it with.")
             return None
         free = Q(lease_until=None) | Q(lease_until__lte=Now())
         mine = UserGrant.objects.filter(free, pk=grant.pk, generation=grant.generation)
         if mine.update(lease_until=Now() + LEASE):
-            return _renewed(grant, credential)
+            if token := _renewed(grant, credential, scopes):
+                return token
+            continue  # it ended, or is another one now
         if time.monotonic() >= ends:
             raise BusyError(str(grant))
         give_back()
@@ -59,9 +59,9 @@ def token_for(
     return None
 
 
-def _renewed(grant: UserGrant, credential: Credential) -> str | None:
-    client = authorizing.client_of(credential, grant.scopes)
-    refresh = authorizing.decrypted(grant, "refresh_token")
+def _renewed(grant: UserGrant, credential: Credential, scopes: Sequence[str]) -> str | None:
+    client = authorizing.client_of(credential, " ".join(grant.held_scopes))
+    refresh = grants.decrypted(grant, "refresh_token")
     held = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
     began = time.monotonic()
     try:
@@ -72,21 +72,36 @@ def _renewed(grant: UserGrant, credential: Credential) -> str | None:
             return None
         held.update(lease_until=None)
         raise
-    held.update(**authorizing.columns_for(grant, tokens, time.monotonic() - began))
-    return tokens.access.reveal()
+    elapsed = time.monotonic() - began
+    columns = authorizing.columns_for(grant, client, tokens, elapsed, grant.held_scopes)
+    if not held.update(**columns):
+        _revoke_forgotten(grant, client, tokens)
+        return None
+    is_enough = set(scopes) <= set(columns["granted_scopes"].split())
+    return tokens.access.reveal() if is_enough else None
+
+
+def _revoke_forgotten(grant: UserGrant, client: Grant, tokens: Tokens) -> None:
+    # Only of a grant that is gone: at the provider, one that was authorized anew may share its sign-in with
+    # these.
+    if UserGrant.objects.filter(pk=grant.pk).exists():
+        return
+    new = {"access_token": tokens.access, "refresh_token": tokens.refresh}
+
+    def opened(column: str) -> Secret:
+        return new[column] or grants.decrypted(grant, column)
+
+    revocation.prepare_users(grant, client, opened).after_commit(None)
 
 
 def _end(grant: UserGrant, why: str) -> None:
     # The next call asks the user again.
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
-        ended = rows.update(
-            **grants.NO_TOKENS,
-            state=GrantState.EXPIRED,
-            settled_at=Now(),
-            message=why,
-            generation=grant.generation + 1,
-        )
+        gone = grants.NO_TOKENS | {"generation": grant.generation + 1, "message": why}
+        # A question that the user has not answered yet goes on waiting.
+        settled = rows.exclude(state=GrantState.PENDING)
+        ended = settled.update(**gone, state=GrantState.EXPIRED, settled_at=Now()) or rows.update(**gone)
         if ended:
             facts = {"provider": grant.provider, "endpoint": grant.endpoint_id}
             audit.record(None, "expire", grant, after=facts, why=why, agent=grant.end_user.agent)

@@ -40,6 +40,7 @@ SENTENCES = {
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
 # In the place of what a registration will say, so that the rest can be tried before any server is asked.
+WITH_SECRET = (ClientAuthentication.BASIC, ClientAuthentication.POST)
 NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 
 
@@ -58,7 +59,8 @@ def register_at(
         return register(
             str(offer.get("registration_url", "")),
             redirect_uri=redirect_uri,
-            authentication=way if way in ClientAuthentication.values else ClientAuthentication.NONE,
+            # A key would have to be there before the client is.
+            authentication=way if way in WITH_SECRET else ClientAuthentication.NONE,
             scope=str(offer.get("scope", "")),
         )
     except ProtocolError as error:

@@ -24,6 +24,7 @@ from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
 from core.encryption import Secret
 from core.errors import invalid
+from core.oauth import client_keys
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
@@ -65,6 +66,18 @@ def uses_oauth(credential: Credential) -> bool:
 
 def has_secret(grant: Grant) -> bool:
     return grant.client_authentication != ClientAuthentication.NONE
+
+
+def has_key(grant: Grant) -> bool:
+    """Whether it proves who it is with a key that we made, in place of a secret that the server gave."""
+    return grant.client_authentication == ClientAuthentication.KEY
+
+
+def make_key(grant: Grant) -> Secret:
+    """Another private key; the public part is noted in `grant`, which is not saved."""
+    private = client_keys.make()
+    grant.public_key = client_keys.public_part(private)
+    return private
 
 
 def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant:
@@ -125,10 +138,7 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
         grant.wanted_scope = ""  # the change is a decision about it
     grant.save(update_fields=[*before, "wanted_scope"])
     SignIn.objects.filter(credential_id=grant.credential_id).delete()
-    has_lost_it = not has_secret(grant) or (is_elsewhere and not has_new_secret)
-    if has_lost_it and grant.credential.sealed:
-        grant.credential.sealed = grant.credential.fingerprint = ""
-        grant.credential.save(update_fields=["sealed", "fingerprint"])
+    _forget_secret(grant, before["client_authentication"], is_elsewhere=is_elsewhere and not has_new_secret)
     if any(getattr(grant, name) != before[name] for name in WHOSE_TOKENS):
         forget_tokens(grant, "the client or its server was changed, so its token was forgotten")
         return True
@@ -137,6 +147,20 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
     else:
         try_again(grant.credential)
     return False
+
+
+def _forget_secret(grant: Grant, was: str, *, is_elsewhere: bool) -> None:
+    # One that does not fit any more: `was` is how the client proved who it is until now.
+    had_key = was == ClientAuthentication.KEY
+    # A key of ours goes nowhere, so that another server is no reason.
+    is_anothers = is_elsewhere and not has_key(grant)
+    if had_key and not has_key(grant):
+        grant.public_key = None
+        grant.save(update_fields=["public_key"])
+    has_lost_it = not has_secret(grant) or is_anothers or had_key != has_key(grant)
+    if has_lost_it and grant.credential.sealed:
+        grant.credential.sealed = grant.credential.fingerprint = ""
+        grant.credential.save(update_fields=["sealed", "fingerprint"])
 
 
 def forget_tokens(grant: Grant, why: str) -> None:

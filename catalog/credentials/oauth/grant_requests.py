@@ -5,7 +5,7 @@ RFC 6749 (the framework), 7636 (PKCE), 8707 (resource). A `Grant` says who we ar
 
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from catalog.models import Grant
 from core.encryption import Secret
@@ -80,7 +80,17 @@ def refresh_fields(grant: Grant, refresh_token: Secret) -> dict[str, str]:
 
 
 def token_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> client.Form:
-    return client.token_form(grant.client_id, grant.client_authentication, secret, fields)
+    way, server = grant.client_authentication, grant.token_url
+    return client.token_form(grant.client_id, way, secret, fields, audience=server)
+
+
+def revocation_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> client.Form:
+    """The same for the revocation address (RFC 7009). A signed statement that the token endpoint would take
+    goes to no other server.
+    """
+    way, at, server = grant.client_authentication, grant.revocation_url, grant.token_url
+    audience = server if urlsplit(at)[:2] == urlsplit(server)[:2] else at
+    return client.token_form(grant.client_id, way, secret, fields, audience=audience)
 
 
 def owned_in(address: str) -> str:

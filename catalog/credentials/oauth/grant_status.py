@@ -139,7 +139,9 @@ def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
 def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
     # It is not there, or the server gave it to us for a while only.
     if grant.client_authentication != "none" and not grant.credential.sealed:
-        return State.REFUSED, "Its client secret was entered for another server.", Remedy.ENTER_SECRET
+        what = "key is not there any more" if grant.client_authentication == "key" else ""
+        said = f"Its client {what or 'secret was entered for another server'}."
+        return State.REFUSED, said, Remedy.ENTER_SECRET
     ends = grant.secret_expires_at
     if ends is None or ends > now + NEXT_WEEK:
         return None

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -121,7 +122,8 @@ def renew(grant: Grant) -> Token | None:
         sent = [token_request.decrypted(grant, "refresh_token")]
         fields = grant_requests.refresh_fields(grant, *sent)
     secret = token_request.client_secret(grant.credential, grant)
-    form = grant_requests.token_form(grant, secret, fields)
+    # A signed statement counts once, so that each request has a form of its own.
+    form = partial(grant_requests.token_form, grant, secret, fields)
     lease = _claim(grant)
     if lease is None:
         return None
@@ -137,13 +139,13 @@ def renew(grant: Grant) -> Token | None:
     return token
 
 
-def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secret]) -> Tokens:
+def _requested(grant: Grant, lease: uuid.UUID, form: Callable[[], Form], sent: Collection[Secret]) -> Tokens:
     """Sends the same refresh token once more when the reply to it was lost on its way."""
     # Servers that rotate take the old one again for some seconds, or not at all: then the sign-in is over
     # whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
     began = time.monotonic()
     try:
-        return token_request.request(grant, form, sent)
+        return token_request.request(grant, form(), sent)
     except UnavailableError as error:
         if not _is_lost(grant, error) or time.monotonic() - began > QUICKLY:
             raise
@@ -154,7 +156,7 @@ def _requested(grant: Grant, lease: uuid.UUID, form: Form, sent: Collection[Secr
         mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
         if not mine.update(lease_until=Now() + LEASE):
             raise
-    return token_request.request(grant, form, sent)
+    return token_request.request(grant, form(), sent)
 
 
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:

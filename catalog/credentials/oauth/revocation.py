@@ -5,6 +5,7 @@ here. Who is in the way, and whether the server was told, stands in the audit tr
 """
 
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,7 +14,7 @@ from urllib.parse import urlsplit
 from django.db import transaction
 
 from catalog.credentials.oauth import grant_requests, token_replies, token_request
-from catalog.models import Credential, Grant
+from catalog.models import Credential, Grant, UserGrant
 from core.encryption import Secret
 from core.errors import DomainError
 from core.oauth import http
@@ -31,21 +32,22 @@ COLUMNS = ("refresh_token", "access_token")  # RFC 7009 calls them so too
 class Revocation:
     """`message` says what became of it once the transaction is over; "" when there was nothing to end."""
 
-    credential: Credential
+    about: Credential | UserGrant
     address: str
     host: str
-    forms: list[Form] = field(repr=False)
-    sent: list[Secret] = field(repr=False)
+    forms: list[Form] = field(default_factory=list, repr=False)
+    sent: list[Secret] = field(default_factory=list, repr=False)
+    agent: int | None = None
     why_not: str = ""
     message: str = ""
 
-    def after_commit(self, actor: User) -> "Revocation":
+    def after_commit(self, actor: User | None) -> "Revocation":
         # Whatever goes wrong there is written down, and nothing waits for it.
         if self.forms or self.why_not:
             transaction.on_commit(partial(self._say, actor), robust=True)
         return self
 
-    def _say(self, actor: User) -> None:
+    def _say(self, actor: User | None) -> None:
         why_not = self.why_not or self._told()
         self.message = (
             f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
@@ -54,7 +56,7 @@ class Revocation:
         )
         with transaction.atomic():
             told = {"server": self.host, "told": not why_not}
-            audit.record(actor, "revoke", self.credential, after=told, why=self.message)
+            audit.record(actor, "revoke", self.about, after=told, why=self.message, agent=self.agent)
 
     def _told(self) -> str:
         # Why the server was not told, or "".
@@ -72,23 +74,38 @@ class Revocation:
 
 
 def prepare(grant: Grant) -> Revocation:
-    """Opens the tokens while they are there. Nothing is sent before `after_commit`."""
+    """Opens the tokens of a credential while they are there. Nothing is sent before `after_commit`."""
+    return _prepared(grant, grant.credential, grant, partial(token_request.decrypted, grant))
+
+
+def prepare_users(grant: UserGrant, client: Grant, decrypted: Callable[[str], Secret]) -> Revocation:
+    """The same for what a user of an agent has authorized as the `client`."""
+    revoked = _prepared(client, grant, grant, decrypted)
+    revoked.agent = grant.end_user.agent
+    return revoked
+
+
+def _prepared(
+    grant: Grant, about: Credential | UserGrant, row: Grant | UserGrant, decrypted: Callable[[str], Secret]
+) -> Revocation:
     host = urlsplit(grant.revocation_url or grant.token_url).netloc
-    revoked = Revocation(grant.credential, grant.revocation_url, host, [], [])
-    if not grant.access_token and not grant.refresh_token:
+    revoked = Revocation(about, grant.revocation_url, host)
+    held = [name for name in COLUMNS if getattr(row, name)]
+    if not held:
         return revoked
     if not grant.revocation_url:
         revoked.why_not = "it names no address for that."
         return revoked
     try:
         secret = token_request.client_secret(grant.credential, grant)
-        opened = [(name, token_request.decrypted(grant, name)) for name in COLUMNS if getattr(grant, name)]
+        opened = [(name, decrypted(name)) for name in held]
     except DomainError as error:  # UndecryptableError is one
         revoked.why_not = error.message
         return revoked
     revoked.sent = [*([secret] if secret else []), *(token for _, token in opened)]
     revoked.forms = [
-        grant_requests.token_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
+        grant_requests.revocation_form(grant, secret, {"token": token.reveal(), "token_type_hint": hint})
         for hint, token in opened
     ]
+    revoked.sent += [proof for form in revoked.forms for proof in form.sent]
     return revoked

@@ -16,7 +16,13 @@ SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 MAX_SERVERS, MAX_SCOPES = 5, 100
 MAX_SCOPE_LENGTH, MAX_URL_LENGTH = 200, 2_048
-_OURS = {"client_secret_basic": "basic", "client_secret_post": "post", "none": "none"}
+_OURS = {
+    "client_secret_basic": "basic",
+    "client_secret_post": "post",
+    "private_key_jwt": "key",
+    "none": "none",
+}
+_RATHER_OTHERS = ("key", "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +115,9 @@ def why_not_server(document: object, issuer: str) -> str:
 
 def server_of(document: Mapping[str, Any], issuer: str) -> Server:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
-    # In the order of the server, since some take half of what they name last; without a secret if it must be.
-    known = sorted([_OURS[theirs] for theirs in ways if theirs in _OURS], key=lambda way: way == "none")
+    # In the order of the server, since some take half of what they name last. With a key, which an
+    # administrator has to carry there, and without a secret only if it must be.
+    known = sorted([_OURS[theirs] for theirs in ways if theirs in _OURS], key=_later)
     token_url = _text(document, "token_endpoint")
     return Server(
         issuer=issuer,
@@ -124,6 +131,10 @@ def server_of(document: Mapping[str, Any], issuer: str) -> Server:
         takes_documents=document.get("client_id_metadata_document_supported") is True,
         problem=_problem(document, known),
     )
+
+
+def _later(way: str) -> int:
+    return _RATHER_OTHERS.index(way) + 1 if way in _RATHER_OTHERS else 0
 
 
 def _beside(document: Mapping[str, Any], member: str, *neighbours: str) -> str:

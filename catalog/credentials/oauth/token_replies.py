@@ -181,6 +181,29 @@ def words_of(scope: str) -> list[str]:
     return list(dict.fromkeys(re.split(r"[ ,]+", scope.strip(" ,")))) if scope.strip(" ,") else []
 
 
+# OpenID Connect Core 5.4 and 11: about the user and the session. Servers leave them out of what they grant,
+# or name them otherwise.
+_OF_SIGN_IN = frozenset({"openid", "profile", "email", "address", "phone", "offline_access"})
+
+
+def granted(wanted: Sequence[str], asked: Collection[str], said: str | None) -> list[str]:
+    """Those of the `wanted` scopes that a token is good for, by what the server said (RFC 6749 section 5.1).
+
+    All of them where it says nothing, or a word that was not `asked` for: it has names of its own for scopes
+    then, and one that seems to be missing may be among them.
+    """
+    words = set(words_of(said or ""))
+    if not words or words - {*asked, *wanted} - _OF_SIGN_IN:
+        return [*wanted]
+    return [scope for scope in wanted if scope in words or scope in _OF_SIGN_IN]
+
+
+def named(scopes: Sequence[str]) -> str:
+    """For a sentence about them: the first of many."""
+    told = ", ".join(f"“{printable(scope, 100)}”" for scope in scopes[:2])
+    return f"{told} and {len(scopes) - 2} more" if len(scopes) > 2 else told
+
+
 def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
     return ProtocolViolationError(code, f"{host} {what}.")
 

@@ -24,6 +24,7 @@ REQUESTS = Counter(
 def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
     """One token request. None of the secrets that were `sent` gets into an error."""
     give_back()
+    sent = [*sent, *form.sent]
     # What happened at the token server has codes of its own, so that it is not taken for an error of the
     # vendor.
     try:
@@ -39,7 +40,9 @@ def client_secret(credential: Credential, grant: Grant) -> Secret | None:
     if grant.client_authentication == ClientAuthentication.NONE:
         return None
     if not credential.sealed:
-        raise DomainError("CLIENT_SECRET", f"Enter the client secret of “{credential}” again.")
+        is_key = grant.client_authentication == ClientAuthentication.KEY
+        way_out = "Make another key for" if is_key else "Enter the client secret again of"
+        raise DomainError("CLIENT_SECRET", f"{way_out} “{credential}”.")
     return encryption.decrypt(
         credential.sealed, row=credential.pk, field="catalog.credential.sealed", name=credential.name
     )

@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, lease, queue
 from catalog.calls.queue import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
@@ -347,7 +347,7 @@ def test_a_call_is_sent_again_as_its_policy_and_effects_allow(failing, policy, a
 
 def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
     slept = []
-    monkeypatch.setattr(invocation, "sleep", slept.append)
+    monkeypatch.setattr(lease.Held, "rest", lambda held, seconds: slept.append(seconds))
     away = reply(status=503, headers={"Retry-After": "4"})
     with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
         for seconds, outcome in ((4, "unavailable"), (60, "ok")):

@@ -144,12 +144,13 @@ def test_vendor_sees_no_more_at_once_and_no_more_a_second():
 
 @pytest.fixture
 def no_server(monkeypatch):
-    def away():
+    def away(*command):
         raise redis.ConnectionError("nobody there")
 
     alone = rate_limit._LocalLimit()
     monkeypatch.setattr(rate_limit, "_local", alone)
-    monkeypatch.setattr(redis_client, "client", away)
+    monkeypatch.setattr(redis_client, "ask", away)
+    monkeypatch.setattr(redis_client, "tell", away)
     return alone
 
 

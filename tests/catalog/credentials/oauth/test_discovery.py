@@ -281,7 +281,8 @@ def test_challenge_is_read_as_http_writes_it(challenge, found):
         (["client_secret_basic", "client_secret_post"], "basic"),
         (["none", "private_key_jwt", "client_secret_post"], "post"),
         (["none"], "none"),
-        (["private_key_jwt"], ""),
+        (["none", "private_key_jwt"], "key"),
+        (["tls_client_auth"], ""),
         ([], "basic"),
     ],
 )

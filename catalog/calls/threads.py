@@ -1,0 +1,212 @@
+"""Threads at vendors: begun, looked at, given up. A run on one goes the way of every call.
+
+A thread is begun at its vendor before its row is written. What a process that dies between the two leaves
+there holds nothing, and the same request sent again finds it.
+"""
+
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.functions import Now
+
+from catalog.calls import queue, results
+from catalog.calls.queue import MAX_ARGUMENTS_BYTES, Runtime, ThreadBusyError
+from catalog.credentials import circuit_breaker, sessions
+from catalog.models import Call, Thread, ToolVersion
+from catalog.models.calls import ACTIVE_CALLS
+from catalog.models.threads import ThreadStatus
+from catalog.protocols.base import Protocol, ThreadState, canonical
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, UnavailableError
+from core.outbound.limits import DEFAULT_LIMITS
+from core.outbound.session import Session
+from core.postgresql.base import give_back
+from people import audit
+from people.models import ApiKey, User
+
+LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=20.0, backoff=())
+MAX_HISTORY = 100
+KEPT_REMOVED, KEPT_UNUSED = timedelta(days=7), timedelta(days=180)
+FORGOTTEN_AT_ONCE = 500
+TOO_LONG = "The vendor's answer about this thread is too long to be passed on."
+
+
+class ThreadUnavailableError(DomainError):
+    """The vendor did not answer about a thread. Nothing has changed."""
+
+    def __init__(self, error: UnavailableError) -> None:
+        message = f"The vendor was asked about the thread. {error.message}"
+        super().__init__("thread_unavailable", message, status=503)
+        self.retry_after = round(error.retry_after or 5)
+
+
+def can_have(version: ToolVersion) -> bool:
+    return version.tool.endpoint.speak().has_threads(version.decoded())
+
+
+def create(
+    version: ToolVersion | None,
+    *,
+    actor: User,
+    runtime: Runtime | None = None,
+    api_key: ApiKey | None = None,
+    key: uuid.UUID | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> Thread:
+    """A thread for runs of this version, or the one that its caller made with this `key` before.
+
+    Without a version it is begun by its first run: see `begin`. Raises DomainError.
+    """
+    thread = Thread(key=key or uuid.uuid4(), metadata=dict(metadata or {}))
+    thread.requested_by, thread.requested_name, thread.api_key = actor, str(actor), api_key
+    if runtime:
+        thread.agent, thread.release, thread.api_key = runtime.agent, runtime.release, runtime.key
+        thread.sub_agent, thread.requested_name = runtime.sub_agent, runtime.called_by(actor)
+    if len(canonical(thread.metadata)) > MAX_ARGUMENTS_BYTES:
+        message = f"The metadata are larger than {MAX_ARGUMENTS_BYTES // 1024} kB."
+        raise DomainError("too_large", message, fields={"metadata": message})
+    if earlier := _made_before(thread, version):
+        return earlier
+    if version:
+        queue.refuse_unfit(version, {}, runtime)
+        _take_version(thread, version)
+    try:
+        with transaction.atomic():
+            thread.save(force_insert=True)
+            _tell("start thread", thread, actor, runtime.why if runtime else "")
+    except IntegrityError:
+        if earlier := _made_before(thread, version):
+            return earlier
+        raise
+    return thread
+
+
+def begin(thread: Thread, version: ToolVersion) -> Thread:
+    """The thread as one for runs of this version. Raises DomainError where it is one of another tool."""
+    if thread.tool_id is None:
+        asked = Thread(key=thread.key, metadata=thread.metadata)
+        _take_version(asked, version)
+        facts = {name: getattr(asked, name) for name in ("tool", "version", "remote_id")}
+        Thread.objects.filter(pk=thread.pk, tool=None).update(**facts)
+        thread.refresh_from_db()
+    if thread.tool_id != version.tool_id:
+        message = "This thread is one of another tool. Begin one for this tool."
+        raise DomainError("other_thread", message, fields={"thread": message}, status=409)
+    if thread.removed_at:
+        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+    return thread
+
+
+def _made_before(thread: Thread, version: ToolVersion | None) -> Thread | None:
+    earlier = Thread.objects.filter(key=thread.key).first()
+    if earlier is None:
+        return None
+    same = ("agent", "api_key_id", "requested_by_id", "sub_agent")
+    is_same = all(getattr(earlier, each) == getattr(thread, each) for each in same)
+    is_of_tool = version is None or earlier.tool_id in (None, version.tool_id)
+    if not is_same or not is_of_tool or earlier.removed_at:
+        raise DomainError("key_taken", "Another thread has this id. Take a new one.", status=409)
+    return begin(earlier, version) if version else earlier
+
+
+def _take_version(thread: Thread, version: ToolVersion) -> None:
+    if not can_have(version):
+        message = f"“{version.tool}” does not keep threads: its vendor says so in the signature of the tool."
+        raise DomainError("no_threads", message, fields={"thread": message}, status=409)
+    # Not by our own id of it: the vendor may be another agent of this Pegboard, which has the thread as a row
+    # of its own.
+    named = uuid.uuid5(thread.key, "at its vendor")
+    with _asking(version) as (session, protocol):
+        thread.remote_id = protocol.create_thread(session, str(named), thread.metadata)
+    thread.tool, thread.version = version.tool, version
+
+
+def state(thread: Thread) -> ThreadState:
+    """What it holds now, as the vendor tells it. Raises DomainError."""
+    version = _version(thread)
+    if version is None:
+        return ThreadState(status=ThreadStatus.IDLE, metadata=thread.metadata)
+    with _asking(version) as (session, protocol):
+        found = _bounded(protocol.thread_state(session, version.decoded(), thread.remote_id))
+    if found.status:
+        Thread.objects.filter(pk=thread.pk).update(status=found.status)
+    return found
+
+
+def history(thread: Thread, *, limit: int, before: str = "") -> list[ThreadState]:
+    """Its earlier states, the newest first. Raises DomainError."""
+    version = _version(thread)
+    if version is None:
+        return []
+    with _asking(version) as (session, protocol):
+        found = protocol.thread_history(session, version.decoded(), thread.remote_id, limit, before)
+    return [_bounded(each) for each in found]
+
+
+def remove(thread: Thread, *, actor: User, why: str = "") -> None:
+    """At the vendor, too. Raises DomainError where a run is under way or the vendor does not answer."""
+    if thread.calls.filter(status__in=ACTIVE_CALLS).exists():
+        raise ThreadBusyError
+    if version := _version(thread):
+        with _asking(version) as (session, protocol):
+            protocol.remove_thread(session, thread.remote_id)
+    with transaction.atomic():
+        if Thread.objects.filter(pk=thread.pk, removed_at=None).update(removed_at=Now()):
+            _tell("remove thread", thread, actor, why)
+
+
+def forget() -> None:
+    """Once an hour: rows of threads that were removed, and of those that no call has used for long. What the
+    vendors of the latter hold stays with them; calls that were made on either stay, too."""
+    now, active = Now(), Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
+    old = Q(removed_at__lt=now - KEPT_REMOVED) | Q(used_at__lt=now - KEPT_UNUSED)
+    found = Thread.objects.filter(old).exclude(Exists(active)).order_by("pk")
+    while pks := list(found.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE]):
+        with transaction.atomic():
+            # No run begins on one that is locked.
+            locked = Thread.objects.select_for_update().filter(pk__in=pks).filter(old)
+            gone = [thread.pk for thread in locked]
+            Call.objects.filter(thread__in=gone).update(thread=None)
+            Thread.objects.filter(pk__in=gone).delete()
+        if not gone:
+            return
+
+
+def _version(thread: Thread) -> ToolVersion | None:
+    rows = ToolVersion.objects.select_related("tool__endpoint__vendor", "tool__endpoint__credential")
+    return rows.filter(pk=thread.version_id or 0).first()
+
+
+@contextmanager
+def _asking(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
+    endpoint = version.tool.endpoint
+    queue.refuse_removed(endpoint)
+    try:
+        circuit_breaker.admit(endpoint, LIMITS.session)
+        with sessions.open_session(endpoint, None, LIMITS) as session:
+            give_back()
+            yield session, endpoint.speak()
+    except UnavailableError as error:
+        raise ThreadUnavailableError(error) from error
+    except ProtocolError as error:
+        message = f"The vendor was asked about the thread. {error.message}"
+        raise DomainError("thread_refused", message, status=409) from error
+
+
+def _bounded(found: ThreadState) -> ThreadState:
+    told = {"values": found.values, "messages": found.messages, "metadata": found.metadata}
+    sound = results.sound(told)
+    if len(canonical(sound)) > results.MAX_OUTPUTS_BYTES:
+        raise DomainError("too_large", TOO_LONG, status=409)
+    return replace(found, **sound)
+
+
+def _tell(verb: str, thread: Thread, actor: User, why: str) -> None:
+    facts = {"thread": str(thread.key), **({"tool": str(thread.tool)} if thread.tool else {})}
+    audit.record(actor, verb, thread, after=facts, why=why, agent=thread.agent)

@@ -1,0 +1,161 @@
+"""Clients that prove who they are with a key of ours: private_key_jwt."""
+
+import jwt
+import pytest
+from django.test import Client
+
+from catalog.credentials import operations as credential_operations
+from catalog.credentials.oauth import grant_requests, renewal, tokens
+from catalog.models import Credential, Grant
+from core.encryption import Secret
+from core.oauth import client_keys
+from core.outbound.errors import RefusedError
+from people.models import AuditEntry, Role
+from tests.authorization_server import AuthorizationServer
+from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign
+from tests.factories import make_user
+from tests.hostile_vendor import json_reply
+from tests.pages import signed_in as browser
+from tests.pages import text_of
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def server():
+    with AuthorizationServer(client_secret=None, method="key") as server:
+        yield server
+
+
+@pytest.fixture
+def credential(server):
+    row = make_client(server)
+    server.public_keys = keys_of(row)
+    return row
+
+
+def keys_of(row: Credential) -> list[dict[str, str]]:
+    return Client().get(f"/credentials/{row.pk}/keys.json").json()["keys"]
+
+
+@pytest.mark.parametrize(
+    ("revoked_at", "audience"),
+    [
+        ("https://as.example/revoke", "https://as.example/token"),
+        ("https://elsewhere.example/revoke", "https://elsewhere.example/revoke"),
+    ],
+)
+def test_another_server_gets_no_statement_for_the_token_address(revoked_at, audience):
+    grant = Grant(client_authentication="key", token_url="https://as.example/token", client_id="me")
+    grant.revocation_url = revoked_at
+    form = grant_requests.revocation_form(grant, client_keys.make(), {"token": "t"})
+    claims = jwt.decode(form.sent[0].reveal(), options={"verify_signature": False})
+    assert claims["aud"] == audience
+
+
+def test_a_token_is_got_with_a_statement_that_the_key_signed(server, credential):
+    token = renewal.renew(grant_of(credential))
+    assert token.secret.reveal() in server.access
+    (form,) = server.forms
+    claims = jwt.decode(form["client_assertion"], options={"verify_signature": False})
+    assert claims["exp"] - claims["iat"] == 60
+    (key,) = keys_of(credential)
+    assert set(key) == {"kty", "n", "e", "kid", "alg", "use"}
+    assert Grant.objects.get().public_key == key
+    # Nothing of the private part lies anywhere in the clear.
+    private = credential_operations.sessions.decrypt(credential).reveal()
+    rows = [*Credential.objects.values(), *Grant.objects.values(), *AuditEntry.objects.values()]
+    assert private not in str(rows)
+
+
+def test_a_sign_in_its_renewals_and_revocation_are_signed_each_anew(
+    server, django_capture_on_commit_callbacks
+):
+    actor = make_user(Role.ADMIN)
+    row = make_client(server, "oauth_code", actor=actor, revocation_url=f"{server.url}/revoke")
+    server.public_keys = keys_of(row)
+    sign(server, row, actor)
+    server.loses, server.takes_again = 1, True
+    renewal.renew(grant_of(row))
+    with django_capture_on_commit_callbacks(execute=True):
+        credential_operations.sign_out(row, actor=make_user(Role.ADMIN))
+    assert server.revoked == 1
+    assert len(server.proofs) == len(set(server.proofs)) == 5
+
+
+def test_a_server_that_repeats_what_was_sent_tells_nothing(server, credential):
+    def repeats(line, request):
+        body = request.body.decode()
+        sent = body.partition("client_assertion=")[2].partition("&")[0]
+        return json_reply({"error": "invalid_client", "error_description": sent}, status=401)(line, request)
+
+    server.scripts.append(repeats)
+    with pytest.raises(RefusedError) as raised:
+        renewal.renew(grant_of(credential))
+    assert server.forms[0]["client_assertion"] not in raised.value.message
+    assert server.forms[0]["client_assertion"] not in str(AuditEntry.objects.values())
+
+
+def test_an_administrator_makes_another_key(server, credential):
+    admin = browser(Role.ADMIN)
+    (old,) = keys_of(credential)
+    page = text_of(admin.get(f"/credentials/{credential.pk}/"))
+    assert f"/credentials/{credential.pk}/keys.json" in page
+    assert old["kid"] in page
+    answer = admin.post(f"/credentials/{credential.pk}/", {"make": "key"}, follow=True)
+    assert "Another key was made" in text_of(answer)
+    (new,) = keys_of(credential)
+    assert new["kid"] != old["kid"]
+    assert AuditEntry.objects.filter(action="replace").count() == 1
+    with pytest.raises(RefusedError):
+        renewal.renew(grant_of(credential))
+    server.public_keys = [new]
+    Grant.objects.update(retry_at=None, refused_at=None)
+    assert renewal.renew(grant_of(credential))
+    rest = admin.put(f"/api/v1/credentials/{credential.pk}/", {}, content_type="application/json").json()
+    assert rest["client"]["public_key"]["kid"] not in (old["kid"], new["kid"])
+    typed = {"secret": "mine"}
+    refused = admin.put(f"/api/v1/credentials/{credential.pk}/", typed, content_type="application/json")
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["secret"])
+
+
+def test_secret_and_key_take_the_place_of_each_other(server, credential):
+    admin = make_user(Role.ADMIN)
+    (old,) = keys_of(credential)
+
+    def change(**changes):
+        return credential_operations.update_credential(credential, actor=admin, **changes)
+
+    # A key goes nowhere, so that another address takes nothing away.
+    change(token_url="https://other.example/token")
+    assert keys_of(credential) == [old]
+    change(client_authentication="post")
+    credential.refresh_from_db()
+    assert (credential.sealed, Grant.objects.get().public_key) == ("", None)
+    assert Client().get(f"/credentials/{credential.pk}/keys.json").status_code == 404
+    credential_operations.replace_secret(credential, actor=admin, secret="given-by-the-server")
+    change(client_authentication="key")
+    (new,) = keys_of(credential)
+    assert new["kid"] != old["kid"]
+    credential_operations.remove_credential(credential, actor=admin)
+    assert Client().get(f"/credentials/{credential.pk}/keys.json").status_code == 404
+
+
+def test_the_form_offers_it_and_takes_no_secret(server):
+    admin = browser(Role.ADMIN)
+    given = {f"client-{name}": value for name, value in server.settings(states_issuer="on").items()}
+    asked = {"name": "Signs", "kind": "oauth_client", "url": server.url, **given}
+    assert "Pegboard makes the key" in text_of(admin.post("/credentials/new/", asked | {"secret": "mine"}))
+    admin.post("/credentials/new/", asked)
+    row = Credential.objects.get()
+    server.public_keys = keys_of(row)
+    assert tokens.read(row.pk).public_key["alg"] == "RS256"
+    assert renewal.renew(grant_of(row))
+
+
+def test_names_of_keys_are_their_digests():
+    private = client_keys.make()
+    public = client_keys.public_part(private)
+    assert client_keys.public_part(Secret(private.reveal())) == public
+    assert "d" not in public
+    assert jwt.PyJWK(public).key.key_size == 2048
