@@ -174,6 +174,10 @@ class _ResumedSession(base.Session):
         self._before_asking = before_asking
         self._limits = limits
 
+    @property
+    def is_interrupted(self) -> bool:
+        return self._session.is_interrupted
+
     def at(self, url: str) -> AbstractContextManager[base.Session]:
         return self._session.at(url)
 

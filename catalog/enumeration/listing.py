@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from django.utils import timezone
+from msgspec import structs
 
 from catalog import bounds
 from catalog.enumeration import known_pages, store
@@ -30,6 +31,7 @@ from catalog.protocols.paging import PageGuard
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
+from catalog.rules.diff import compare
 from catalog.rules.version_names import version_name
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
@@ -60,9 +62,10 @@ class Current:
     digest: str
 
 
-def current_tools(endpoint: Endpoint) -> dict[str, Current]:
-    """The tools of the endpoint by what identifies them; see `identity`."""
-    rows = Tool.objects.filter(endpoint=endpoint).values_list(
+def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Current]:
+    """The tools of the endpoint, or `only` one, by what identifies them; see `identity`."""
+    tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
+    rows = tools.values_list(
         *("tool_id", "pk", "status", "current_id", "stopped_id"),
         *("current__label", "current__label_key", "current__digest"),
     )
@@ -121,6 +124,16 @@ def read(
     )
 
 
+def read_one(run: Run, protocol: Protocol, tool: int, item: Item) -> Harvest:
+    """One tool that the catalog holds, judged as in a list of all; nothing is missing from it. In a
+    transaction that has locked the tool, as `merge` is.
+    """
+    with Stage() as stage:
+        listed = _Pass(run, protocol, RememberedPages(run.endpoint, ""), stage, only=tool)
+        listed.take_alone(item)
+        return listed.harvest
+
+
 @dataclass(frozen=True, slots=True)
 class _Deadline:
     """On the monotonic clock: when the whole enumeration has to be over, and when this process has to be."""
@@ -154,8 +167,11 @@ class _Pass:
     That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
     """
 
-    def __init__(self, run: Run, protocol: Protocol, known: RememberedPages, stage: Stage) -> None:
+    def __init__(
+        self, run: Run, protocol: Protocol, known: RememberedPages, stage: Stage, only: int | None = None
+    ) -> None:
         self.run = run
+        self.only = only
         self.protocol = protocol
         self.known = known
         self.stage = stage
@@ -171,6 +187,10 @@ class _Pass:
         self.pages: list[KnownPage] = []
         self.first: Page | None = None
         self.policy = policy.whole(run.endpoint.policy)
+        # The reader has changed since the list was read. What a vendor numbers stays as it was read, because
+        # one number with two meanings would look like a broken promise.
+        self.reads_again = run.endpoint.read_revision < protocol.revision
+        self.understood_anew: set[str] = set()
 
     def read(self, session: base.Session, deadline: _Deadline, progress: Progress) -> Harvest:
         guard = PageGuard(self.run.endpoint.max_tools, bounds.TOOLS.way_out)
@@ -188,6 +208,12 @@ class _Pass:
         failpoint("staged")
         self._conclude()
         return self.harvest
+
+    def take_alone(self, item: Item) -> None:
+        self._take_item(item)
+        self._stage()
+        self.harvest.rejections = list(self.refused.values())
+        self._count(self.seen.keys() - self.refused.keys())
 
     def _listed(self, session: base.Session) -> Iterator[Page]:
         try:
@@ -223,7 +249,7 @@ class _Pass:
     @cached_property
     def current(self) -> dict[str, Current]:
         # Not read at all when every page is known from the last complete run.
-        return current_tools(self.run.endpoint)
+        return current_tools(self.run.endpoint, self.only)
 
     def _take(self, page: Page, number: int) -> None:
         self.harvest.pages = number
@@ -264,16 +290,25 @@ class _Pass:
             return
         self.seen[tool] = item.digest
         held = self.current.get(tool)
-        if held is None or (item.digest != held.digest and tuple(held.label_key) <= item.label_key):
+        if (
+            held is None
+            or (not self._is_held(item.digest, held) and tuple(held.label_key) <= item.label_key)
+            or (self.reads_again and not item.label)
+        ):
             self.waiting[tool] = item
-        elif item.digest != held.digest:
+        elif not self._is_held(item.digest, held):
             self._refuse_older(item, held)
+
+    def _is_held(self, digest: str, held: Current) -> bool:
+        return base.is_digest_of(held.digest, digest, self.protocol.revision)
 
     def _take_again(self, tool: str, digest: str) -> None:
         self.odd.add(tool)
         if tool in self.refused:
             return
-        if digest == (self.seen[tool] or self.current[tool].digest):
+        saw = self.seen[tool]
+        held = saw or self.current[tool].digest
+        if any(base.is_digest_of(*pair, self.protocol.revision) for pair in ((digest, held), (held, digest))):
             # By mistake, or because it moved to a later page while the list was read.
             self.is_doubtful = self.harvest.pages > 1
             self._note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
@@ -349,17 +384,27 @@ class _Pass:
         if not held:
             return set()
         versions = ToolVersion.objects.filter(pk__in=held).values_list(
-            "pk", "raw", "tool_id", "tool__tool_id"
+            "pk", "raw", "signature", "tool_id", "tool__tool_id"
         )
         found: set[str] = set()
-        for pk, raw, tool_pk, tool_id in versions:
+        for pk, raw, text, tool_pk, tool_id in versions:
             tool, item = held[pk]
             says = self._content_digest(item.document or {})
             if says and says == self._content_digest(base.decoded(raw)):
+                if self.reads_again and not item.label and self._means_otherwise(item, text):
+                    self.understood_anew.add(tool)
+                    continue
                 found.add(tool)
                 if item.tool_id != tool_id:
                     self.harvest.respelt[tool_pk] = item.tool_id
         return found
+
+    def _means_otherwise(self, item: Item, text: str) -> bool:
+        try:
+            read = self.protocol.read(item.document or {})
+        except UnreadableItemError:
+            return False
+        return bool(compare(signature.from_json(text), read).changes)
 
     def _content_digest(self, document: dict[str, Any]) -> str:
         # "" for what cannot be read, which is told where it is decoded.
@@ -380,6 +425,10 @@ class _Pass:
                 continue
             for note in notes:
                 self._note(note)
+            if tool in self.understood_anew:
+                # Another version out of the same document.
+                digest = base.digest_as_read(item.digest, self.protocol.revision)
+                item = structs.replace(item, digest=digest)
             yield tool, staged_tool(held.pk if held else None, item, read)
 
     def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:

@@ -222,8 +222,8 @@ class _Reader:
     @transaction.atomic
     def tell(self) -> None:
         # On the page of the last run, because a batch has none of its own.
-        runs = Run.objects.filter(endpoint=self.endpoint, status=RunStatus.SUCCEEDED).order_by("-pk")
-        run = runs.select_for_update(no_key=True).first() if self.notes else None
+        runs = Run.objects.of_lists().filter(endpoint=self.endpoint, status=RunStatus.SUCCEEDED)
+        run = runs.order_by("-pk").select_for_update(no_key=True).first() if self.notes else None
         if run is None:
             return
         told = {note["code"]: note for note in run.notes}

@@ -35,7 +35,7 @@ def possible_from(endpoint: Endpoint) -> datetime | None:
     if endpoint.runs.filter(status__in=ACTIVE).exists():
         return None
     moments = [circuit_breaker.unavailable_until(endpoint)]
-    if last := endpoint.runs.exclude(finished_at=None).order_by("-finished_at").first():
+    if last := endpoint.runs.of_lists().exclude(finished_at=None).order_by("-finished_at").first():
         pause = pause_after(
             last.pages,
             requests_per_second=endpoint.requests_per_second,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Subquery
 from django.db.models.functions import Now
 
 from catalog import worker_audit
@@ -13,9 +13,10 @@ from catalog.enumeration.merge import merge
 from catalog.enumeration.staging import Harvest
 from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
 from catalog.models.findings import FindingState
-from catalog.models.runs import RunStatus
+from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
+from catalog.protocols.base import identity
 from catalog.review import breaches
 from core.errors import DomainError
 from core.failpoints import failpoint
@@ -131,7 +132,14 @@ def _succeed(run: Run, harvest: Harvest) -> None:
     if (
         not as_it_was_read(run)
         .filter(removed_at=None)
-        .update(failures=0, error_code="", error_message="", last_success_at=Now(), held_run=None)
+        .update(
+            failures=0,
+            error_code="",
+            error_message="",
+            last_success_at=Now(),
+            held_run=None,
+            read_revision=run.endpoint.speak().revision,
+        )
     ):
         is_live = Endpoint.objects.filter(pk=run.endpoint_id, removed_at=None).exists()
         raise EndpointMovedError if is_live else EndpointRemovedError
@@ -161,7 +169,15 @@ def keep_rejections(harvest: Harvest) -> None:
 def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
     # Pages that were recalled stay as they are.
     KnownPage.objects.filter(endpoint=run.endpoint_id).exclude(pk__in=[page.pk for page in pages]).delete()
-    KnownPage.objects.bulk_create([page for page in pages if page.pk is None])
+    # What a runtime had read alone since this run began may be newer than a page of this run: the page would
+    # be known when the vendor goes back to it, and the tool would stay as it was meanwhile.
+    began = Run.objects.filter(pk=run.pk).values("started_at")
+    alone = Run.objects.filter(
+        endpoint=run.endpoint_id, trigger=Trigger.RUNTIME, finished_at__gte=Subquery(began)
+    )
+    newer = {identity(name) for name in alone.values_list("versions__tool__tool_id", flat=True) if name}
+    fresh = [page for page in pages if page.pk is None and newer.isdisjoint(page.tool_ids)]
+    KnownPage.objects.bulk_create(fresh)
 
 
 def _respell(tools: Mapping[int, str]) -> None:

@@ -12,8 +12,9 @@ import msgspec
 from django.db import connection, transaction
 
 from catalog.protocols.signature import from_json, to_json
-from catalog.search import ranking, segments, words
+from catalog.search import ranking, searched_texts, segments, words
 from catalog.search.lexicon import Lexicon
+from catalog.search.searched_texts import SearchedSignature, Weighted
 from catalog.search.segments import Document, State
 from catalog.tools import effective_texts
 
@@ -22,29 +23,7 @@ BATCH = 5_000
 LARGE = 1_000
 
 
-class _Named(msgspec.Struct):
-    name: str = ""
-
-
-class _Parameter(msgspec.Struct):
-    name: str = ""
-    title: str = ""
-    description: str = ""
-    allowed_values: list[_Named] = []
-
-
-class _Signature(msgspec.Struct):
-    """The members of a signature that are searched."""
-
-    name: str
-    title: str = ""
-    description: str = ""
-    tags: list[str] = []
-    inputs: list[_Parameter] = []
-    outputs: list[_Parameter] = []
-
-
-_decode = msgspec.json.Decoder(_Signature).decode
+_decode = msgspec.json.Decoder(SearchedSignature).decode
 
 
 class _Entry(msgspec.Struct):
@@ -55,8 +34,8 @@ class _Entry(msgspec.Struct):
     endpoint: int
     name: str
     tags: set[str]
-    prose: tuple[tuple[float, str], ...]
-    fields: tuple[tuple[float, str], ...]
+    prose: Weighted
+    fields: Weighted
 
 
 def index_pending(endpoint_id: int | None = None) -> int:
@@ -154,27 +133,14 @@ def _entry(
     document: str,
 ) -> _Entry:
     signature = _decode(document)
-    name = signature.name
-    title = "" if words.name_key(signature.title) == words.name_key(name) else signature.title
-    inputs, outputs = signature.inputs, signature.outputs
-    details = [each.description for each in inputs]
-    details += [value.name for each in inputs for value in each.allowed_values]
-    details += [text for each in outputs for text in (each.name, each.title)]
+    texts = searched_texts.of(signature, vendor)
     return _Entry(
         tool,
         State(version, worded_at, renamed_at),
         endpoint,
-        name,
+        signature.name,
         {words.tag_word(tag) for tag in signature.tags},
-        (
-            (ranking.NAME, f"{name} {title}"),
-            (ranking.TEXT, " ".join((signature.description, *signature.tags, vendor))),
-        ),
-        (
-            (ranking.PARAMETER, " ".join([f"{each.name} {each.title}" for each in inputs])),
-            (ranking.DETAIL, " ".join(details)),
-            (ranking.OUTPUT_DETAIL, " ".join([each.description for each in outputs])),
-        ),
+        *texts,
     )
 
 

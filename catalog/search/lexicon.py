@@ -40,21 +40,21 @@ def _assign(words: set[str]) -> tuple[dict[str, int], set[str]]:
     with connection.cursor() as cursor:
         cursor.execute("SELECT word, lexeme_id FROM catalog_searchword WHERE word = ANY(%s)", [list(words)])
         known = dict(cursor.fetchall())
-    stems = _stems(words - known.keys())
-    lexemes = _lexemes({stem or word for word, stem in stems.items()})
-    found = {word: lexemes[stem or word] for word, stem in stems.items()}
-    if stemmed := {word: found[word] for word, stem in stems.items() if stem}:
+    stemmed_words = stems(words - known.keys())
+    lexemes = _lexemes({stem or word for word, stem in stemmed_words.items()})
+    found = {word: lexemes[stem or word] for word, stem in stemmed_words.items()}
+    if stemmed := {word: found[word] for word, stem in stemmed_words.items() if stem}:
         with connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO catalog_searchword (word, lexeme_id) "
                 "SELECT * FROM unnest(%s::text[], %s::int[])",
                 [list(stemmed), list(stemmed.values())],
             )
-    return known | found, {word for word, stem in stems.items() if not stem}
+    return known | found, {word for word, stem in stemmed_words.items() if not stem}
 
 
-def _stems(words: Collection[str]) -> dict[str, str]:
-    # The stem of each word, "" for a stop word. A tag (`#...`) is its own stem.
+def stems(words: Collection[str]) -> dict[str, str]:
+    """The stem of each word, "" for a stop word. A tag (`#...`) is its own stem."""
     if not words:
         return {}
     with connection.cursor() as cursor:

@@ -64,7 +64,7 @@ class Query:
     """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
 
     Without `sort` the order is by relevance, or by name when there is no `q`. `within` are the keys of the
-    vendors to search at all; None for every vendor.
+    vendors to search at all, beside what is defined here; None for every vendor.
     """
 
     q: str = ""
@@ -154,9 +154,11 @@ def _refuse(name: str, sentence: str) -> None:
 def _endpoints(query: Query) -> list[int] | None:
     if not (query.vendor or query.protocol or query.endpoint is not None or query.within is not None):
         return None
-    vendors = Vendor.objects.live().filter(slug__in=query.vendor) if query.vendor else Vendor.objects.live()
+    vendors = Vendor.objects.offering()
+    if query.vendor:
+        vendors = vendors.filter(slug__in=query.vendor)
     rows = vendors.values_list(
-        "pk", "slug", "endpoints", "endpoints__protocol", "endpoints__removed_at"
+        *("pk", "slug", "is_own", "endpoints", "endpoints__protocol", "endpoints__removed_at")
     ).order_by()
     found = list(rows if query.endpoint is None or query.vendor else rows.filter(endpoints=query.endpoint))
     known = {slug for _, slug, *_ in found}
@@ -164,11 +166,11 @@ def _endpoints(query: Query) -> list[int] | None:
         _refuse("vendor", f"There is no vendor “{missing[0][:60]}”.")
     return [
         endpoint
-        for vendor, _, endpoint, protocol, removed_at in found
+        for vendor, _, is_own, endpoint, protocol, removed_at in found
         if endpoint
         and removed_at is None
         and query.endpoint in (None, endpoint)
-        and (query.within is None or vendor in query.within)
+        and (query.within is None or is_own or vendor in query.within)
         and (not query.protocol or protocol in query.protocol)
     ]
 
@@ -279,7 +281,7 @@ def choices() -> dict[str, list[Choice]]:
 
 @cache
 def _used() -> CompiledQuery[tuple[str, str, str]]:
-    used = Endpoint.objects.live().values_list("vendor__slug", "vendor__name", "protocol")
+    used = Endpoint.objects.offering().values_list("vendor__slug", "vendor__name", "protocol")
     return CompiledQuery(used.order_by("vendor__name"))
 
 

@@ -48,7 +48,7 @@ def test_tools_of_public_apis_cost_what_is_written_of_them():
         assert tokens_of(signature) == in_full(signature)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(signature=strategies.any_signatures)
 def test_any_tool_costs_what_is_written_of_it(signature):
     assert tokens_of(signature) == in_full(signature)

@@ -5,10 +5,11 @@ import pytest
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
+from catalog.protocols.a2t import A2T
 from catalog.vendors import operations as vendor_operations
 from people.models import Role
 from tests.catalog.enumeration.test_enumeration import counts, read
-from tests.factories import make_endpoint, make_user
+from tests.factories import make_endpoint, make_signature, make_user
 from tests.vendor import Vendor, tool
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -104,4 +105,11 @@ def test_long_cursors_in_any_script_are_remembered(endpoint, vendor):
 
     vendor.script, vendor.answer = script, answer
     assert counts(read(endpoint)) == {"pages": 3, "seen": 25, "added": 25}
+    assert counts(read(endpoint)) == {"pages": 3, "seen": 25, "unchanged": 25}
+
+
+def test_versions_that_a_vendor_numbers_stay_as_they_were_read(endpoint, vendor, monkeypatch):
+    read(endpoint)
+    monkeypatch.setattr(A2T, "revision", 2)
+    monkeypatch.setattr(A2T, "read", lambda self, document: make_signature("Read otherwise"))
     assert counts(read(endpoint)) == {"pages": 3, "seen": 25, "unchanged": 25}

@@ -1,0 +1,267 @@
+"""One tool, read alone because a runtime asks for it now. docs/decisions/0064-fresh-signatures.md says when.
+
+What the vendor says is recorded as an enumeration run records it, so that a run that comes later finds
+nothing new in it. Only a complete run withdraws a tool. Those who ask for one tool at the same time share one
+request, and none is sent again before the interval is over, whatever came of the last one. Where the vendor's
+protocol has no address for one tool, that holds for all tools of the endpoint together: its list is read,
+and whatever has changed in it is recorded.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
+
+from catalog import bounds, worker_audit
+from catalog.credentials import circuit_breaker, sessions
+from catalog.enumeration import listing, store
+from catalog.enumeration.merge import merge
+from catalog.enumeration.staging import Harvest
+from catalog.models import Finding, KnownPage, ListFetch, Run, Tool, ToolFetch
+from catalog.models.findings import FindingState
+from catalog.models.runs import RunStatus, Trigger
+from catalog.notifications import outbox
+from catalog.protocols import base
+from catalog.protocols.base import Item, NothingKnown, Protocol, Session, UnreadableItemError, identity
+from catalog.protocols.paging import PageGuard
+from catalog.review import breaches, inspector
+from core import db_errors
+from core.errors import DomainError
+from core.outbound.errors import ProtocolError, UnavailableError
+from core.outbound.limits import Limits
+from core.postgresql.base import give_back
+
+logger = logging.getLogger(__name__)
+
+# A runtime waits for it, and has the signature of its release in any case. Who shares the request of another
+# one waits a little longer.
+SECONDS, WAITS_LONGER_BY = 8.0, 1.125
+# What comes after the vendor's answer, until another request may ask in place of a process that died.
+SECONDS_TO_RECORD = 12.0
+# So many tools of a list, at most, are recorded for a runtime. A run that comes later takes the others.
+MAX_CHANGED = 50
+LOOK_EVERY = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """Without a code the catalog holds what the vendor says of the tool."""
+
+    error_code: str = ""
+    error_message: str = ""
+
+
+def read(tool: Tool) -> Fetched:
+    """What came of asking the vendor, now or within the interval, by this process or by another one. Outside
+    of any transaction; holds no connection to the database while it waits.
+    """
+    if tool.endpoint.speak().is_own:
+        return Fetched()
+    ends = time.monotonic() + SECONDS * WAITS_LONGER_BY
+    rows: QuerySet[ToolFetch] | QuerySet[ListFetch]
+    if tool.endpoint.speak().fetches_alone:
+        ToolFetch.objects.get_or_create(pk=tool.pk)
+        rows = ToolFetch.objects.filter(pk=tool.pk)
+    else:
+        ListFetch.objects.get_or_create(pk=tool.endpoint_id)
+        rows = ListFetch.objects.filter(pk=tool.endpoint_id)
+    while True:
+        if claim := _claimed(rows):
+            return _settled(tool, rows.filter(claim=claim))
+        row = rows.annotate(now=Now()).get()
+        if row.claim is None or (row.next_at and row.next_at > row.now):
+            # What was wrong with this tool alone in the list.
+            own = None if row.error_code else ToolFetch.objects.filter(pk=tool.pk).first()
+            told = own or row
+            return Fetched(told.error_code, told.error_message)
+        if time.monotonic() > ends:
+            return Fetched("BUSY", "Another request asks the vendor for this tool already.")
+        give_back()
+        time.sleep(LOOK_EVERY)
+
+
+def _claimed(rows: QuerySet[Any]) -> uuid.UUID | None:
+    # By compare-and-set. A claim that has run out was left by a process that died.
+    is_free = Q(claim=None) | Q(claimed_until__lt=Now())
+    is_due = Q(next_at=None) | Q(next_at__lte=Now())
+    claim = uuid.uuid4()
+    until = Now() + timedelta(seconds=SECONDS + SECONDS_TO_RECORD)
+    return claim if rows.filter(is_free, is_due).update(claim=claim, claimed_until=until) else None
+
+
+def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:
+    wait = timedelta(seconds=settings.FRESH_SECONDS)
+    try:
+        fetched = _read(tool)
+    except (ProtocolError, DomainError) as exc:
+        fetched = Fetched(exc.code, exc.message)
+        asked = circuit_breaker.retry_after_wait(getattr(exc, "retry_after", None))
+        wait = max(wait, asked)
+    except UnreadableItemError as exc:
+        fetched = Fetched(exc.code, exc.reason)
+    except Exception as exc:
+        if db_errors.is_database_lost(exc):
+            raise  # The claim runs out.
+        logger.exception("tool %s was not read", tool.pk)
+        fetched = Fetched("INTERNAL", "Pegboard itself failed here; its log says more.")
+    mine.update(
+        claim=None,
+        claimed_until=None,
+        read_at=Now(),
+        next_at=Now() + wait,
+        error_code=fetched.error_code,
+        error_message=fetched.error_message,
+    )
+    return fetched
+
+
+def _read(tool: Tool) -> Fetched:
+    endpoint = tool.endpoint
+    if not endpoint.is_live:
+        raise DomainError("ENDPOINT_REMOVED", "The endpoint was removed.")
+    if endpoint.is_paused:
+        raise DomainError("PAUSED", "An administrator has paused reading this endpoint.")
+    # No probe of its own: runs and calls find out whether the vendor is back.
+    if until := circuit_breaker.unavailable_until(endpoint):
+        raise UnavailableError("CIRCUIT_OPEN", f"Nothing is sent to “{endpoint}” until {until:%H:%M:%S} UTC.")
+    protocol = endpoint.speak()
+    if not protocol.fetches_alone:
+        return _read_list(tool, protocol)
+    with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
+        give_back()
+        item = protocol.fetch(session, tool.tool_id)
+    if identity(item.tool_id) != identity(tool.tool_id):
+        raise UnavailableError("WRONG_TOOL", "The vendor answered with another tool.")
+    return _recorded(protocol, tool, item)
+
+
+def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
+    endpoint = tool.endpoint
+    listed = _Listed(listing.current_tools(endpoint))
+    with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
+        give_back()
+        listed.read(protocol, session, endpoint.max_tools)
+    faults = listed.faults()
+    # The tool that is asked for comes first.
+    changed = sorted(listed.changed.items(), key=lambda each: each[0] != tool.pk)
+    rows = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").in_bulk(listed.changed)
+    ends = time.monotonic() + SECONDS_TO_RECORD / 2
+    for number, (pk, item) in enumerate(changed):
+        if number >= MAX_CHANGED or time.monotonic() > ends:
+            faults[pk] = Fetched("BUSY", "Much has changed in the list. The next run reads this tool.")
+        elif (fetched := _recorded(protocol, rows[pk], item)).error_code:
+            faults[pk] = fetched
+    with transaction.atomic():
+        ToolFetch.objects.filter(tool__endpoint=endpoint).exclude(tool__in=faults).delete()
+        ToolFetch.objects.bulk_create(
+            [
+                ToolFetch(tool_id=pk, error_code=each.error_code, error_message=each.error_message)
+                for pk, each in sorted(faults.items())
+            ],
+            update_conflicts=True,
+            unique_fields=["tool"],
+            update_fields=["error_code", "error_message"],
+        )
+    return faults.get(tool.pk, Fetched())
+
+
+class _Listed:
+    """What a list says of the tools that the catalog holds. Only those that changed are kept whole."""
+
+    def __init__(self, held: Mapping[str, listing.Current]) -> None:
+        self.held = {name: each for name, each in held.items() if each.is_active}
+        self.digests: dict[str, str] = {}
+        self.refused: dict[str, Fetched] = {}
+        self.changed: dict[int, Item] = {}
+
+    def read(self, protocol: Protocol, session: Session, most: int) -> None:
+        guard, nameless = PageGuard(most), 0
+        for page in protocol.enumerate(session, NothingKnown()):
+            for item in page.items:
+                self._take(protocol, item)
+            for each in page.rejected:
+                nameless += each.tool.startswith("#")
+                self.refused[identity(each.tool)] = Fetched(each.code, each.reason)
+            guard.check(page, seen=len(self.digests) + len(self.refused) + nameless)
+
+    def _take(self, protocol: Protocol, item: Item) -> None:
+        name = identity(item.tool_id)
+        if self.digests.setdefault(name, item.digest) != item.digest:
+            reason = "Two different tools were listed with this id, so neither was taken."
+            self.refused[name] = Fetched("DUP_CONFLICT", reason)
+        held = self.held.get(name)
+        if held and not base.is_digest_of(held.digest, item.digest, protocol.revision):
+            self.changed[held.pk] = item
+
+    def faults(self) -> dict[int, Fetched]:
+        found = {}
+        for name, held in self.held.items():
+            if name in self.refused:
+                found[held.pk] = self.refused[name]
+                self.changed.pop(held.pk, None)
+            elif name not in self.digests:
+                found[held.pk] = Fetched("NOT_FOUND", "The vendor does not list this tool any more.")
+        return found
+
+
+def _limits(tool: Tool) -> Limits:
+    usual = bounds.limits_of(tool.endpoint)
+    return replace(usual, request=SECONDS, session=SECONDS, is_asked_for=True, backoff=(), patience=2.0)
+
+
+def _recorded(protocol: Protocol, tool: Tool, item: Item) -> Fetched:
+    run = Run(
+        endpoint=tool.endpoint,
+        trigger=Trigger.RUNTIME,
+        status=RunStatus.SUCCEEDED,
+        pages=1,
+        seen=1,
+        changed=1,
+        attempt=1,
+    )
+    fetched = _taken(run, protocol, tool, item)
+    if run.pk:
+        inspector.inspect_run(run)
+    return fetched
+
+
+def _taken(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetched:
+    """The run is kept where the tool had changed."""
+    with transaction.atomic():
+        Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
+        if not store.as_it_was_read(run).filter(removed_at=None).exists():
+            raise store.EndpointMovedError
+        held = listing.current_tools(run.endpoint, tool.pk).values()
+        if any(base.is_digest_of(each.digest, item.digest, protocol.revision) for each in held):
+            return Fetched()
+        run.save()
+        Run.objects.filter(pk=run.pk).update(started_at=Now(), finished_at=Now())
+        harvest = listing.read_one(run, protocol, tool.pk, item)
+        if harvest.changed:
+            _merge(run, harvest, item)
+            return Fetched()
+        # The same in another form, or what the catalog refuses, which the next run tells.
+        transaction.set_rollback(True)
+    run.pk = None
+    refused = harvest.rejections[0] if harvest.rejections else None
+    return Fetched(refused.code, refused.reason) if refused else Fetched()
+
+
+def _merge(run: Run, harvest: Harvest, item: Item) -> None:
+    merge(run, harvest)
+    outbox.tools_changed(run.pk)
+    breaches.tell(run, harvest.findings, has_new=False, has_moved=True)
+    if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
+        outbox.review_waits(run.endpoint_id)
+    # Should the vendor go back, the page would come with the bytes that it had before.
+    tools = [identity(item.tool_id)]
+    KnownPage.objects.filter(endpoint=run.endpoint_id, tool_ids__contains=tools).delete()
+    worker_audit.tell_read(run, {"changed": harvest.changed})

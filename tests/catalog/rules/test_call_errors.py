@@ -1,0 +1,72 @@
+"""The list of what can go wrong in a call, held against the code that makes calls."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from catalog.rules import call_errors
+
+ROOT = Path(__file__).parents[3]
+# Where the code stands among what is raised or said.
+PLACES = {
+    "UnavailableError": 0,
+    "RefusedError": 0,
+    "ProtocolViolationError": 0,
+    "failed": 1,
+    "DomainError": 0,
+}
+CALLS = (
+    *("catalog/calls", "catalog/user_grants/context.py", "catalog/protocols", "core/outbound"),
+    *("catalog/activities/mocks", "catalog/activities/mock.py"),
+    *("core/strict_json.py", "executor/calls.py", "executor/batches.py"),
+    *("executor/api/invoke.py", "executor/api/calls.py", "executor/outputs.py"),
+    *("designer/environments.py", "designer/resolution.py"),
+)
+# Met while lists and documents are read, and while people keep examples, authorize and cancel: in no call.
+ELSEWHERE = {
+    *("invalid_mock", "mock_schema_unmet"),
+    *("BAD_CURSOR", "CURSOR_LOOP", "FOREIGN_NEXT", "NO_PROGRESS", "TOO_MANY_TOOLS", "NAMES_WANTED"),
+    *("NO_TOOL_LIST", "OLD_OPENAPI", "WEBHOOKS_ONLY", "YAML_ALIAS", "YAML_SYNTAX"),
+    *("name_taken", "too_many_examples", "call_ended"),
+    *("activity_unfit", "binding_changed", "environment_removed", "environment_is_default"),
+    "too_many_environments",
+}
+
+
+def codes(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call):
+            name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+            said = node.args[PLACES[name] :][:1] if name in PLACES else []
+            found |= {each.value for each in said if isinstance(each, ast.Constant)}
+        if isinstance(node, ast.Dict):
+            pairs = zip(node.keys, node.values, strict=True)
+            found |= {
+                value.value
+                for key, value in pairs
+                if isinstance(key, ast.Constant) and key.value == "code" and isinstance(value, ast.Constant)
+            }
+    return {code for code in found if code}
+
+
+def test_every_code_of_a_call_is_in_the_list():
+    files = [ROOT / place for place in CALLS]
+    paths = [path for file in files for path in ([file] if file.is_file() else file.rglob("*.py"))]
+    met = {code for path in paths for code in codes(path)}
+    assert {"DEADLINE", "ARGUMENTS", "no_threads", "SHAPE"} <= met
+    assert {code for code in met - ELSEWHERE if not call_errors.is_known(code)} == set()
+
+
+def test_each_has_a_sentence_and_stands_once():
+    listed = [error.code for error in call_errors.OURS]
+    assert len(listed) == len(set(listed))
+    assert all(error.description.endswith(".") for error in call_errors.OURS)
+
+
+@pytest.mark.parametrize(
+    ("code", "known"), [("HTTP_503", True), ("HTTP_418", True), ("TOKEN_DNS", True), ("SELDOM", False)]
+)
+def test_families_of_codes_are_known(code, known):
+    assert call_errors.is_known(code) is known
