@@ -98,13 +98,15 @@ def idle_transactions(seconds: int) -> Callable[[], Iterator[str]]:
 
 
 def _altered_versions() -> Iterator[str]:
-    # Versions whose kept document is not the one that its digest names.
+    # Versions whose kept document is not the one that its digest names, read for the first time or again.
     versions = ToolVersion.objects.order_by("pk").values_list(
         "pk", "tool__endpoint__protocol", "digest", "raw"
     )
     for pk, protocol, digest, raw in versions.iterator(chunk_size=500):
         # Most documents are digested whole.
-        if hashlib.sha256(raw.encode()).hexdigest() != digest and _digest(protocol, raw) != digest:
+        if hashlib.sha256(raw.encode()).hexdigest() == digest:
+            continue
+        if not base.is_digest_of(digest, _digest(protocol, raw), protocols.get(protocol).revision):
             yield f"version {pk}"
 
 

@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from catalog import search
-from catalog.calls import challenges, invocation, queue
+from catalog.calls import challenges, invocation, queue, threads
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -17,6 +17,7 @@ from catalog.models.runs import RunStatus
 from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
+from catalog.user_grants import end_users
 from core import task_dispatch
 from core.failpoints import failpoint
 
@@ -84,8 +85,18 @@ def forget_call_ids() -> None:
 
 
 @shared_task
+def forget_threads() -> None:
+    threads.forget()
+
+
+@shared_task
 def check_user_grant(grant_id: str) -> None:
     challenges.check(uuid.UUID(grant_id))
+
+
+@shared_task
+def forget_end_users() -> None:
+    end_users.forget_idle()
 
 
 @shared_task

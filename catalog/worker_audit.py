@@ -66,5 +66,7 @@ def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
 def _why(run: Run) -> str:
     if run.trigger == Trigger.SCHEDULE:
         return f"Run {run.pk}, on schedule."
+    if run.trigger == Trigger.RUNTIME:
+        return f"Run {run.pk}: a runtime asked for one tool."
     who = f"by {run.requested_by}" if run.requested_by else "from the command line"
     return f"Run {run.pk}, asked for {who}."

@@ -16,8 +16,9 @@ from rest_framework.reverse import reverse
 from catalog.api.versions import VersionChoice, found, version_facts
 from catalog.calls import examples, invocation, queue
 from catalog.calls.queue import ArgumentsError
-from catalog.models import Call, Example, Tool, ToolVersion
+from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
+from core.errors import invalid
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -42,6 +43,10 @@ class CallInput(Input):
 class InvokeInput(CallInput, VersionChoice):
     """The current version runs unless another is named."""
 
+    activity = serializers.IntegerField(
+        required=False, help_text="The id of an activity, which runs in place of the vendor."
+    )
+
 
 class ResumeInput(Input):
     answers = serializers.DictField(
@@ -50,11 +55,20 @@ class ResumeInput(Input):
     )
 
 
+class VendorErrorOutput(serializers.Serializer[Any]):
+    code = serializers.CharField()
+    description = serializers.CharField(help_text="What the vendor says; may be empty.")
+
+
 class CallErrorOutput(serializers.Serializer[Any]):
     code = serializers.CharField()
     message = serializers.CharField()
     fields = serializers.DictField(  # type: ignore[assignment]
         child=serializers.CharField(), required=False, help_text="Why, by input."
+    )
+    step = serializers.IntegerField(required=False, help_text="Of the activity that ran; counted from 1.")
+    vendor = VendorErrorOutput(
+        required=False, help_text="The vendor's own code, where it has one: it means nothing among ours."
     )
 
 
@@ -125,6 +139,7 @@ class CallOutput(CallRow):
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True)
+    reasoning = serializers.CharField(help_text="Why a model made it, as it said; may be empty.")
     attempts = AttemptOutput(many=True)
 
 
@@ -173,6 +188,7 @@ def call_document(call: Call, request: Request) -> dict[str, Any]:
         "notes": result.notes,
         "asks": asks,
         "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
+        "reasoning": call.reasoning,
         "attempts": [_attempt(attempt) for attempt in result.attempts],
     }
 
@@ -196,6 +212,7 @@ def refused_document(error: ArgumentsError, version: ToolVersion, request: Reque
         "notes": [],
         "asks": [],
         "resume": None,
+        "reasoning": "",
         "attempts": [],
     }
 
@@ -232,10 +249,20 @@ class ToolInvoke(GenericAPIView[Tool]):
                 deadline_seconds=asked.get("deadline_seconds"),
                 is_confirmed=asked.get("confirm", False),
                 api_key=key_of(request),
+                activity=_activity(asked.get("activity")),
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
         return Response(call_document(call, request))
+
+
+def _activity(asked: int | None) -> ActivityVersion | None:
+    if asked is None:
+        return None
+    chosen = Activity.objects.shared().select_related("current__activity").filter(pk=asked).first()
+    if chosen is None:
+        raise invalid(activity="There is no such activity.")
+    return chosen.current
 
 
 @extend_schema(tags=["calls"])

@@ -77,7 +77,7 @@ class CredentialInput(Input):
         write_only=True,
         trim_whitespace=False,
         required=False,
-        help_text="With OAuth the client's; left out for a public client.",
+        help_text="With OAuth the client's; left out for a public client and for one with a key of Pegboard.",
     )
     client = NewClientInput(required=False, help_text="Needed with OAuth, and not taken otherwise.")
     header = serializers.CharField(max_length=64, required=False, allow_blank=True)
@@ -94,7 +94,13 @@ class CredentialInput(Input):
 
 
 class SecretInput(Input):
-    secret = serializers.CharField(max_length=8_000, write_only=True, trim_whitespace=False)
+    secret = serializers.CharField(
+        max_length=8_000,
+        write_only=True,
+        trim_whitespace=False,
+        required=False,
+        help_text="Left out for an OAuth client with `key`: Pegboard makes another key.",
+    )
 
 
 class CredentialChange(Input):
@@ -116,10 +122,16 @@ class CredentialChange(Input):
 
 class ClientOutput(serializers.ModelSerializer[Grant]):
     parameters = serializers.DictField(child=serializers.CharField(), read_only=True)
+    public_key = serializers.DictField(
+        child=serializers.CharField(),
+        read_only=True,
+        allow_null=True,
+        help_text="Of a client with `key`, as a JWK; `/credentials/{id}/keys.json` serves it to the server.",
+    )
 
     class Meta:
         model = Grant
-        fields = [*clients.DETAILS, *clients.REGISTERED]
+        fields = [*clients.DETAILS, *clients.REGISTERED, "public_key"]
         read_only_fields = fields
 
 
@@ -229,7 +241,7 @@ def _status_members(row: Credential, found: CredentialStatus) -> dict[str, Any]:
 class LookupInput(Input):
     url = Address(max_length=MAX_URL_LENGTH, help_text="The vendor's, as an endpoint has it.")
     protocol = serializers.ChoiceField(
-        choices=protocols.choices(),
+        choices=protocols.connectable(),
         required=False,
         help_text="How to ask for the tools where GET is met by no challenge; each in turn unless told.",
     )

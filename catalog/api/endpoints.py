@@ -112,7 +112,7 @@ class EndpointChange(RetryChange):
 
 class EndpointInput(EndpointChange):
     vendor = serializers.SlugField(max_length=60)
-    protocol = serializers.ChoiceField(choices=protocols.choices())
+    protocol = serializers.ChoiceField(choices=protocols.connectable())
     url = Address(max_length=MAX_URL_LENGTH)
     is_paused = None  # type: ignore[assignment]
     vendor_request = serializers.IntegerField(
@@ -218,7 +218,7 @@ class EndpointList(ListAPIView[Endpoint]):
 
 
 class PreviewInput(Input):
-    protocol = serializers.ChoiceField(choices=protocols.choices())
+    protocol = serializers.ChoiceField(choices=protocols.connectable())
     url = Address(max_length=MAX_URL_LENGTH)
     credential = serializers.UUIDField(required=False, allow_null=True)
     settings = serializers.DictField(required=False)

@@ -1,9 +1,12 @@
 from django.urls import path
 
 from catalog.api import (
+    activities,
     calls,
     compare,
+    configurations,
     credentials,
+    definitions,
     endpoint_secrets,
     endpoints,
     findings,
@@ -15,6 +18,14 @@ from catalog.api import (
 )
 
 urlpatterns = [
+    path("activities/", activities.ActivityList.as_view(), name="api-activity-list"),
+    path("activities/propose/", activities.ActivityPropose.as_view(), name="api-activity-propose"),
+    path("activities/<int:pk>/", activities.ActivityDetail.as_view(), name="api-activity"),
+    path(
+        "activities/<int:pk>/versions/",
+        activities.ActivityVersionList.as_view(),
+        name="api-activity-version-list",
+    ),
     path("tools/compare/", compare.ToolCompare.as_view(), name="api-tool-compare"),
     path("vendors/", vendors.VendorList.as_view(), name="api-vendor-list"),
     path("vendors/<slug:slug>/", vendors.VendorDetail.as_view(), name="api-vendor"),
@@ -72,6 +83,16 @@ urlpatterns = [
     path("tools/<int:pk>/calls/", calls.CallList.as_view(), name="api-call-list"),
     path("tools/<int:pk>/calls/<int:call>/", calls.CallDetail.as_view(), name="api-call"),
     path("tools/<int:pk>/calls/<int:call>/resume/", calls.CallResume.as_view(), name="api-call-resume"),
+    path(
+        "tools/<int:pk>/configurations/",
+        configurations.ConfigurationList.as_view(),
+        name="api-configuration-list",
+    ),
+    path(
+        "tools/<int:pk>/configurations/<str:name>/",
+        configurations.ConfigurationDetail.as_view(),
+        name="api-configuration",
+    ),
     path("tools/<int:pk>/examples/", calls.ExampleList.as_view(), name="api-example-list"),
     path("tools/<int:pk>/examples/<int:example>/", calls.ExampleDetail.as_view(), name="api-example"),
     path("credentials/", credentials.CredentialList.as_view(), name="api-credential-list"),
@@ -86,6 +107,13 @@ urlpatterns = [
         "credentials/<uuid:pk>/sign-out/",
         credentials.CredentialSignOut.as_view(),
         name="api-credential-sign-out",
+    ),
+    path("definitions/", definitions.DefinitionList.as_view(), name="api-definition-list"),
+    path("definitions/<int:pk>/", definitions.DefinitionDetail.as_view(), name="api-definition"),
+    path(
+        "definitions/<int:pk>/restore/",
+        definitions.DefinitionRestore.as_view(),
+        name="api-definition-restore",
     ),
     path("findings/", findings.FindingList.as_view(), name="api-finding-list"),
     path("findings/<int:pk>/evidence/", findings.FindingEvidence.as_view(), name="api-finding-evidence"),

@@ -23,7 +23,7 @@ from people.permissions import person
 
 
 class AddressInput(Input):
-    protocol = serializers.ChoiceField(choices=protocols.choices())
+    protocol = serializers.ChoiceField(choices=protocols.connectable())
     url = Address(max_length=MAX_URL_LENGTH)
 
 

@@ -5,8 +5,10 @@ its outputs are for the key that made it.
 """
 
 import json
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from celery import current_app
 from django.db.models import QuerySet
@@ -14,16 +16,16 @@ from django.db.models.functions import Now
 from django.urls import reverse
 
 from catalog.models import Call
-from catalog.models.calls import CallStatus
+from catalog.models.calls import CallStatus, Result
 from catalog.notifications import webhooks
 from catalog.notifications.mail import SENT
 from catalog.notifications.models import Callback, SendingState
 from core import encryption, task_dispatch
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
-from core.outbound.addresses import MAX_URL_LENGTH
+from core.outbound.addresses import MAX_URL_LENGTH, check_url
 from core.outbound.errors import ProtocolError
-from core.outbound.policy import origin_of
+from core.outbound.policy import callback_policy
 from core.public_url import public_url
 
 TASK = "catalog.notifications.tasks.send_callback"
@@ -32,18 +34,26 @@ MESSAGE_LIVES = 30.0  # seconds
 LEASE = timedelta(seconds=60)
 
 
-def check(url: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """Who hears of the end of a call. `run_of`: as in `Callback`."""
+
+    url: str
+    run_of: str = ""
+
+
+def check(recipient: Recipient) -> None:
     """Raises DomainError for what is no address. Whether it may be reached is judged when it is."""
     try:
-        origin_of(url[: MAX_URL_LENGTH + 1])
+        check_url(recipient.url[: MAX_URL_LENGTH + 1], callback_policy())
     except ProtocolError as exc:
         raise DomainError("invalid", exc.message, fields={"callback": exc.message}) from exc
 
 
-def add(call: Call, url: str) -> None:
+def add(call: Call, recipient: Recipient) -> None:
     """In the transaction that writes the call down."""
-    callback = Callback(call=call)
-    both = json.dumps([url, webhooks.new_secret().reveal()])
+    callback = Callback(call=call, run_of=recipient.run_of)
+    both = json.dumps([recipient.url, webhooks.new_secret().reveal()])
     callback.sealed = encryption.encrypt(Secret(both), row=callback.pk, field=FIELD)
     callback.save(force_insert=True)
 
@@ -75,7 +85,7 @@ def send(callback_id: str) -> None:
     except UndecryptableError as exc:
         Callback.objects.filter(pk=callback.pk).update(state=SendingState.FAILED, error=exc.message[:1_000])
         return
-    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback))
+    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback), callback_policy())
     SENT.add("callback", "failed" if error else "sent")
     ours = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
     attempts = callback.attempts + 1
@@ -93,6 +103,8 @@ def send(callback_id: str) -> None:
 def body(callback: Callback) -> bytes:
     """The same bytes at every attempt."""
     call = callback.call
+    if callback.run_of:
+        return json.dumps(_run(call, callback.run_of), separators=(",", ":")).encode()
     document = {
         "type": "call.finished",
         "timestamp": call.finished_at.isoformat() if call.finished_at else None,
@@ -105,6 +117,26 @@ def body(callback: Callback) -> bytes:
         },
     }
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def run_status(outcome: str | None, result: Result) -> str:
+    """How a call ended, as ACP says it of a run."""
+    if outcome == "ok" and not result.cut:
+        return "success"
+    # An interrupt is one question.
+    return "interrupted" if result.resume is not None and len(result.asks) == 1 else "error"
+
+
+def _run(call: Call, agent_id: str) -> dict[str, Any]:
+    # The `Run` of ACP. It says how the run ended and not with what.
+    ended = call.finished_at or call.queued_at
+    return {
+        "run_id": str(call.key),
+        "agent_id": agent_id,
+        "created_at": call.queued_at.isoformat(),
+        "updated_at": ended.isoformat(),
+        "status": run_status(call.outcome, call.decoded()),
+    }
 
 
 def _opened(callback: Callback) -> tuple[Secret, Secret]:

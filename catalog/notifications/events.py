@@ -31,6 +31,8 @@ NAMED = 3
 TOOLS_TOLD = 20
 # How a subject begins that is an endpoint which was removed, and no run.
 REMOVED = "endpoint:"
+# Of tools that are defined here, which no run reads: a version, and a tool that was withdrawn.
+VERSION, TOOL = "version:", "tool:"
 
 
 def tell_broken(subject: str) -> Told | None:
@@ -128,6 +130,8 @@ def _about_request(row: VendorRequest, title: Callable[[str], str], says: str) -
 
 def tell_changed(subject: str) -> Told | None:
     """Of known tools, the versions that one run has found. Tools of a vendor's first list are no change."""
+    if subject.startswith(VERSION):
+        return _tell_defined(subject)
     run = _run(subject)
     versions = ToolVersion.objects.filter(run=int(subject), tool__in=changed_tools(subject))
     versions = versions.select_related("tool").order_by("tool__name", "pk").defer("raw", "signature")
@@ -144,6 +148,8 @@ def tell_changed(subject: str) -> Told | None:
 
 def tell_withdrawn(subject: str) -> Told | None:
     """Those that are still gone. `subject` is a run, or "endpoint:" and one that was removed."""
+    if subject.startswith(TOOL):
+        return _tell_defined(subject)
     removed = int(subject.removeprefix(REMOVED)) if subject.startswith(REMOVED) else 0
     run = None if removed else _run(subject)
     endpoint = run.endpoint if run else Endpoint.objects.select_related("vendor").filter(pk=removed).first()
@@ -160,17 +166,39 @@ def tell_withdrawn(subject: str) -> Told | None:
     return _of_vendor(endpoint, what, says, path, facts)
 
 
+def _tell_defined(subject: str) -> Told | None:
+    is_change = subject.startswith(VERSION)
+    changed = changed_tools(subject) if is_change else withdrawn_tools(subject)
+    tools = Tool.objects.select_related("endpoint__vendor", "current").filter(pk__in=changed)
+    if (tool := tools.first()) is None:
+        return None
+    name = printable(tool.name, 60)
+    facts = {"run": None, "count": 1, "tools": [_tool(tool, tool.current if is_change else None)]}
+    about = {**_about(tool.endpoint, "", "").facts, **facts}
+    if is_change:
+        says = "It is defined here. Agents stay on the version that they have until a designer moves them."
+        return Told(f"“{name}” has a new version", says, f"/tools/{tool.pk}/versions/", {**about, "held": 0})
+    says = "It was defined here. It can be pinned no more; what was pinned and published stays."
+    return Told(f"“{name}” was withdrawn", says, f"/tools/{tool.pk}/", about)
+
+
 def changed_tools(subject: str) -> QuerySet[Tool, int]:
-    rows = ToolVersion.objects.filter(run=int(subject), ordinal__gt=1).order_by()
+    if subject.startswith(VERSION):
+        rows = ToolVersion.objects.filter(pk=int(subject.removeprefix(VERSION)), ordinal__gt=1).order_by()
+    else:
+        rows = ToolVersion.objects.filter(run=int(subject), ordinal__gt=1).order_by()
     return rows.values_list("tool", flat=True)  # type: ignore[return-value]
 
 
 def withdrawn_tools(subject: str) -> QuerySet[Tool, int]:
+    if subject.startswith(TOOL):
+        gone = Tool.objects.filter(pk=int(subject.removeprefix(TOOL)), status=ToolStatus.WITHDRAWN)
+        return gone.order_by().values_list("pk", flat=True)
     if subject.startswith(REMOVED):
         rows = Tool.objects.filter(endpoint=int(subject.removeprefix(REMOVED)), status=ToolStatus.WITHDRAWN)
         return rows.order_by().values_list("pk", flat=True)
-    gone = Withdrawal.objects.filter(run=int(subject), returned_run=None).order_by()
-    return gone.values_list("tool", flat=True)  # type: ignore[return-value]
+    open_ones = Withdrawal.objects.filter(run=int(subject), returned_run=None).order_by()
+    return open_ones.values_list("tool", flat=True)  # type: ignore[return-value]
 
 
 def _run(subject: str) -> Run | None:

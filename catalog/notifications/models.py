@@ -164,13 +164,15 @@ class Callback(Sending):
     """The address that hears of the end of one call, and the secret that signs what is sent there.
 
     Both are encrypted as one, and forgotten once it was sent or given up. `next_at` is when the next attempt
-    may begin, and while a sender is at work.
+    may begin, and while a sender is at work. `run_of` is the id by which a client of ACP knows the agent
+    whose run the call is: it is told in that protocol's words.
     """
 
     call = models.OneToOneField(Call, on_delete=models.CASCADE, related_name="callback")
     sealed = EncryptedField(blank=True, default="")
     key_id = KeyIdField("sealed")
     next_at = models.DateTimeField(db_default=Now())
+    run_of = models.CharField(max_length=36, blank=True, default="", db_default="")
 
     class Meta:
         indexes = [

@@ -67,9 +67,9 @@ def vendor_answered(request_id: int) -> None:
     put(Event.VENDOR_ANSWERED, request_id, AT_ONCE)
 
 
-def tools_changed(run_id: int) -> None:
-    """However many they are: one notice, which tells of the run."""
-    put(Event.TOOLS_CHANGED, run_id, GATHER)
+def tools_changed(subject: object) -> None:
+    """However many they are: one notice. `subject` is a run, or as `events.tell_changed` takes it."""
+    put(Event.TOOLS_CHANGED, subject, GATHER)
 
 
 def tools_withdrawn(subject: object) -> None:

@@ -68,11 +68,11 @@ def inspect_pending(endpoint_id: int | None = None) -> int:
         runs = runs.filter(endpoint=endpoint_id)
     pending = list(runs)
     for run in pending:
-        _inspect_run(run)
+        inspect_run(run)
     return len(pending)
 
 
-def _inspect_run(run: Run) -> None:
+def inspect_run(run: Run) -> None:
     last = 0
     while rows := _rows("v.run_id = %s AND v.id > %s", [run.pk, last]):
         _inspect(run.endpoint, run, rows, may_stop=run.inspected == 0)
@@ -149,7 +149,10 @@ def _inspect(
     known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
     listed = {row.tool: row for row in rows if row.is_listed}
     named = _newly_named(listed)
-    twins = [twin.pk for twin in twins_of(endpoint)]  # its own tools under another name
+    # Its own tools under another name, and what is defined here: a definition and the tool that answers for
+    # it may well have one name.
+    twins = [twin.pk for twin in twins_of(endpoint)]
+    twins += Endpoint.objects.filter(vendor__is_own=True).values_list("pk", flat=True)
     for version, alarm in (
         *_look_alikes(endpoint, twins, listed),
         *_collisions(endpoint, twins, {tool: listed[tool] for tool in named}),

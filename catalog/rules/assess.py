@@ -12,7 +12,7 @@ import msgspec
 
 from catalog.protocols.signature import Signature
 from catalog.rules import diff, inspection, policy, promises
-from catalog.rules.diff import Effect
+from catalog.rules.diff import Class, Effect
 from catalog.rules.inspection import REVISION, Alarm
 from catalog.rules.policy import Actions, Stop
 from catalog.rules.promises import Breach
@@ -27,12 +27,15 @@ class Offer(NamedTuple):
 
 
 class Assessment(NamedTuple):
-    """`effects` are those of the change, or None when nothing of the tool was let through so far."""
+    """`effects` are those of the change, or None when nothing of the tool was let through so far; `class_` is
+    that of the worst of them.
+    """
 
     effects: frozenset[Effect] | None
     breaches: tuple[Breach, ...]
     alarms: tuple[Alarm, ...]
     is_rewritten: bool
+    class_: Class = "none"
 
     def stop(self, actions: Actions) -> Stop | None:
         """None lets the version through."""
@@ -52,7 +55,8 @@ def assess(
         return Assessment(None, (), alarms, is_rewritten)
     comparison = diff.compare(old.signature, new.signature)
     update = promises.Update(old.signature, new.signature, old.label, new.label, new.digest, comparison)
-    return Assessment(comparison.effects, tuple(promises.broken(update, promised)), alarms, is_rewritten)
+    broken = tuple(promises.broken(update, promised))
+    return Assessment(comparison.effects, broken, alarms, is_rewritten, comparison.class_)
 
 
 class _Kept(msgspec.Struct, array_like=True):

@@ -325,8 +325,16 @@ class _Look:
                 again = self._list(client if is_other else None)
             except UnavailableError as error:
                 return steady if error.code == "DEADLINE" and number >= ENOUGH else []
-            steady = [each for each in steady if _is_as_before(each, again.get(each.tool), is_other=is_other)]
+            steady = [each for each in steady if self._is_as_before(each, again.get(each.tool), is_other)]
         return steady
+
+    def _is_as_before(self, found: Found, again: Item | None, is_other: bool) -> bool:
+        version = found.version
+        if again is None or again.label != version.label:
+            return False
+        if is_other:
+            return again.digest == found.item.digest
+        return base.is_digest_of(version.digest, again.digest, self.protocol.revision)
 
     def _list(self, client: OtherClient | None) -> dict[str, Item]:
         """All that is listed, by identity, with the documents of what differs. None: as ourselves.
@@ -377,11 +385,6 @@ class _Look:
 def _make_way(endpoint: Endpoint) -> None:
     if Run.objects.filter(endpoint=endpoint, status__in=ACTIVE).exists():
         raise _PutOffError
-
-
-def _is_as_before(found: Found, again: Item | None, *, is_other: bool) -> bool:
-    digest = found.item.digest if is_other else found.version.digest
-    return again is not None and (again.label, again.digest) == (found.version.label, digest)
 
 
 @transaction.atomic

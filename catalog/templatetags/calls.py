@@ -29,6 +29,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "unavailable": ("bad", "Not available"),
     "refused": ("bad", "Refused"),
     "cancelled": ("warn", "Cancelled"),
+    "latent": ("info", "Waits for its output"),
 }
 NEXT_STEPS = {
     "tool_error": "The vendor says that it ran and failed. Read why, then change the inputs.",
@@ -194,7 +195,7 @@ def _cut(text: str, longest: int) -> str:
 
 @register.simple_tag
 def tries_are_seen_by(user: User) -> str:
-    """As `CallQuerySet.visible_to` has it."""
+    """As `MadeInTeams.visible_to` has it."""
     teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
     names = ", ".join(teams.values_list("team__name", flat=True))
     who = f"the people of {names} and by administrators" if names else "every user"

@@ -61,6 +61,10 @@ DEEDS = {
     "restore": "restored",
     "settle": "settled a stale text of",
     "edit": "edited",
+    "define": "defined",
+    "change definition": "changed",
+    "withdraw": "withdrew",
+    "offer again": "again offered",
 }
 
 

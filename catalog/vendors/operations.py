@@ -287,8 +287,8 @@ def _keep_documents(endpoint: Endpoint) -> None:
 def _check_endpoint(
     endpoint: Endpoint, *, keeps_credential: bool = True, kept: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
-    if endpoint.protocol not in dict(protocols.choices()):
-        known = ", ".join(name for name, _ in protocols.choices())
+    if endpoint.protocol not in dict(protocols.connectable()):
+        known = ", ".join(name for name, _ in protocols.connectable())
         raise invalid(protocol=f"Choose one of: {known}.")
     origin_of(endpoint.url)
     if endpoint.name:

@@ -26,7 +26,7 @@ SELECT count(*), count(*) FILTER (WHERE r.status = 'succeeded'), coalesce(sum(r.
 FROM catalog_endpoint e CROSS JOIN LATERAL (
     SELECT status, added, changed, withdrawn, finished_at,
         extract(epoch FROM finished_at - started_at) * 1000 / nullif(pages, 0) AS page_ms
-    FROM catalog_run WHERE endpoint_id = e.id ORDER BY id DESC LIMIT 1000
+    FROM catalog_run WHERE endpoint_id = e.id AND trigger <> 'runtime' ORDER BY id DESC LIMIT 1000
 ) r
 WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at >= now() - interval '30 days'
 """
@@ -86,7 +86,8 @@ def of(vendor: Vendor) -> ReportCard:
     with connection.cursor() as cursor:
         cursor.execute(RUNS, [vendor.pk])
         runs, succeeded, added, changed, withdrawn, since, times = cursor.fetchone()
-    ofs = Run.objects.filter(endpoint=OuterRef("pk"), status=RunStatus.SUCCEEDED).order_by("-pk").values("pk")
+    succeeded_runs = Run.objects.of_lists().filter(endpoint=OuterRef("pk"), status=RunStatus.SUCCEEDED)
+    ofs = succeeded_runs.order_by("-pk").values("pk")
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None).order_by()
     last_runs = endpoints.annotate(last=Subquery(ofs[:1])).values("last")
     last = list(Run.objects.filter(pk__in=last_runs).order_by().values_list("rejected", "notes"))

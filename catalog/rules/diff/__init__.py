@@ -8,6 +8,17 @@ whom it concerns and why.
 """
 
 from catalog.rules.diff.changes import CLASSES, EFFECTS, SAFE, Change, Class, Effect
-from catalog.rules.diff.signatures import Comparison, compare, worst
+from catalog.rules.diff.signatures import Comparison, compare, stricter, worst
 
-__all__ = ["CLASSES", "EFFECTS", "SAFE", "Change", "Class", "Comparison", "Effect", "compare", "worst"]
+__all__ = [
+    "CLASSES",
+    "EFFECTS",
+    "SAFE",
+    "Change",
+    "Class",
+    "Comparison",
+    "Effect",
+    "compare",
+    "stricter",
+    "worst",
+]

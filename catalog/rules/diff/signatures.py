@@ -47,6 +47,12 @@ def worst(classes: Iterable[Class]) -> Class:
     return max(classes, key=CLASSES.index, default="none")
 
 
+def stricter(one: Annotations, other: Annotations) -> Annotations:
+    """Of each claim the one that promises less."""
+    claims = {name: (getattr(one, name), getattr(other, name)) for name in _RISKS}
+    return Annotations(**{name: max(both, key=_RISKS[name].index) for name, both in claims.items()})
+
+
 def _tool(old: Signature, new: Signature) -> Iterator[Change]:
     members: dict[str, tuple[Kind, Effect]] = {
         "name": ("renamed", "breaks_callers"),
