@@ -10,36 +10,46 @@ own schema.
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from msgspec import UNSET, structs
 
-from catalog.calls import cancellation, invocation, queue, versions
+from catalog.activities import kinds
+from catalog.calls import cancellation, invocation, latent, queue, threads, versions
 from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
-from catalog.models import Call, ToolVersion
+from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
-from catalog.protocols.base import Outcome
+from catalog.notifications.callbacks import Recipient
+from catalog.protocols.base import Outcome, canonical
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.signature import Signature
 from catalog.rules.retries import Terms
+from catalog.tools import configurations
+from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
-from core.errors import DomainError
+from core.errors import DomainError, invalid
 from core.outbound.errors import printable
-from designer.exports import transfers, wire
+from core.prepared_statements import run_prepared
+from designer import environments
+from designer.environments import Subject
+from designer.exports import outputs, transfers, wire
 from designer.exports.document import ReleaseDocument, ReleasedTool
-from designer.models import Release
+from designer.models import Place, Release
+from designer.releases import fresh_signatures
 from designer.signatures.effective import Effective, Hidden, Input
+from executor.outputs import taken
 from executor.released_documents import sealed, wires
 from people import audit
-from people.models import ApiKey, AuditEntry, User
+from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.
@@ -53,7 +63,7 @@ class Answer:
 
     `outcome` is a kind of outcome of a call, or `transfer`; None while the call is under way. `call` is None
     where nothing was sent. `result` has nothing of the vendor's headers or addresses. `transfer_to` is the
-    slug of the sub-agent that takes over.
+    slug of the sub-agent that takes over. `output_schema` is that of the output that a latent call waits for.
     """
 
     tool: ReleasedTool
@@ -61,6 +71,47 @@ class Answer:
     outcome: str | None = None
     result: Result = field(default_factory=Result)
     transfer_to: str = ""
+    output_schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """What a caller asks for: a tool by the name that a model knows it by, and how it shall run.
+
+    `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
+    names of the export format, or of any where none is said. `on_behalf_of` is the user of the agent for whom
+    it runs, and `site` our own address as the caller knows it. `thread` is the key of one that the caller has
+    begun, on which a run of the tool goes on. `ordinal` is of the version that the caller was shown, of a
+    tool that follows its vendor; None is that of the release. `configuration` is for this run alone, whatever
+    the release has chosen: a name as in `configurations.named`, or values. `reasoning` and `mark` are kept
+    with the call.
+
+    `environment` is one of the agent's; "" is that of the key, or else the default one. `activity` is what
+    the caller was shown as `_activity`, None where it does not say: the call is refused where another one
+    runs by now. `output` is that of a model that answers itself; `is_a_models`: the model gives one whatever
+    runs, and it is not looked at where something does.
+    """
+
+    tool: str
+    sub_agent: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    format_: str = ""
+    deadline_seconds: int | None = None
+    is_confirmed: bool = False
+    call_id: uuid.UUID | None = None
+    on_behalf_of: OnBehalfOf | None = None
+    site: str = ""
+    mode: Mode = Mode.WAIT
+    callback: Recipient | None = None
+    thread: uuid.UUID | None = None
+    ordinal: int | None = None
+    configuration: str | Mapping[str, Any] | None = None
+    reasoning: str = ""
+    mark: str = ""
+    environment: str = ""
+    activity: str | None = None
+    output: Any = None
+    is_a_models: bool = False
 
 
 class UnknownToolError(DomainError):
@@ -71,69 +122,54 @@ class UnknownToolError(DomainError):
         super().__init__("not_found", message, status=404)
 
 
-def run(
-    release: Release,
-    name: str,
-    arguments: Mapping[str, Any],
-    *,
-    actor: User,
-    key: ApiKey | None,
-    sub_agent: str = "",
-    format_: str = "",
-    deadline_seconds: int | None = None,
-    is_confirmed: bool = False,
-    call_id: uuid.UUID | None = None,
-    on_behalf_of: OnBehalfOf | None = None,
-    site: str = "",
-    mode: Mode = Mode.WAIT,
-    callback: str = "",
-) -> Answer:
-    """Run the tool that a model knows by `name`, or hand over, and wait for what comes of it.
+def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
+    """Run the tool that a model knows by this name, or hand over, and wait for what comes of it.
 
-    In another `mode` a worker makes the call, the answer is how far it is, and `callback` is an address that
-    hears of the end.
-
-    `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
-    names of the export format, or of any where none is said; those that do not fit are an answer like
-    others. A call that was made with this `call_id` before is not made again. `on_behalf_of` is the user of
-    the agent for whom it runs, and `site` our own address as the caller knows it.
+    In another mode a worker makes the call, the answer is how far it is, and the callback hears of the end.
+    Arguments that do not fit are an answer like others. A call that was made with this id before is not made
+    again.
 
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    tool = sealed(release).tool(name, sub_agent)
+    tool = sealed(release).tool(wish.tool, wish.sub_agent)
     if tool is None:
-        raise UnknownToolError(name)
+        raise UnknownToolError(wish.tool)
+    if made := _made_before(release, tool, wish, actor=actor, key=key):
+        return made
+    if wish.ordinal is not None:
+        tool = fresh_signatures.in_version(tool, wish.ordinal)
     try:
         if tool.signature.kind == transfers.KIND:
-            to = _hand_over(
-                release,
-                tool,
-                actor=actor,
-                key=key,
-                arguments=arguments,
-                sub_agent=sub_agent,
-                format_=format_,
-            )
+            to = _hand_over(release, tool, wish, actor=actor, key=key)
             return Answer(tool=tool, outcome=transfers.KIND, transfer_to=to)
-        call = _call(
-            release,
-            tool,
-            sub_agent=sub_agent,
-            actor=actor,
-            key=key,
-            arguments=arguments,
-            deadline_seconds=deadline_seconds,
-            is_confirmed=is_confirmed,
-            call_id=call_id,
-            format_=format_,
-            on_behalf_of=on_behalf_of,
-            site=site,
-            mode=mode,
-            callback=callback,
-        )
+        call = _call(release, tool, wish, actor=actor, key=key)
     except ArgumentsError as error:
         return _refused(tool, error)
-    return answer_of(call, tool, format_)
+    return answer_of(call, tool, wish.format_)
+
+
+def _made_before(
+    release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
+) -> Answer | None:
+    # Its thread may be gone by now, and its version not shown any more: the outcome is told all the same.
+    if wish.call_id is None or (wish.thread is None and wish.ordinal is None):
+        return None
+    rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
+    made = rows.filter(key=wish.call_id, tool=tool.id, requested_by=actor, api_key=key, continues=None)
+    call = made.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
+    if call is None:
+        return None
+    user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
+    called = fresh_signatures.as_called(tool, call.version)
+    theirs = for_the_vendor(called.signature, call.version.decoded(), wish.arguments, wish.format_)
+    if wish.configuration is not None:
+        theirs |= _configured(call.version, wish.configuration)
+    asked = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(theirs))
+    on = call.thread.key if call.thread else None
+    if asked != (on, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
+        return None
+    seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
+    return answer_of(invocation.follow(call, seconds), called, wish.format_)
 
 
 def resume(
@@ -154,8 +190,8 @@ def resume(
     `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
     DomainError.
     """
-    _released_version(tool)
-    runtime = _runtime(release, key, call.sub_agent, tool.signature.name, site=site)
+    released_version(tool)
+    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site)
     try:
         following = invocation.continue_now(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
     except ArgumentsError as error:
@@ -167,9 +203,9 @@ def resume_in_background(
     call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_id: uuid.UUID
 ) -> Call:
     """The same for a call whose user has authorized what it asked for. A worker makes it."""
-    _released_version(tool)
+    released_version(tool)
     runtime = replace(
-        _runtime(release, key, call.sub_agent, tool.signature.name, site=call.site),
+        runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
         why=f"The user has authorized what call {call.pk} asked for.",
     )
     return queue.continue_call(call, actor=actor, answers={}, key=call_id, runtime=runtime)
@@ -185,7 +221,31 @@ def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
         error=for_the_caller(tool.signature, result.error, format_),
         attempts=[],
     )
-    return Answer(tool=tool, call=call, outcome=call.outcome or None, result=told)
+    is_latent = call.outcome == latent.LATENT.outcome
+    return Answer(
+        tool=tool,
+        call=call,
+        outcome=call.outcome or None,
+        result=told,
+        output_schema=outputs.schema_of(tool.signature, format_) if is_latent else None,
+    )
+
+
+def give_output(
+    call: Call,
+    release: Release,
+    tool: ReleasedTool,
+    *,
+    actor: User,
+    key: ApiKey | None,
+    output: object,
+    format_: str,
+) -> Answer:
+    """What a model answers to a latent call, in place of what would run. `release` and `tool` are those of
+    `made_through`. Raises DomainError for an output that does not fit, and for a second one."""
+    given = latent.given(taken(tool.signature, output, format_))
+    why = runtime_of(release, key).why
+    return answer_of(latent.answer(call, actor=actor, output=given, why=why), tool, format_)
 
 
 def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
@@ -202,83 +262,151 @@ def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
     return sealed(release).at(sub_agent)
 
 
-def made_through(call: Call) -> tuple[Release, ReleasedTool]:
-    """The release that a runtime's call was made through, and the tool of it that it ran. Raises Http404."""
+def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
+    """The release that a runtime's call or thread was made through, and its tool in the version that ran.
+    Raises Http404.
+    """
     releases = Release.objects.select_related("agent").filter(agent=call.agent).defer("document")
     release = get_object_or_404(releases, number=call.release)
-    shows = shown(release, call.sub_agent)
-    tool = next((each for each in shows.tools if each.id == call.tool_id), None) if shows else None
+    tool = tool_within(release, call)
     if tool is None:
         raise Http404
     return release, tool
 
 
+def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
+    """The tool of a call or thread that was made through this release, in the version that ran; None where
+    the release does not show it."""
+    shows = shown(release, call.sub_agent)
+    tool = next((each for each in shows.tools if each.id == call.tool_id), None) if shows else None
+    return fresh_signatures.as_called(tool, call.version) if tool and call.version else tool
+
+
 @transaction.atomic
 def _hand_over(
-    release: Release,
-    transfer: ReleasedTool,
-    *,
-    actor: User,
-    key: ApiKey | None,
-    arguments: Mapping[str, Any],
-    sub_agent: str = "",
-    format_: str = "",
+    release: Release, transfer: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
 ) -> str:
     """The slug of the agent that takes over. Nothing is sent anywhere; raises ArgumentsError."""
-    spoken = wires(transfer.signature, format_)
-    if given := wire.arguments_for_the_vendor(transfer.signature, spoken, arguments):
+    spoken = wires(transfer.signature, wish.format_)
+    if given := wire.arguments_for_the_vendor(transfer.signature, spoken, wish.arguments):
         fields = dict.fromkeys(given, wire.UNKNOWN)
         said = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
         raise ArgumentsError(Outcome("invalid_arguments", error=said))
-    facts = {"from": sub_agent or release.agent.slug, "to": transfer.tool_id, "as": transfer.signature.name}
-    why = _runtime(release, key).why
+    facts = {
+        "from": wish.sub_agent or release.agent.slug,
+        "to": transfer.tool_id,
+        "as": transfer.signature.name,
+    }
+    why = runtime_of(release, key).why
     audit.record(actor, "hand over", release, after=facts, why=why, agent=release.agent_id)
     return transfer.tool_id
 
 
-def _call(
-    release: Release,
-    tool: ReleasedTool,
-    *,
-    sub_agent: str = "",
-    actor: User,
-    key: ApiKey | None,
-    arguments: Mapping[str, Any],
-    deadline_seconds: int | None = None,
-    is_confirmed: bool = False,
-    call_id: uuid.UUID | None = None,
-    format_: str = "",
-    on_behalf_of: OnBehalfOf | None = None,
-    site: str = "",
-    mode: Mode = Mode.WAIT,
-    callback: str = "",
-) -> Call:
-    # Or the one that was made with this `call_id` before.
-    version = _released_version(tool)
+def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
+    # Or the one that was made with this id before.
+    thread = _own_thread(release, key, wish.thread) if wish.thread else None
+    version = released_version(tool, key)
     signature = version.decoded()
-    theirs = for_the_vendor(tool.signature, signature, arguments, format_)
-    if tool.signature.annotations.destructive and not signature.annotations.destructive and not is_confirmed:
+    place, runs = _what_runs(release, tool, wish, key)
+    theirs = for_the_vendor(tool.signature, signature, wish.arguments, wish.format_)
+    if wish.configuration is not None:
+        theirs |= _configured(version, wish.configuration)
+    is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
+    if is_destructive and runs.acts and not wish.is_confirmed:
         raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
-    make = invocation.call_now
-    if mode != Mode.WAIT:
-        make = partial(queue.request_call, mode=mode, callback=callback)
-    elif callback:
+    if wish.mode == Mode.WAIT and wish.callback:
         message = "A call that is waited for calls no address back. Say “mode”: “async”."
         raise DomainError("invalid", message, fields={"callback": message})
+    make: Callable[..., Call] = invocation.call_now
+    if runs.is_latent:
+        at, output = "_output" if wish.is_a_models else "output", None
+        if wish.output is not None:
+            output = latent.given(taken(tool.signature, wish.output, wish.format_, at=at))
+        make = partial(
+            latent.request,
+            output=output,
+            mode=wish.mode,
+            callback=wish.callback,
+        )
+    elif wish.mode != Mode.WAIT:
+        make = partial(queue.request_call, mode=wish.mode, callback=wish.callback)
     try:
         return make(
             version,
             actor=actor,
             arguments=theirs,
-            deadline_seconds=deadline_of(mode, deadline_seconds),
-            is_confirmed=is_confirmed,
-            key=call_id,
-            runtime=_runtime(release, key, sub_agent, tool.signature.name, on_behalf_of, site),
+            deadline_seconds=deadline_of(wish.mode, wish.deadline_seconds),
+            is_confirmed=wish.is_confirmed,
+            key=wish.call_id,
+            runtime=runtime_of(
+                release, key, wish.sub_agent, tool.signature.name, wish.on_behalf_of, wish.site
+            ),
             terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
+            thread=threads.begin(thread, version) if thread else None,
+            reasoning=wish.reasoning,
+            mark=wish.mark,
+            activity=runs.activity,
+            environment=place.name if place else "",
         )
     except ArgumentsError as error:
-        told = for_the_caller(tool.signature, error.outcome.error, format_, arguments)
+        told = for_the_caller(tool.signature, error.outcome.error, wish.format_, wish.arguments)
         raise ArgumentsError(replace(error.outcome, error=told)) from error
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """What runs for a call: an activity, or the model itself, or else the vendor."""
+
+    activity: ActivityVersion | None = None
+    is_latent: bool = False
+
+    @property
+    def acts(self) -> bool:
+        if self.is_latent:
+            return False
+        return self.activity is None or kinds.get(self.activity.kind).acts
+
+
+def _what_runs(
+    release: Release, tool: ReleasedTool, wish: Wish, key: ApiKey | None
+) -> tuple[Place | None, _Runs]:
+    place = environments.chosen(release, key, wish.environment)
+    found = environments.resolve(place, Subject.of(tool))
+    name = tool.signature.name
+    shown = found.shown_as(name)
+    if wish.activity is not None and wish.activity != shown:
+        now = f"by “{printable(shown, 100)}”" if shown else "by none, so the model answers itself"
+        message = f"“{name}” is carried out {now}, and not as the call has it. Read the tools again."
+        raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
+    if wish.output is not None and found.runs != "latent" and not wish.is_a_models:
+        message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
+        raise DomainError("not_latent", message, fields={"output": message}, status=409)
+    return place, _Runs(environments.version_of(found), is_latent=found.runs == "latent")
+
+
+def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) -> dict[str, Any]:
+    # Judged with the other arguments, as the pinned version has it.
+    parameter = configurations.parameter_of(version)
+    if parameter is None:
+        raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
+    if isinstance(configuration, str):
+        return {parameter.name: configurations.named(version.tool, configuration).values}
+    return {parameter.name: dict(configuration)}
+
+
+def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
+    """Those that were begun for this agent: a key of a runtime finds its own alone."""
+    rows = Thread.objects.filter(agent=agent, removed_at=None)
+    if key and set(key.scopes) <= RUNTIME_SCOPES:
+        rows = rows.filter(api_key=key)
+    return rows.select_related("version")
+
+
+def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thread:
+    found = threads_of(release.agent_id, key).filter(key=thread).first()
+    if found is None:
+        raise invalid(thread="There is no such thread of this agent that you may use.")
+    return found
 
 
 def deadline_of(mode: Mode, asked: int | None) -> int | None:
@@ -293,7 +421,7 @@ def deadline_of(mode: Mode, asked: int | None) -> int | None:
 
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
     """End a call that was made through this release. Raises DomainError for one that has ended."""
-    return cancellation.cancel(call, actor=actor, why=_runtime(release, key).why)
+    return cancellation.cancel(call, actor=actor, why=runtime_of(release, key).why)
 
 
 def for_the_vendor(
@@ -347,9 +475,9 @@ def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
             audit.record(actor, "refuse call", key, after=asked, why=why)
 
 
-def _released_version(tool: ReleasedTool) -> ToolVersion:
+def released_version(tool: ReleasedTool, key: ApiKey | None = None) -> ToolVersion:
     """The catalog's row of the released version. Raises DomainError when it may not run as released."""
-    version = versions.find(tool.id, tool.version.ordinal)
+    version = versions.find(tool.id, tool.version.ordinal, key.ask if key else run_prepared)
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
         message = f"The catalog's version of “{name}” is not the one that was released, so it does not run."
@@ -357,7 +485,7 @@ def _released_version(tool: ReleasedTool) -> ToolVersion:
     return version
 
 
-def _runtime(
+def runtime_of(
     release: Release,
     key: ApiKey | None,
     sub_agent: str = "",

@@ -10,18 +10,22 @@ from uuid import UUID
 
 from django.utils import timezone
 
+from catalog.activities import kinds
 from catalog.credentials import circuit_breaker, status
+from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
-from catalog.models import Credential, Endpoint, ToolVersion, UserGrant
+from catalog.models import Activity, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.models.user_grants import GrantState
 from catalog.review import holds
 from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
+from designer import environments
+from designer.environments import Subject
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedTool
-from designer.models import Release
+from designer.models import Place, Release
+from designer.resolution import Resolution, Runs
 
 # `stops`: a call is refused now. `asks`: it is made once the caller adds something. `warns`: it may fail.
 Severity = Literal["stops", "asks", "warns"]
@@ -40,11 +44,14 @@ class Obstacle:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One tool. `agent` is the slug of the agent of the release that shows it."""
+    """One tool. `agent` is the slug of the agent of the release that shows it, `activity` the name of what
+    runs in place of a vendor."""
 
     agent: str
     name: str
     obstacles: tuple[Obstacle, ...]
+    runs: Runs = "vendor"
+    activity: str = ""
 
     @property
     def can_run(self) -> bool:
@@ -53,22 +60,23 @@ class Readiness:
 
 @dataclass(frozen=True)
 class _OfUsers:
-    """`secrets` are names by endpoint; `granted` are endpoint and provider of what the user has authorized,
-    and `asked` of what waits for the user."""
+    """`secrets` are names by endpoint, and `grants` by endpoint and provider what the user was asked for."""
 
     user: str
     secrets: dict[int, list[str]]
-    granted: set[tuple[int, str]]
-    asked: set[tuple[int, str]]
+    grants: dict[tuple[int, str], UserGrant]
 
 
-def of(release: Release, user: str = "") -> list[Readiness]:
+def of(release: Release, user: str = "", place: Place | None = None) -> list[Readiness]:
     """In a number of queries that does not grow with the release. Transfers always run.
 
-    `user` is the agent's name for a user, for whom the tools would run.
+    `user` is the agent's name for a user, for whom the tools would run, and `place` the environment in which.
     """
     document = release_document.decode(release.document)
     known = _versions(document.all_tools)
+    found_to_run = environments.resolve_all(place, [Subject.of(tool) for tool in document.all_tools])
+    wanted = {each.activity for each in found_to_run.values() if each.activity}
+    activities = Activity.objects.select_related("current").in_bulk(wanted) if wanted else {}
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
     reviewed = holds.review_states([*known.values(), *unlisted])
     now = timezone.now()
@@ -79,9 +87,46 @@ def of(release: Release, user: str = "") -> list[Readiness]:
     for node in document.nodes:
         for tool in node.tools:
             row = known.get((tool.id, tool.version.ordinal))
-            obstacles = tuple(_obstacles(tool, row, reviewed, states, of_users))
-            found.append(Readiness(node.slug, tool.signature.name, obstacles))
+            runs = found_to_run[Subject.of(tool)]
+            activity = activities.get(runs.activity or 0)
+            if row is None or row.digest != tool.version.digest:
+                obstacles: Iterable[Obstacle] = [_DAMAGED]
+            elif runs.runs == "vendor":
+                obstacles = _obstacles(tool, row, reviewed, states, of_users)
+            else:
+                obstacles = _without_vendor(tool, row, runs, activity)
+            name = activity.name if activity else ""
+            found.append(Readiness(node.slug, tool.signature.name, tuple(obstacles), runs.runs, name))
     return found
+
+
+_DAMAGED = Obstacle(
+    "release_damaged",
+    "stops",
+    "The catalog's version is not the one that was released.",
+    "Restore the database, or publish another release.",
+)
+
+
+def _without_vendor(
+    tool: ReleasedTool, row: ToolVersion, runs: Resolution, activity: Activity | None
+) -> Iterator[Obstacle]:
+    if runs.fault:
+        to_do = "Bind an activity to it in the environment."
+        yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do)
+    elif runs.runs == "latent":
+        message = "Nothing runs for it here, so the model gives its output itself."
+        yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
+    elif activity and activity.current and kinds.get(activity.current.kind).acts:
+        yield from _of_effects(tool, row)
+
+
+def _of_effects(tool: ReleasedTool, row: ToolVersion) -> Iterator[Obstacle]:
+    if tool.signature.annotations.destructive or row.decoded().annotations.destructive:
+        message = "It may destroy something, so each call has to be confirmed."
+        yield Obstacle(
+            "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
+        )
 
 
 def _versions(tools: Iterable[ReleasedTool]) -> dict[tuple[int, int], ToolVersion]:
@@ -100,17 +145,11 @@ def _versions(tools: Iterable[ReleasedTool]) -> dict[tuple[int, int], ToolVersio
 
 def _obstacles(
     tool: ReleasedTool,
-    row: ToolVersion | None,
+    row: ToolVersion,
     reviewed: dict[int, FindingState],
     states: dict[UUID, CredentialStatus],
     of_users: _OfUsers,
 ) -> Iterator[Obstacle]:
-    if row is None or row.digest != tool.version.digest:
-        message = "The catalog's version is not the one that was released."
-        yield Obstacle(
-            "release_damaged", "stops", message, "Restore the database, or publish another release."
-        )
-        return
     endpoint = row.tool.endpoint
     if endpoint.removed_at or endpoint.vendor.removed_at:
         message = "Its vendor was removed from Pegboard."
@@ -121,27 +160,21 @@ def _obstacles(
         message = "Its vendor does not list it any more, so calls may fail."
         yield Obstacle("tool_withdrawn", "warns", message, "Ask the vendor, or pin another tool.")
     yield from _of_the_way(row, endpoint, states)
-    if tool.signature.annotations.destructive or row.decoded().annotations.destructive:
-        message = "It may destroy something, so each call has to be confirmed."
-        yield Obstacle(
-            "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
-        )
+    yield from _of_effects(tool, row)
     yield from _of_needs(row, endpoint, of_users)
 
 
 def _of_users(release: Release, user: str, endpoints: Iterable[Endpoint]) -> _OfUsers:
     about = [each for each in endpoints if each.speak().takes_context]
-    granted: set[tuple[int, str]] = set()
-    asked: set[tuple[int, str]] = set()
+    found: dict[tuple[int, str], UserGrant] = {}
     if user and about:
         rows = UserGrant.objects.filter(
             end_user__agent=release.agent_id,
             end_user__digest=end_users.digest_of(release.agent_id, user),
             endpoint__in=about,
         )
-        for endpoint, provider, state in rows.values_list("endpoint", "provider", "state"):
-            (granted if state == GrantState.COMPLETED else asked).add((endpoint, provider))
-    return _OfUsers(user, vault.names_by_endpoint(about), granted, asked)
+        found = {(row.endpoint_id, row.provider): row for row in rows}
+    return _OfUsers(user, vault.names_by_endpoint(about), found)
 
 
 def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Iterator[Obstacle]:
@@ -152,12 +185,20 @@ def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Itera
     if needs.user and not of_users.user:
         message = "It has to know who its user is."
         yield Obstacle("user_needed", "asks", message, "Let the runtime say in each call who the user is.")
-    for provider in needs.providers:
-        if (endpoint.pk, provider) in of_users.granted:
+    for provider, scopes in needs.providers.items():
+        grant = of_users.grants.get((endpoint.pk, provider))
+        if grant and grant.covers(scopes):
             continue
         whom = "The user has" if of_users.user else "Each user has"
         message = f"{whom} to authorize it at “{printable(provider, 100)}” first."
-        if (endpoint.pk, provider) in of_users.asked:
+        lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
+        if lacking:
+            message = (
+                f"The user did not grant {token_replies.named(lacking)} at “{printable(provider, 100)}”."
+            )
+        elif grant and grant.held_scopes:
+            message = f"The user has to authorize more at “{printable(provider, 100)}” than before."
+        elif grant:
             message = f"The user was asked to authorize it at “{printable(provider, 100)}”, and has not yet."
         to_do = "Call it: the answer says where the user does that."
         yield Obstacle("grant_missing", "asks", message, to_do)

@@ -83,6 +83,11 @@ def _waiting(grant: UserGrant) -> QuerySet[Call]:
 
 def _has_gone_on(call: Call) -> bool:
     """False while its runtime goes on with it, which may come to nothing. Raises DomainError."""
+    # The step of an activity goes on in the call that its runtime has asked for.
+    while call.parent:
+        call = call.parent
+    if call.is_active:
+        return False
     key, actor = call.api_key, call.requested_by
     may = actor and actor.is_active and not reason_against(actor, Role.DESIGNER)
     if key:

@@ -6,10 +6,12 @@ Who follows holds a thread and nothing else: a worker makes the call, which goes
 import re
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from catalog.calls import events, invocation, queue
+from catalog.calls.invocation import NoRoomError, NoRoomToFollowError
 from catalog.models import Call
 from core.postgresql.base import give_back
 from designer.exports import wire
@@ -38,28 +40,38 @@ class Told:
     answer: Answer | None = None
 
 
-def follow(call: Call, tool: ReleasedTool, format_: str = "", after: str = "") -> Iterable[Told]:
-    """From the beginning, or after the event of this id. Raises NoRoomError before anything is told."""
-    return _Following(call, tool, format_, after if _ID.fullmatch(after) else "")
+def follow(
+    call: Call, tool: ReleasedTool, format_: str = "", after: str = "", place: ExitStack | None = None
+) -> Iterable[Told]:
+    """From the beginning, or after the event of this id.
+
+    `place` is what `placed` gave, and is taken over. Without one raises NoRoomToFollowError before anything
+    is told.
+    """
+    with place or placed(NoRoomToFollowError) as held:
+        return _Following(_told(call, tool, format_, after if _ID.fullmatch(after) else ""), held.pop_all())
+
+
+def placed(error: type[NoRoomError] = NoRoomError) -> ExitStack:
+    """A follower's place, for as long as the stack is open: who makes a call to follow it takes it before
+    the call is written, so that a call that is refused for want of it was not made. Raises NoRoomError."""
+    place = ExitStack()
+    place.enter_context(invocation.room(error))
+    return place
 
 
 class _Following:
     """Holds its place among the threads until it is closed, whether or not it was ever read."""
 
-    def __init__(self, call: Call, tool: ReleasedTool, format_: str, after: str) -> None:
-        self._room = invocation.room()
-        self._room.__enter__()
-        self._told = _told(call, tool, format_, after)
-        self._is_held = True
+    def __init__(self, told: Generator[Told], place: ExitStack) -> None:
+        self._told, self._place = told, place
 
     def __iter__(self) -> Generator[Told]:
         return self._told
 
     def close(self) -> None:
         self._told.close()
-        if self._is_held:
-            self._is_held = False
-            self._room.__exit__(None, None, None)
+        self._place.close()
 
 
 class Written:
@@ -104,7 +116,8 @@ def condition_of(answer: Answer) -> Condition:
         return "started"
     if answer.outcome == "ok":
         return "final"
-    return "interrupted" if answer.result.resume is not None else "error"
+    is_asked = answer.outcome != "unavailable" and answer.result.resume is not None
+    return "interrupted" if is_asked else "error"
 
 
 def _named(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:

@@ -1,27 +1,35 @@
-"""How a runtime is connected to a release, whether it can run, and what its users have authorized."""
+"""How a runtime is connected to a release, whether it can run, the threads that it has begun, and what its
+users have authorized."""
 
 from typing import Any
 
 from django.conf import settings
 from django.contrib import messages
+from django.db.models import Exists, OuterRef
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from catalog.calls import threads as vendors_threads
 from catalog.credentials.oauth.client_metadata import users_redirect_uri
+from catalog.models import Call, Thread
+from catalog.models.calls import ACTIVE_CALLS
 from catalog.user_grants import authorizing, grants
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import runtimes_url
+from designer import access_tokens
 from designer.models import Agent
 from designer.releases import channels
-from executor import preflight, resumed_calls
+from executor import preflight, resumed_calls, threads
+from executor.calls import threads_of
 from executor.serve import SERVED
 from people.models import Role
 from people.permissions import person, public, requires
 
 PAGE_SIZE = 50
+RUNS_SHOWN, STATES_SHOWN = 50, 10
 AUTHORIZING = "pegboard-authorizing"
 
 
@@ -39,6 +47,7 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
         address = runtimes_url(f"/serve/{agent.slug}/{named}/{protocol.name}", request)
         served.append((protocol, address, protocol.snippets(address, agent.slug)))
     context = {"agent": agent, "release": release, "ways": ways, "named": named, "served": served}
+    context["provider"] = access_tokens.accepted()
     return render(request, "executor/connect.html", context)
 
 
@@ -63,6 +72,58 @@ def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpRespo
 
 @never_cache
 @requires()
+def agent_threads(request: HttpRequest, slug: str) -> HttpResponse:
+    """The threads that runtimes of the agent have begun."""
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    under_way = Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
+    found = (
+        threads_of(agent.pk, None).select_related("version", "api_key").annotate(is_busy=Exists(under_way))
+    )
+    page = Keyset(found, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    context = {"agent": agent, "page": page, "rows": threads.shown(page.rows)}
+    return render(request, "executor/threads.html", context)
+
+
+@never_cache
+@requires()
+def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
+    """Its runs; what it holds where that is asked for, because the vendor alone knows."""
+    agent, row = _thread(request, slug, thread)
+    (about,) = threads.shown([row])
+    runs = list(row.calls.select_related("version").defer("result").order_by("-pk")[:RUNS_SHOWN])
+    context = {"agent": agent, "thread": row, "about": about, "runs": runs}
+    context["is_busy"] = any(call.is_active for call in runs)
+    if "ask" in request.GET:
+        try:
+            held = threads.for_the_caller(vendors_threads.state(row), about)
+            earlier = vendors_threads.history(row, limit=STATES_SHOWN)
+            row.refresh_from_db(fields=["status"])
+            context |= {"held": held, "earlier": [threads.for_the_caller(each, about) for each in earlier]}
+        except DomainError as error:
+            context["refusal"] = error.message
+    return render(request, "executor/thread.html", context)
+
+
+@require_POST
+@requires(Role.DESIGNER)
+def agent_thread_end(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
+    _, row = _thread(request, slug, thread)
+    try:
+        vendors_threads.remove(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("agent-thread", slug, thread)
+    messages.success(request, f"{row} was ended, at its vendor too.")
+    return redirect("agent-threads", slug)
+
+
+def _thread(request: HttpRequest, slug: str, thread: str) -> tuple[Agent, Thread]:
+    agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    return agent, get_object_or_404(threads_of(agent.pk, None).select_related("api_key"), key=thread)
+
+
+@never_cache
+@requires()
 def grant_list(request: HttpRequest) -> HttpResponse:
     page = Keyset(grants.visible_to(person(request)), "-opened_at").page(request.GET.get("cursor"), PAGE_SIZE)
     agents = Agent.objects.in_bulk({row.end_user.agent for row in page.rows})
@@ -74,8 +135,9 @@ def grant_list(request: HttpRequest) -> HttpResponse:
 @requires(Role.DESIGNER)
 def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
     row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
-    grants.forget(row, actor=person(request))
-    messages.success(request, "Forgotten. The next call that needs it asks the user again.")
+    revoked = grants.forget(row, actor=person(request))
+    told = f" {revoked.message}" if revoked and revoked.message else ""
+    messages.success(request, f"Forgotten. The next call that needs it asks the user again.{told}")
     return redirect("grant-list")
 
 
@@ -90,12 +152,14 @@ def grant_authorize(request: HttpRequest, link: str) -> HttpResponse:
             "grant": grant,
             "agent": Agent.objects.filter(pk=grant.end_user.agent).first(),
             "host": authorizing.host_of(grant),
+            "scopes": authorizing.asked_scopes(grant),
         }
         if request.method != "POST":
             return render(request, "executor/authorize.html", context)
         address, state = authorizing.begin(grant, redirect_uri=users_redirect_uri(request))
     except DomainError as error:
-        return render(request, "executor/authorized.html", {"error": error.message}, status=error.status)
+        context = {"error": error.message, "is_over": error.code == "link_over"}
+        return render(request, "executor/authorized.html", context, status=error.status)
     answer = render(request, "executor/authorize.html", {**context, "address": address})
     # The state comes back in this browser alone.
     answer.set_signed_cookie(

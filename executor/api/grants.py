@@ -25,7 +25,19 @@ class GrantOutput(serializers.Serializer[Any]):
     vendor = serializers.SlugField()
     endpoint = serializers.IntegerField()
     provider = serializers.CharField(help_text="As the vendor names it.")
-    scopes = serializers.ListField(child=serializers.CharField())
+    scopes = serializers.ListField(
+        child=serializers.CharField(), help_text="What the user is asked for, or has authorized."
+    )
+    granted_scopes = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="What Pegboard's tokens are good for, also while the user is asked for more. Empty where "
+        "the vendor keeps the authorization.",
+    )
+    refused_scopes = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="What the user was asked for last, and the provider did not grant. Tools that need none of "
+        "it run.",
+    )
     state = serializers.ChoiceField(choices=GrantState.choices)
     message = serializers.CharField(help_text="What the last look at it met; may be empty.")
     opened_at = serializers.DateTimeField()
@@ -43,6 +55,8 @@ def document(grant: UserGrant, slugs: dict[int, str]) -> dict[str, Any]:
         "endpoint": grant.endpoint_id,
         "provider": grant.provider,
         "scopes": grant.scopes.split(),
+        "granted_scopes": grant.held_scopes if grant.credential_id else [],
+        "refused_scopes": grant.refused_scopes,
         "state": grant.state,
         "message": grant.message,
         "opened_at": grant.opened_at,
@@ -90,7 +104,11 @@ class GrantDetail(GenericAPIView[UserGrant]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, grant: str) -> Response:
-        """Forget it, with its tokens."""
+        """Forget it, with its tokens.
+
+        Where the provider names an address for that (RFC 7009), it is told that they are not wanted any more.
+        What became of that stands in the audit trail.
+        """
         row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
         grants.forget(row, actor=person(request))
         return Response(status=204)

@@ -8,11 +8,13 @@ from rest_framework.response import Response
 from catalog.user_grants import end_users
 from core.errors import invalid
 from core.public_url import runtimes_url
-from designer.api.releases import NUMBER, found_release
+from designer import environments
+from designer.api.asked_releases import ENVIRONMENT, NUMBER, found_release
 from designer.models import Release
 from executor import preflight
 from executor.serve.base import USER_HEADER
 from people.api.generics import GenericAPIView
+from people.permissions import key_of
 
 # In a header, so that it stands in no log of addresses.
 FOR_USER = OpenApiParameter(
@@ -36,6 +38,11 @@ class ObstacleOutput(serializers.Serializer[Any]):
 class ReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the release that shows the tool.")
     tool = serializers.CharField(help_text="As a model knows it.")
+    runs = serializers.ChoiceField(
+        choices=["vendor", "activity", "latent", "nothing"],
+        help_text="What would: its vendor, an activity, the model itself, or nothing.",
+    )
+    activity = serializers.CharField(help_text="The name of the activity; else empty.")
     can_run = serializers.BooleanField()
     obstacles = ObstacleOutput(many=True)
 
@@ -45,6 +52,7 @@ class PreflightOutput(serializers.Serializer[Any]):
     served_at = serializers.URLField(
         help_text="Where it is served under the name that was asked; a protocol's name follows: `mcp`."
     )
+    environment = serializers.CharField(help_text="In which the tools would run; empty for none.")
     can_run = serializers.BooleanField(help_text="Whether every tool can.")
     tools = ReadinessOutput(many=True)
 
@@ -58,21 +66,25 @@ class ReleasePreflight(GenericAPIView[Release]):
     pagination_class = None
     queryset = Release.objects.none()
 
-    @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER, FOR_USER])
+    @extend_schema(operation_id="agents_releases_preflight", parameters=[NUMBER, FOR_USER, ENVIRONMENT])
     def get(self, request: Request, slug: str, number: str) -> Response:
         release = found_release(request, slug, number)
         user = request.headers.get(USER_HEADER, "")
         if len(user) > end_users.MAX_LENGTH:
             raise invalid(on_behalf_of=f"Give a name of at most {end_users.MAX_LENGTH} characters.")
-        found = preflight.of(release, user)
+        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
+        found = preflight.of(release, user, place)
         document = {
             "release": release.number,
             "served_at": runtimes_url(f"/serve/{release.agent.slug}/{number}/", request),
+            "environment": place.name if place else "",
             "can_run": all(each.can_run for each in found),
             "tools": [
                 {
                     "agent": each.agent,
                     "tool": each.name,
+                    "runs": each.runs,
+                    "activity": each.activity,
                     "can_run": each.can_run,
                     "obstacles": each.obstacles,
                 }

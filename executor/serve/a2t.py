@@ -19,7 +19,7 @@ from designer.exports import a2t as exported
 from designer.exports import transfers
 from designer.models import EffectiveVersion
 from designer.releases import effective_versions, publishing
-from executor.calls import Answer
+from executor.calls import Answer, Wish
 from executor.serve import versions
 from executor.serve.base import (
     Operations,
@@ -157,15 +157,15 @@ def _invoked(request: Request, operations: Operations, tool_id: str, number: str
     except DomainError:
         operations.note_unknown(tool_id)
         raise
-    answer = through.run(
-        entry.name,
-        _arguments(request.json(), entry),
+    wish = Wish(
+        tool=entry.name,
+        arguments=_arguments(request.json(), entry),
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=operations.id_of(request.call_name),
         on_behalf_of=request.on_behalf_of(),
     )
-    return _outcome(answer, through)
+    return _outcome(through.run(wish), through)
 
 
 def _arguments(body: object, entry: Entry) -> dict[str, Any]:
@@ -216,6 +216,8 @@ def _error(answer: Answer) -> dict[str, Any]:
         said["fields"] = fields
     if result.asks:
         said["asks"] = result.asks
+    if answer.output_schema is not None:
+        said["output_schema"] = answer.output_schema
     return said
 
 

@@ -1,28 +1,45 @@
 """ACP of AGNTCY, 0.2: each tool of a release as an agent that is found, described and run.
 
-Schemas, and names of inputs and outputs, are those of the export for MCP, which asks for objects too. There
-are no threads and callbacks, and descriptors say so. A transfer is no agent that could be run here.
+Schemas, and names of inputs and outputs, are those of the export for MCP, which asks for objects too.
+Threads, questions and configurations are those of tools that are agents at their vendor. A transfer is no
+agent that could be run here.
 
 https://github.com/agntcy/acp-spec
 """
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from django.http import Http404
+from msgspec import structs
 
+from catalog.calls import threads, versions
+from catalog.models import Call, ToolVersion
 from catalog.models.calls import Mode
-from catalog.protocols.acp import NO_CONFIG
+from catalog.notifications import callbacks
+from catalog.notifications.callbacks import Recipient
+from catalog.protocols.acp import ACP as VENDORS_ACP
+from catalog.protocols.acp import CONFIG, NO_CONFIG
+from catalog.protocols.acp.runs import declared
+from catalog.protocols.acp.threads import schema_of
+from catalog.protocols.signature import Parameter
+from catalog.tools import configurations
 from core.errors import DomainError
 from designer.exports import mcp as exported
-from designer.exports import transfers
+from designer.exports import schema, transfers
+from designer.exports.document import ReleasedTool
 from designer.models import EffectiveVersion
 from designer.releases import effective_versions, numbering
+from designer.signatures.effective import Effective
 from executor import streams
-from executor.calls import Answer
+from executor import threads as threads_of_runtimes
+from executor.calls import Answer, Wish
 from executor.released_documents import sealed
+from executor.serve import acp_threads
 from executor.serve.base import (
     EVENT_STREAM,
     Operations,
@@ -36,13 +53,8 @@ from executor.serve.base import (
 from executor.streams import Told
 
 FORMAT = exported.FORMAT.name
-DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
-CAPABILITIES = {
-    "threads": False,
-    "interrupts": False,
-    "callbacks": False,
-    "streaming": {"values": True, "custom": False},
-}
+MAX_MARK_LENGTH = 255
+SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
 # A client that waits longer asks again.
 WAIT_SECONDS = 55.0
 ERRORS = {
@@ -53,6 +65,7 @@ ERRORS = {
     "invalid_arguments": 5,
     "ok": 6,
     "needs_input": 7,
+    "latent": 8,
 }
 
 
@@ -62,7 +75,8 @@ class ACP(ServedProtocol):
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         kind, *path = request.path.strip("/").split("/")
-        answer = {"agents": _about_agents, "runs": _about_runs}.get(kind)
+        about = {"agents": _about_agents, "runs": _about_runs, "threads": _about_threads}
+        answer = about.get(kind)
         if answer is None:
             raise Http404
         return answer(request, operations, path)
@@ -90,26 +104,54 @@ def _about_agents(request: Request, operations: Operations, path: list[str]) -> 
     raise Http404
 
 
-def _about_runs(request: Request, operations: Operations, path: list[str]) -> Reply:
+def _about_threads(request: Request, operations: Operations, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", []:
-            return json_reply(_run(request, operations, Mode.ASYNC)["run"])
-        case "POST", ["wait"]:
-            return json_reply(_run(request, operations))
-        case "POST", ["stream"]:
-            return _streamed(operations, _run(request, operations, Mode.STREAM)["run"]["run_id"])
+            return json_reply(acp_threads.begun(operations, _object(request)))
         case "POST", ["search"]:
+            return json_reply(acp_threads.found(operations, _object(request)))
+        case "GET", [thread]:
+            return json_reply(acp_threads.read(operations, _uuid(thread)))
+        case "DELETE", [thread]:
+            operations.remove_thread(_uuid(thread))
+            return Reply(status=204)
+        case "GET", [thread, "history"]:
+            return json_reply(acp_threads.history(operations, _uuid(thread), request.query.dict()))
+        case "GET", [thread, "runs"]:
+            return json_reply(_listed(operations, _uuid(thread), request.query.dict()))
+        case _, [thread, "runs", *below]:
+            return _about_runs(request, operations, below, _uuid(thread))
+    raise Http404
+
+
+def _about_runs(
+    request: Request, operations: Operations, path: list[str], thread: uuid.UUID | None = None
+) -> Reply:
+    match request.method, path:
+        case "POST", []:
+            begun = _run(request, operations, Mode.ASYNC, thread)
+            return json_reply(begun["run"], headers=_secret(operations, begun))
+        case "POST", ["wait"]:
+            return _waited_for(request, operations, thread)
+        case "POST", ["stream"]:
+            with streams.placed() as place:
+                begun = _run(request, operations, Mode.STREAM, thread)
+                secret = _secret(operations, begun)
+                reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place)
+            return replace(reply, headers={**reply.headers, **secret})
+        case "POST", ["search"] if thread is None:
             return json_reply(_marked(request, operations))
-        case "GET", [run_id]:
-            return json_reply(_made(operations, run_id)["run"])
-        case "POST", [run_id]:
-            return json_reply(_resumed(operations, run_id, request)["run"])
-        case "GET", [run_id, "wait"]:
-            return json_reply(_made(operations, run_id, WAIT_SECONDS))
-        case "GET", [run_id, "stream"]:
-            return _streamed(operations, run_id, request.headers.get("Last-Event-ID", ""))
-        case "POST", [run_id, "cancel"]:
-            operations.cancel(_uuid(run_id))
+        case "GET", [run]:
+            return json_reply(_made(operations, _uuid(run), thread)["run"])
+        case "POST", [run]:
+            return json_reply(_resumed(operations, _uuid(run), thread, request)["run"])
+        case "GET", [run, "wait"]:
+            return json_reply(_made(operations, _uuid(run), thread, WAIT_SECONDS))
+        case "GET", [run, "stream"]:
+            after = request.headers.get("Last-Event-ID", "")
+            return _streamed(operations, _uuid(run), thread, after)
+        case "POST", [run, "cancel"]:
+            operations.cancel(operations.newest(_uuid(run), thread).pk)
             return Reply(status=204)
     raise Http404
 
@@ -119,6 +161,7 @@ class _Agent(msgspec.Struct, frozen=True):
 
     document: dict[str, Any]
     version: EffectiveVersion
+    tool: ReleasedTool
 
 
 def _agents(operations: Operations) -> list[_Agent]:
@@ -133,9 +176,11 @@ def _read(operations: Operations) -> list[_Agent]:
     tools = {key: tool for key, tool in shown.items() if key.node == node}
     held = effective_versions.held_by(operations.release, node, tools.items())
     rows = {
-        tool.signature.name: held[key] for key, tool in tools.items() if tool.signature.kind != transfers.KIND
+        tool.signature.name: (held[key], tool)
+        for key, tool in tools.items()
+        if tool.signature.kind != transfers.KIND
     }
-    return [_Agent(each, rows[each["name"]]) for each in documents if each["name"] in rows]
+    return [_Agent(each, *rows[each["name"]]) for each in documents if each["name"] in rows]
 
 
 def _found(operations: Operations, agent_id: object) -> _Agent:
@@ -146,10 +191,7 @@ def _found(operations: Operations, agent_id: object) -> _Agent:
 
 
 def _searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = asked.get("limit", DEFAULT_LIMIT), asked.get("offset", 0)
-    if type(limit) is not int or not 1 <= limit <= MAX_LIMIT or type(offset) is not int or offset < 0:
-        said = f"“limit” is a whole number from 1 to {MAX_LIMIT}, and “offset” one from 0 on."
-        raise DomainError("invalid", said)
+    limit, offset = acp_threads.page_of(asked)
     wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
     rows = [_summary(operations, each) for each in _agents(operations)]
     fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
@@ -163,13 +205,47 @@ def _summary(operations: Operations, agent: _Agent) -> dict[str, Any]:
 
 
 def _descriptor(operations: Operations, agent: _Agent) -> dict[str, Any]:
-    specs = {
-        "capabilities": CAPABILITIES,
+    tool = agent.tool.signature
+    version = versions.find(agent.tool.id, agent.tool.version.ordinal)
+    has_threads = version is not None and threads.can_have(version)
+    asks = _interrupts(version) if version else []
+    specs: dict[str, Any] = {
+        "capabilities": {
+            "threads": has_threads,
+            "interrupts": bool(asks),
+            "callbacks": True,
+            "streaming": {"values": True, "custom": False},
+        },
         "input": agent.document["inputSchema"],
         "output": agent.document.get("outputSchema", {"type": "object"}),
         "config": NO_CONFIG,
     }
+    if asks:
+        specs["interrupts"] = asks
+    # What a designer hid may be said again by what a thread holds, so that is not told.
+    if version and has_threads and not tool.hidden_outputs and (state := schema_of(version.decoded())):
+        specs["thread_state"] = state
+    config = configurations.parameter_of(version) if version else None
+    shown = {each.parameter.name: each.parameter for each in tool.inputs}
+    if config and config.name in shown:
+        specs |= _configurable(tool, shown[config.name])
     return {"metadata": _summary(operations, agent)["metadata"], "specs": specs}
+
+
+def _interrupts(version: ToolVersion) -> list[dict[str, Any]]:
+    # Those of other protocols say no kinds of questions beforehand.
+    is_agent = version.tool.endpoint.protocol == VENDORS_ACP.name
+    return list(declared(version.decoded()).values()) if is_agent else []
+
+
+def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
+    # To a client of this protocol a configuration is no input. One that the release has chosen is not shown.
+    said = config.schema
+    tells = said.get("description", CONFIG) if isinstance(said, dict) else CONFIG
+    if isinstance(said, dict) and config.description != tells:
+        said = {**said, "description": config.description}
+    others = tuple(each for each in tool.inputs if each.parameter.name != config.name)
+    return {"input": schema.as_the_vendor_does(structs.replace(tool, inputs=others)), "config": said}
 
 
 def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
@@ -184,51 +260,111 @@ def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
     return {**_descriptor(operations, agent), "deployment": deployment}
 
 
-def _run(request: Request, operations: Operations, mode: Mode = Mode.WAIT) -> dict[str, Any]:
+def _run(
+    request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
+) -> dict[str, Any]:
     asked = _object(request)
     try:
         agent = _found(operations, asked.get("agent_id"))
     except Http404:
         operations.note_unknown(str(asked.get("agent_id")))
         raise
-    given = asked.get("input")
+    given, webhook, mark = asked.get("input"), asked.get("webhook"), _mark(asked)
     if given is not None and not isinstance(given, dict):
         raise DomainError("invalid", "“input” is no object.")
-    answer = operations.run(
-        agent.document["name"],
-        given or {},
+    if webhook is not None and not isinstance(webhook, str):
+        raise DomainError("invalid", "“webhook” is no address.")
+    configuration = _configuration(asked)
+    call_id = operations.id_of(request.call_name or _id_of(mark))
+    if thread and not operations.threads().filter(key=thread).exists():
+        if asked.get("if_not_exists") == "create":
+            operations.begin_thread(thread)
+        elif not operations.has_made(call_id):
+            raise Http404
+    wish = Wish(
+        tool=agent.document["name"],
+        arguments=given or {},
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
-        call_id=operations.id_of(request.call_name or _mark(asked)),
+        call_id=call_id,
         on_behalf_of=request.on_behalf_of(),
         mode=mode,
+        callback=Recipient(webhook, run_of=str(agent.version.uuid)) if webhook else None,
+        thread=thread,
+        configuration=configuration,
+        mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
     )
-    return _ended(agent, answer, asked)
+    return _ended(agent, operations.run(wish), asked)
+
+
+def _configuration(asked: Mapping[str, Any]) -> dict[str, Any] | None:
+    # Clients send an empty one where they have nothing to say.
+    config = asked.get("config")
+    said = config.get("configurable") if isinstance(config, dict) else config
+    if said is not None and not isinstance(said, dict):
+        raise DomainError("invalid", "“config.configurable” is no object.")
+    return said or None
+
+
+def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
+    if not _object(request).get("webhook"):
+        return json_reply(_run(request, operations, thread=thread))
+    # A callback is told by the worker that makes the call.
+    with streams.placed():
+        begun = _run(request, operations, Mode.ASYNC, thread)
+        secret = _secret(operations, begun)  # there until it is sent
+        run = _uuid(begun["run"]["run_id"])
+        ended = _made(operations, run, thread, WAIT_SECONDS, has_room=True)
+    return json_reply(ended, headers=secret)
+
+
+def _secret(operations: Operations, begun: Mapping[str, Any]) -> dict[str, str]:
+    # The protocol has no place for what signs its callbacks.
+    if not begun["run"]["creation"].get("webhook"):
+        return {}
+    return {SECRET_HEADER: operations.callback_secret(_uuid(begun["run"]["run_id"]))}
 
 
 def _mark(asked: Mapping[str, Any]) -> str:
     # By which a client finds a run again whose id it never heard, and by which the run is made once.
     metadata = asked.get("metadata")
     mark = metadata.get("call_id") if isinstance(metadata, dict) else None
+    return mark if isinstance(mark, str) else ""
+
+
+def _id_of(mark: str) -> str:
     # No id of a call, though it looks like one: Pegboard itself marks runs with the ids of its own calls.
-    return f"run {mark}" if isinstance(mark, str) and mark else ""
+    return f"run {mark}" if mark else ""
 
 
 def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
     # Runs are found by their mark and by nothing else.
     asked = _object(request)
-    if (run_id := operations.id_of(_mark(asked))) is None:
+    if (run_id := operations.id_of(_id_of(_mark(asked)))) is None:
         return []
     try:
-        run = _made(operations, str(run_id))["run"]
+        run = _made(operations, run_id)["run"]
     except Http404:
         return []
     return [{**run, "creation": {"metadata": asked["metadata"]}}]
 
 
-def _streamed(operations: Operations, run_id: str, after: str = "") -> Reply:
-    followed = operations.follow(_uuid(run_id), format_=FORMAT, after=after)
-    body = streams.Written(followed, lambda told: _update(told, run_id))
+def _listed(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = acp_threads.page_of(asked)
+    found = threads_of_runtimes.runs(operations.thread(thread), offset=offset, limit=limit, format_=FORMAT)
+    return [_ended(_agent_of(operations, answer), answer, {}, run)["run"] for run, answer in found]
+
+
+def _streamed(
+    operations: Operations,
+    run: uuid.UUID,
+    thread: uuid.UUID | None = None,
+    after: str = "",
+    place: ExitStack | None = None,
+) -> Reply:
+    call = operations.newest(run, thread)
+    followed = operations.follow(call.pk, format_=FORMAT, after=after, place=place)
+    body = streams.Written(followed, lambda told: _update(told, str(run)))
     return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
 
 
@@ -245,23 +381,52 @@ def _update(told: Told, run_id: str) -> bytes:
     return f"id: {told.id}\nevent: agent_event\ndata: ".encode() + msgspec.json.encode(said) + b"\n\n"
 
 
-def _made(operations: Operations, run_id: str, wait: float = 0.0) -> dict[str, Any]:
-    answer = operations.made(_uuid(run_id), format_=FORMAT, wait=wait)
+def _made(
+    operations: Operations,
+    run: uuid.UUID,
+    thread: uuid.UUID | None = None,
+    wait: float = 0.0,
+    *,
+    has_room: bool = False,
+) -> dict[str, Any]:
+    call = operations.newest(run, thread)
+    answer = operations.made(call.pk, format_=FORMAT, wait=wait, has_room=has_room)
     return _ended(_agent_of(operations, answer), answer, {})
 
 
-def _resumed(operations: Operations, run_id: str, request: Request) -> dict[str, Any]:
+def _resumed(
+    operations: Operations, run: uuid.UUID, thread: uuid.UUID | None, request: Request
+) -> dict[str, Any]:
     given = _object(request)
-    before = operations.made(_uuid(run_id), format_=FORMAT)
+    call = operations.newest(run, thread)
+    if call.continues and _is_repeated(call, operations, request, given):
+        call = call.continues
+    before = operations.made(call.pk, format_=FORMAT)
     agent = _agent_of(operations, before)
-    if before.call is None or agent is None:
+    if agent is None:
         raise Http404
-    asked = given.get("interrupt_type")
-    named = asked if isinstance(asked, str) else "".join(ask.id for ask in before.result.asks)
-    answers = {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
-    name, call_id = before.tool.signature.name, operations.id_of(request.call_name)
-    answer = operations.resume(before.call.pk, name, answers, format_=FORMAT, call_id=call_id)
+    answers = _answers(given, [ask.id for ask in before.result.asks])
+    name = before.tool.signature.name
+    # Clients say one name with each step of a run, and each step is a call here.
+    call_id = operations.id_of(f"{request.call_name} {call.key}" if request.call_name else "")
+    answer = operations.resume(call.pk, name, answers, format_=FORMAT, call_id=call_id)
     return _ended(agent, answer, given)
+
+
+def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+    kind = given.get("interrupt_type")
+    named = kind if isinstance(kind, str) else "".join(asked)
+    return {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
+
+
+def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
+    """Whether this is once more the answer that `call` was made by: its client lost ours."""
+    before = call.continues
+    if before is None or not request.call_name:
+        return False
+    named = operations.id_of(f"{request.call_name} {before.key}")
+    asked = [ask.id for ask in before.decoded().asks]
+    return call.key == named and call.answers == _answers(given, asked)
 
 
 def _agent_of(operations: Operations, answer: Answer) -> _Agent | None:
@@ -270,29 +435,36 @@ def _agent_of(operations: Operations, answer: Answer) -> _Agent | None:
     return next((each for each in _agents(operations) if each.document["name"] == name), None)
 
 
-def _ended(agent: _Agent | None, answer: Answer, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """A run with its output. Raises DomainError where nothing was sent, so that there is no run."""
+def _ended(
+    agent: _Agent | None, answer: Answer, asked: Mapping[str, Any], first: Call | None = None
+) -> dict[str, Any]:
+    """A run with its output. Raises DomainError where nothing was sent, so that there is no run.
+
+    To its client a run that was answered is the same run; `first` is the call that it began with.
+    """
     result = answer.result
     error: Mapping[str, Any] = result.error or {}
     if answer.call is None:
         said = str(error.get("message", ""))
         raise DomainError(str(error.get("code", "refused")), said, fields=error.get("fields"))
-    has_worked = answer.outcome == "ok" and not result.cut
-    # An interrupt is one question.
-    waits = result.resume is not None and len(result.asks) == 1
-    status = "success" if has_worked else "interrupted" if waits else "error"
+    status = callbacks.run_status(answer.outcome, result)
+    first = first or answer.call
+    while first.continues:
+        first = first.continues
+    thread = {"thread_id": str(answer.call.thread.key)} if answer.call.thread else {}
     run = {
-        "run_id": str(answer.call.key),
+        "run_id": str(first.key),
+        **thread,
         "agent_id": str(agent.version.uuid) if agent else "",
-        "created_at": answer.call.queued_at.isoformat(),
+        "created_at": first.queued_at.isoformat(),
         "updated_at": (answer.call.finished_at or answer.call.queued_at).isoformat(),
         "status": status if answer.outcome else "pending",
-        "creation": dict(asked),
+        "creation": dict(asked) or ({"metadata": {"call_id": first.mark}} if first.mark else {}),
     }
     output: dict[str, Any]
-    if has_worked:
+    if status == "success":
         output = {"type": "result", "values": result.outputs}
-    elif waits:
+    elif status == "interrupted":
         (ask,) = result.asks
         beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
         output = {
@@ -302,6 +474,8 @@ def _ended(agent: _Agent | None, answer: Answer, asked: Mapping[str, Any]) -> di
     else:
         number = ERRORS.get(answer.outcome or "", 0)
         said = explained(answer)[1]
+        if answer.output_schema is not None:
+            said = f"{said} Its output schema: {msgspec.json.encode(answer.output_schema).decode()}"
         output = {"type": "error", "run_id": run["run_id"], "errcode": number, "description": said}
     return {"run": run, "output": output}
 

@@ -9,16 +9,20 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
+from django.db.models import QuerySet
 from django.http import Http404, QueryDict
 from django.shortcuts import get_object_or_404
 
 from catalog.calls import invocation
-from catalog.models import Call
-from catalog.models.calls import Mode
+from catalog.calls import threads as vendors_threads
+from catalog.models import Call, Thread
+from catalog.notifications import callbacks
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
 from core import rate_limits, strict_json
@@ -27,8 +31,8 @@ from core.outbound.errors import ProtocolViolationError
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.releases import publishing
-from executor import calls, streams
-from executor.calls import Answer, UnknownToolError
+from executor import calls, streams, threads
+from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.streams import Told
 from people.models import ApiKey, Scope, User
@@ -37,6 +41,7 @@ from people.throttling import Kind, is_within_limit
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"
 USER_HEADER = "Pegboard-On-Behalf-Of"
+CONFIRM_HEADER = "Pegboard-Confirm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +69,10 @@ class Request:
 
     def json(self) -> Any:
         """Raises DomainError for what is no JSON, and for values that cannot be kept."""
+        return self._document
+
+    @cached_property
+    def _document(self) -> Any:
         try:
             document = strict_json.loads(self.body, allow_unstorable=True)
         except ProtocolViolationError as error:
@@ -76,7 +85,7 @@ class Request:
     @property
     def is_confirmed(self) -> bool:
         """Whether a person has agreed to what the tool may do; of protocols that have no word for it."""
-        return self.headers.get("Pegboard-Confirm", "").strip().lower() in ("true", "1", "yes")
+        return self.headers.get(CONFIRM_HEADER, "").strip().lower() in ("true", "1", "yes")
 
     @property
     def call_name(self) -> str:
@@ -121,6 +130,12 @@ def refusal_of(error: DomainError | Http404) -> Refusal:
 def explained(answer: Answer) -> tuple[str, str]:
     """A code and a sentence for whatever is no success."""
     error = answer.result.error or {}
+    if answer.outcome == "latent" and answer.call:
+        message = (
+            "Nothing runs for this tool here: answer it yourself, in the form of its output schema, and have "
+            f"the answer sent to calls/{answer.call.pk}/output/ of the API."
+        )
+        return "LATENT", message
     if answer.outcome is None:
         message = "The tool is still running. Look for its effect before it is called again."
         return "STILL_RUNNING", message
@@ -202,56 +217,41 @@ class Operations:
         agent = f"agents/{sub_agent}/" if sub_agent else ""
         return f"{self.served_at}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
 
-    def run(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        format_: str = "",
-        deadline_seconds: int | None = None,
-        is_confirmed: bool = False,
-        call_id: uuid.UUID | None = None,
-        on_behalf_of: OnBehalfOf | None = None,
-        mode: Mode = Mode.WAIT,
-    ) -> Answer:
-        """As `executor.calls.run`. Raises DomainError where the key may list tools and not run them."""
+    def run(self, wish: Wish) -> Answer:
+        """As `executor.calls.run`, of the agent that is served. Raises DomainError where the key may list
+        tools and not run them."""
         self._spend_a_call()
+        wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
         try:
-            return calls.run(
-                self.release,
-                name,
-                arguments,
-                actor=self.caller.user,
-                key=self.caller.key,
-                sub_agent=self.sub_agent,
-                format_=format_,
-                deadline_seconds=deadline_seconds,
-                is_confirmed=is_confirmed,
-                call_id=call_id,
-                on_behalf_of=on_behalf_of,
-                site=self.site,
-                mode=mode,
-            )
+            return calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
         except UnknownToolError:
-            self.note_unknown(name)
+            self.note_unknown(wish.tool)
             raise
 
-    def made(self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0) -> Answer:
-        """What became of a call that this key made through this agent, at its end or after so many seconds.
-        Raises Http404 for any other call."""
-        found, _, tool = self._own_call(**({"pk": call} if isinstance(call, int) else {"key": call}))
-        return calls.answer_of(invocation.follow(found, wait), tool, format_)
+    def made(
+        self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0, has_room: bool = False
+    ) -> Answer:
+        """What became of a call that this key made through this agent, at its end or after so many seconds;
+        `has_room` where `streams.placed` is held. Raises Http404 for any other call."""
+        found, _, tool = self._own_call(call)
+        return calls.answer_of(invocation.follow(found, wait, has_room=has_room), tool, format_)
 
-    def follow(self, call: uuid.UUID, *, format_: str = "", after: str = "") -> Iterable[Told]:
-        """Such a call as it goes, after the event of this id."""
-        found, _, tool = self._own_call(key=call)
-        return streams.follow(found, tool, format_, after)
+    def follow(
+        self, call: uuid.UUID | int, *, format_: str = "", after: str = "", place: ExitStack | None = None
+    ) -> Iterable[Told]:
+        """Such a call as it goes, after the event of this id; `place` as for `streams.follow`."""
+        found, _, tool = self._own_call(call)
+        return streams.follow(found, tool, format_, after, place)
 
-    def cancel(self, call: uuid.UUID) -> None:
+    def callback_secret(self, call: uuid.UUID) -> str:
+        """What signs the callback of such a call; "" once it was sent."""
+        return callbacks.secret_of(self._own_call(call)[0])
+
+    def cancel(self, call: uuid.UUID | int) -> None:
         """Ends such a call, as `executor.calls.cancel` does."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
-        found, release, _ = self._own_call(key=call)
+        found, release, _ = self._own_call(call)
         calls.cancel(found, release, actor=self.caller.user, key=self.caller.key)
 
     def resume(
@@ -267,7 +267,7 @@ class Operations:
         it was made through, as `executor.calls.resume` does. Answers to what was not asked are left out.
         Raises Http404 for any other call."""
         self._spend_a_call()
-        found, release, tool = self._own_call(pk=call)
+        found, release, tool = self._own_call(call)
         if tool.signature.name != name:
             raise Http404
         asked = {ask.id for ask in found.decoded().asks}
@@ -296,11 +296,53 @@ class Operations:
         except ValueError:
             return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.caller.key.pk}/{name}")
 
-    def _own_call(self, **which: Any) -> tuple[Call, Release, ReleasedTool]:
-        rows = Call.objects.select_related("version__tool__endpoint__vendor").filter(
+    def has_made(self, call: uuid.UUID | None) -> bool:
+        """Whether there is such a call by this id."""
+        return call is not None and self._calls().filter(key=call).exists()
+
+    def newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
+        """The call that goes on where such a call stopped to ask, or that call itself; made on the `thread`
+        where one is named. Raises Http404."""
+        found = get_object_or_404(self._calls(), key=call, **({"thread__key": thread} if thread else {}))
+        return threads.newest([found])[found.pk]
+
+    def begin_thread(
+        self, thread: uuid.UUID | None = None, metadata: Mapping[str, Any] | None = None
+    ) -> Thread:
+        """A thread for the tool that runs on it first, as `executor.threads.begin` has it."""
+        self._spend_a_call()
+        return threads.begin(
+            self.release,
+            "",
+            actor=self.caller.user,
+            key=self.caller.key,
+            sub_agent=self.sub_agent,
+            thread_id=thread,
+            metadata=metadata,
+        )
+
+    def threads(self) -> QuerySet[Thread]:
+        """Those that this key has begun through this agent."""
+        rows = calls.threads_of(self.release.agent_id, self.caller.key)
+        return rows.filter(api_key=self.caller.key, sub_agent=self.sub_agent)
+
+    def thread(self, key: uuid.UUID) -> Thread:
+        """Raises Http404."""
+        return get_object_or_404(self.threads(), key=key)
+
+    def remove_thread(self, key: uuid.UUID) -> None:
+        """As `catalog.calls.threads.remove`."""
+        if self.caller.may_not_run:
+            raise self.caller.may_not_run
+        vendors_threads.remove(self.thread(key), actor=self.caller.user)
+
+    def _calls(self) -> QuerySet[Call]:
+        return Call.objects.select_related("version__tool__endpoint__vendor", "thread").filter(
             api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
         )
-        found = get_object_or_404(rows, **which)
+
+    def _own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
+        found = get_object_or_404(self._calls(), **{"pk" if isinstance(call, int) else "key": call})
         return found, *calls.made_through(found)
 
     def _spend_a_call(self) -> None:
@@ -334,6 +376,11 @@ class ServedProtocol(ABC):
         """One for each client, with the key in PEGBOARD_TOKEN or with a place to put it."""
         line = f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" {address}'
         return [Snippet("Any program", "a shell", line)]
+
+    def asks_for(self, request: Request) -> str:
+        """What a request is about, where one address is asked for many things, such as the name of a tool.
+        The next request about the same is expected to ask the same of the database (core/read_ahead.py)."""
+        return ""
 
     @abstractmethod
     def answer(self, request: Request, operations: Operations) -> Reply:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from django.http import Http404
 
 from catalog.models.calls import Result
@@ -22,7 +23,7 @@ from core.outbound.errors import ProtocolViolationError, printable
 from designer.exports import oxp as exported
 from designer.exports import transfers
 from designer.releases import effective_versions
-from executor.calls import Answer
+from executor.calls import Answer, Wish
 from executor.serve import versions
 from executor.serve.base import (
     Operations,
@@ -125,14 +126,15 @@ def _called(request: Request, operations: Operations) -> Reply:
     if not isinstance(given, dict | None):
         return _unfit("“input” is no object.", {})
     name = name or str(uuid.uuid4())
-    answer = through.run(
-        entry.name,
-        given or {},
+    wish = Wish(
+        tool=entry.name,
+        arguments=given or {},
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=operations.id_of(name),
         on_behalf_of=request.on_behalf_of(context.get("user_id") if isinstance(context, dict) else None),
     )
+    answer = through.run(wish)
     reply = _refused(answer) or json_reply(
         _wrapped({"call_id": name, **_outcome(answer, through)}, is_wrapped)
     )
@@ -215,6 +217,9 @@ def _outcome(answer: Answer, operations: Operations) -> dict[str, Any]:
     said: dict[str, Any] = {"message": message, "can_retry": False}
     if code:
         said["developer_message"] = code
+    if answer.output_schema is not None:
+        form = msgspec.json.encode(answer.output_schema).decode()
+        said["additional_prompt_content"] = f"Answer it yourself, in this form: {form}"
     if retry := result.retry:
         said["can_retry"] = retry.can_retry
         said |= {"additional_prompt_content": retry.hint} if retry.hint else {}

@@ -7,15 +7,19 @@ code that judges them for REST.
 from dataclasses import replace
 from urllib.parse import urlsplit
 
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.conf import settings
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.urls import Resolver404, resolve
 from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import APIException, NotAuthenticated
 
 from core.errors import DomainError
 from core.public_url import public_url, runtimes_url
-from designer.api.releases import found_release
+from designer import access_tokens
+from designer.access_tokens import ROOT, RuntimeAuthentication
+from designer.api.asked_releases import found_release
 from designer.releases import receipts
 from executor import serve as served
 from executor.calls import shown
@@ -30,12 +34,10 @@ from executor.serve.base import (
     note_refusal,
     refusal_of,
 )
-from people.authentication import ApiKeyAuthentication
 from people.models import Role
 from people.permissions import allows, public, reason_against
 
-ROOT = "/serve/"
-_keys = ApiKeyAuthentication()
+_keys = RuntimeAuthentication()
 
 
 class _Listing:
@@ -55,8 +57,11 @@ def serve(
 ) -> HttpResponseBase:
     spoken = served.get(protocol)
     try:
-        if spoken and (reply := spoken.answer_anyone(_request(request, rest))):
+        asked = _request(request, rest)
+        if spoken and (reply := spoken.answer_anyone(asked)):
             return _response(reply)
+        if spoken:
+            request.asks_for = spoken.asks_for(asked)  # type: ignore[attr-defined]
         caller = _caller(request, spoken.key_header if spoken else "")
         # What runs a tool counts as that besides.
         caller.spend("read")
@@ -64,9 +69,9 @@ def serve(
         if spoken is None:
             known = ", ".join(each.name for each in served.SERVED)
             raise DomainError("unknown_protocol", f"Releases are served in: {known}.", status=404)
-        reply = spoken.answer(_request(request, rest), operations)
+        reply = spoken.answer(asked, operations)
     except (APIException, DomainError, Http404) as error:
-        return _response(_refused(spoken, error, request.body))
+        return _response(_refused(spoken, error, request))
     try:
         if reply.status < 400:
             _note(caller, operations)
@@ -76,6 +81,20 @@ def serve(
         if close := getattr(reply.body, "close", None):
             close()
         raise
+
+
+@public
+@require_http_methods(["GET", "HEAD", "OPTIONS"])
+def protected_resource(request: HttpRequest, path: str) -> HttpResponse:
+    """Which authorization server gives access tokens for an address below /serve/ (RFC 9728)."""
+    said = access_tokens.metadata(f"{ROOT}{path}")
+    if said is None:
+        return JsonResponse({"code": "not_found", "message": "Clients sign in with an API key."}, status=404)
+    # It holds no secret, and clients in browsers read it from pages of other sites, with more headers.
+    if request.method == "OPTIONS":
+        allowed = {"Access-Control-Allow-Methods": "GET, HEAD", "Access-Control-Allow-Headers": "*"}
+        return HttpResponse(status=204, headers={"Access-Control-Allow-Origin": "*", **allowed})
+    return JsonResponse(said, headers={"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"})
 
 
 def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
@@ -93,9 +112,12 @@ def _caller(request: HttpRequest, key_header: str) -> Caller:
     # No session: a browser sends its cookies whichever page made it ask.
     found = _keys.authenticate(request)
     if found is None and key_header and (given := request.headers.get(key_header, "")):
-        found = _keys.owner_of(given.strip())
+        found = _keys.owner_of(given.strip(), request)
     if found is None:
-        raise NotAuthenticated("Send an API key of Pegboard: “Authorization: Bearer pgb_…”.")
+        or_token = (
+            ", or the access token of a user whom the client signed in" if access_tokens.accepted() else ""
+        )
+        raise NotAuthenticated(f"Send an API key of Pegboard: “Authorization: Bearer pgb_…”{or_token}.")
     user, key = found
     # Middleware and helpers of REST ask the request.
     request.user = user
@@ -126,14 +148,15 @@ def _operations(
     if sub and shown(release, sub) is None:
         note_refusal(caller, agent=slug, tool="")
         raise Http404
+    site = public_url("/", request).rstrip("/")
     return Operations(
         caller=caller,
         release=release,
         agent=slug,
         named=number,
         protocol=protocol,
-        site=public_url("/", request).rstrip("/"),
-        served_at=runtimes_url("/", request).rstrip("/"),
+        site=site,
+        served_at=runtimes_url("/", request).rstrip("/") if settings.RUNTIMES_URL else site,
         sub_agent=sub,
     )
 
@@ -146,30 +169,35 @@ def _note(caller: Caller, operations: Operations) -> None:
 
 
 def _request(request: HttpRequest, rest: str) -> Request:
-    ours = (public_url("/", request), runtimes_url("/", request))
+    own_hosts = set()
+    # A program that is no page sends none, and nothing is compared.
+    if "Origin" in request.headers:
+        ours = (public_url("/", request), runtimes_url("/", request))
+        own_hosts = {request.get_host(), *(urlsplit(address).netloc for address in ours)}
     return Request(
         method=request.method or "",
         path=rest,
         query=request.GET,
         headers=request.headers,
         body=request.body,
-        own_hosts={request.get_host(), *(urlsplit(address).netloc for address in ours)},
+        own_hosts=own_hosts,
     )
 
 
 def _refused(
-    spoken: ServedProtocol | None, error: APIException | DomainError | Http404, body: bytes
+    spoken: ServedProtocol | None, error: APIException | DomainError | Http404, request: HttpRequest
 ) -> Reply:
     headers: dict[str, str] = {}
     if isinstance(error, APIException):
-        refusal = Refusal(error.status_code, str(error.get_codes()), str(error.detail))
-        if error.status_code == 401:
-            headers["WWW-Authenticate"] = 'Bearer realm="pegboard"'
+        code = str(error.get_codes())
+        refusal = Refusal(error.status_code, code, str(error.detail))
+        if error.status_code == 401 or code == "insufficient_scope":
+            headers["WWW-Authenticate"] = access_tokens.challenge(request.path, code)
     else:
         refusal = refusal_of(error)
         if isinstance(error, DomainError) and error.retry_after:
             headers["Retry-After"] = str(error.retry_after)
-    reply = _worded(spoken, refusal, body)
+    reply = _worded(spoken, refusal, request.body)
     return replace(reply, headers={**reply.headers, **headers})
 
 

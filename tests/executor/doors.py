@@ -1,4 +1,4 @@
-"""The five doors that a tool of a release is run through, and how each of them says what came of it.
+"""The six doors that a tool of a release is run through, and how each of them says what came of it.
 
 A `Door` sends one and the same `Ask` in its protocol, and reads the answer into a line such as `409
 confirm_needed`: the status of HTTP, and what the protocol has for a program to go by.
@@ -12,6 +12,8 @@ from typing import Any
 
 from rest_framework.test import APIClient
 
+from catalog.calls import invocation
+from catalog.models import Call
 from designer.models import EffectiveVersion
 
 META = "io.modelcontextprotocol/"
@@ -21,7 +23,8 @@ FORMS = {"elicitation": {"form": {}}}
 @dataclass(frozen=True, kw_only=True)
 class Ask:
     """`raw` goes as the body in place of what is asked for; `version` is one of the tool, `speaks` one of the
-    protocol; `below` stands behind the release in the address."""
+    protocol; `below` stands behind the release in the address. `user` is for whom the tool runs. What is not
+    waited for is made by this process before its answer is read to the end."""
 
     tool: str = "sky"
     arguments: Any = field(default_factory=lambda: {"zip": "0150"})
@@ -33,6 +36,8 @@ class Ask:
     version: str = ""
     speaks: str = ""
     method: str = "POST"
+    mode: str = "wait"
+    user: str = ""
     raw: bytes | None = None
 
 
@@ -41,10 +46,13 @@ class Heard:
     said: str
     outputs: Mapping[str, Any] | None = None
     document: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class Door:
     name: str
+    # As the address has it.
+    protocol: str = ""
 
     def ask(self, client: APIClient, ask: Ask) -> Heard:
         path, headers, body = self.request(ask)
@@ -52,7 +60,15 @@ class Door:
 
     def sent(self, client: APIClient, ask: Ask, path: str, headers: Mapping[str, str], body: Any) -> Heard:
         raw = json.dumps(body).encode() if ask.raw is None else ask.raw
+        headers = {**headers, **({"Pegboard-On-Behalf-Of": ask.user} if ask.user else {})}
         answer = client.generic(ask.method, path, raw, content_type="application/json", headers=headers)
+        if ask.mode != "wait":
+            invocation.perform(Call.objects.latest("pk").pk)
+        if ask.mode == "stream":
+            assert answer["Content-Type"].startswith("text/event-stream"), answer
+            *_, last = (part for part in answer.streaming_content if b"data: " in part)
+            heard = self.of_event(json.loads(last.partition(b"data: ")[2]))
+            return replace(heard, said=heard.said.strip(), headers=answer.headers)
         assert answer["Content-Type"].startswith("application/json"), answer
         document = answer.json()
         heard = self.heard(answer.status_code, document)
@@ -60,7 +76,7 @@ class Door:
             assert answer["WWW-Authenticate"].startswith("Bearer")
         if answer.status_code == 429:
             assert answer["Retry-After"], document
-        return replace(heard, said=heard.said.strip(), document=document)
+        return replace(heard, said=heard.said.strip(), document=document, headers=answer.headers)
 
     def request(self, ask: Ask) -> tuple[str, Mapping[str, str], Any]:
         """The path, the headers and the body."""
@@ -69,12 +85,16 @@ class Door:
     def heard(self, status: int, document: Any) -> Heard:
         raise NotImplementedError
 
+    def of_event(self, document: Any) -> Heard:
+        """What the last event of a stream says."""
+        raise NotImplementedError
+
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
         """Goes on with a call that asked. None declines."""
         raise NotImplementedError
 
     def _root(self, ask: Ask) -> str:
-        return f"/serve/{ask.slug}/{ask.named}{ask.below}/{self.name}"
+        return f"/serve/{ask.slug}/{ask.named}{ask.below}/{self.protocol or self.name}"
 
 
 class Rest(Door):
@@ -84,6 +104,10 @@ class Rest(Door):
         body = {"arguments": ask.arguments, "confirm": ask.is_confirmed}
         if ask.id:
             body["id"] = str(uuid.uuid5(uuid.NAMESPACE_OID, ask.id))
+        if ask.mode != "wait":
+            body["mode"] = ask.mode
+        if ask.user:
+            body["on_behalf_of"] = {"id": ask.user}
         path = f"/api/v1/agents/{ask.slug}/releases/{ask.named}{ask.below}/tools/{ask.tool}/invoke/"
         return path, {}, body
 
@@ -95,6 +119,9 @@ class Rest(Door):
         assert not error or error["message"]
         said = f"{status} {document['outcome']} {error.get('code', '')}"
         return Heard(said, document["outputs"] if document["outcome"] == "ok" else None)
+
+    def of_event(self, document: Any) -> Heard:
+        return self.heard(200, document)
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
         return self.sent(client, ask, before["resume"], {}, {"answers": answers})
@@ -130,7 +157,10 @@ class OXP(Door):
         headers = {"OXP-Version": ask.speaks} if ask.speaks else {}
         if ask.is_confirmed:
             headers["Pegboard-Confirm"] = "true"
-        return f"{self._root(ask)}/tools/call", headers, call | ({"call_id": ask.id} if ask.id else {})
+        more = {"call_id": ask.id} if ask.id else {}
+        if ask.user:
+            more["context"] = {"user_id": ask.user}
+        return f"{self._root(ask)}/tools/call", headers, call | more
 
     def heard(self, status: int, document: Any) -> Heard:
         if status == 200 and document["success"]:
@@ -150,7 +180,8 @@ class ACP(Door):
         if ask.is_confirmed:
             headers["Pegboard-Confirm"] = "true"
         body = {"agent_id": _uuid_of(ask.tool), "input": ask.arguments}
-        return f"{self._root(ask)}/runs/wait", headers, body
+        where = {"wait": "/wait", "async": "", "stream": "/stream"}[ask.mode]
+        return f"{self._root(ask)}/runs{where}", headers, body
 
     def heard(self, status: int, document: Any) -> Heard:
         if status != 200:
@@ -162,6 +193,10 @@ class ACP(Door):
         output = document["output"]
         assert output["type"] == "result" or output.get("description") or output["interrupt"]["message"]
         return Heard(f"200 {output['type']} {output.get('errcode', '')}", output.get("values"))
+
+    def of_event(self, document: Any) -> Heard:
+        assert document["type"] == "values"
+        return Heard("200 result" if document["status"] == "success" else "200", document["values"])
 
     def answer(self, client: APIClient, ask: Ask, before: Any, answers: Mapping[str, Any]) -> Heard:
         ((name, given),) = answers.items()
@@ -176,6 +211,7 @@ class ACP(Door):
 
 class MCP(Door):
     name = "mcp"
+    protocol = "mcp"
 
     def request(self, ask: Ask) -> tuple[str, Mapping[str, str], Any]:
         return self._message(ask, {"name": ask.tool, "arguments": ask.arguments})
@@ -219,7 +255,19 @@ class MCP(Door):
         )
 
 
-DOORS: tuple[Door, ...] = (Rest(), A2T(), OXP(), ACP(), MCP())
+class MCPOfHandshake(MCP):
+    """A client of the older era that cannot be asked; tests/executor/serve/test_mcp.py has one that can."""
+
+    name = "mcp of the handshake"
+
+    def _message(self, ask: Ask, params: dict[str, Any]) -> tuple[str, Mapping[str, str], Any]:
+        headers = {"MCP-Protocol-Version": ask.speaks or "2025-11-25"}
+        if ask.id:
+            headers["Idempotency-Key"] = ask.id
+        return self._root(ask), headers, {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+
+
+DOORS: tuple[Door, ...] = (Rest(), A2T(), OXP(), ACP(), MCP(), MCPOfHandshake())
 
 
 def _version_of(tool: str) -> EffectiveVersion | None:

@@ -102,10 +102,13 @@ def test_a_cancelled_call_is_told_too(client, listener):
 
 def test_the_rules_of_the_way_out_hold_for_callbacks(client, listener, settings):
     perform_call(begun(client, listener)["call"])
-    settings.OUTBOUND_ALLOW = ""
+    # Networks that are open to vendors are closed to what a key of a runtime names.
+    settings.CALLBACK_ALLOW = ""
     callback = sent()
     assert (callback.state, callback.attempts, listener.requests) == ("waiting", 1, [])
     assert callback.error
+    refused = client.post(url(), GIVEN | {"mode": "async", "callback": "http://127.0.0.1:8000/"})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["callback"])
 
 
 def test_what_is_no_address_is_refused_before_anything_is_written(client):

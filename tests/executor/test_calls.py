@@ -24,6 +24,7 @@ from designer.exports import document as release_document
 from designer.models import Receipt, Release
 from designer.releases import publishing, retiring
 from executor import calls
+from executor.calls import Wish
 from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
@@ -92,7 +93,7 @@ def sent(vendor) -> list[dict[str, object]]:
 
 def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, vendor, desk):
     agent, _ = desk
-    answer = runtime(owner, agent).post(url(), GIVEN)
+    answer = runtime(owner, agent).post(url(), GIVEN | {"reasoning": "It is about the weather."})
     call = Call.objects.get()
     assert answer.status_code == 200
     assert answer.json() == {
@@ -113,6 +114,11 @@ def test_a_runtime_calls_by_the_names_of_the_release_and_hears_them_back(owner, 
         "notes": [],
         "asks": [],
         "resume": None,
+        "output_schema": None,
+        "environment": "",
+        "activity": "",
+        "reasoning": "It is about the weather.",
+        "thread": None,
         "continued_by": None,
         "duration_ms": call.duration_ms,
     }
@@ -306,6 +312,32 @@ def test_the_same_call_sent_twice_runs_once(owner, vendor, desk):
     assert len(vendor.requests) == 1
 
 
+@pytest.mark.django_db(transaction=True)  # calls of a batch have connections of their own
+def test_a_call_is_named_by_any_text(owner, vendor, desk):
+    client, named = runtime(owner, desk[0]), GIVEN | {"idempotency_key": "turn 7"}
+    first, again = client.post(url(), named), client.post(url(), named)
+    assert (first.json(), first.json()["outcome"], len(vendor.requests)) == (again.json(), "ok", 1)
+    by_header = {"headers": {"Idempotency-Key": "turn 7"}}
+    assert client.post(url(), GIVEN, **by_header).json()["call"] == first.json()["call"]
+    assert client.post(url(), named, **by_header).json()["call"] == first.json()["call"]
+    for two in ({"idempotency_key": "turn 8"}, {"id": str(uuid.uuid4())}):
+        refused = client.post(url(), GIVEN | two, **by_header)
+        assert (refused.status_code, [*refused.json()["fields"]]) == (400, ["idempotency_key"])
+    long = client.post(url(), GIVEN, headers={"Idempotency-Key": "x" * 256})
+    assert (long.status_code, [*long.json()["fields"]]) == (400, ["Idempotency-Key"])
+    batch = {"calls": [{"tool": "sky", **named}, {"tool": "sky", **named, "id": str(uuid.uuid4())}]}
+    address = url().partition("tools/")[0] + "calls/"
+    same, two = client.post(address, batch).json()["results"]
+    assert same["answer"]["call"] == first.json()["call"]
+    assert (two["status"], [*two["error"]["fields"]]) == (400, ["idempotency_key"])
+    either = str(uuid.uuid4())
+    both = client.post(url(), GIVEN | {"idempotency_key": either, "id": either})
+    assert both.json()["call"] == client.post(url(), GIVEN | {"id": either}).json()["call"]
+    refused = client.post(url(), named | {"id": either})
+    assert (refused.status_code, [*refused.json()["fields"]]) == (400, ["idempotency_key"])
+    assert runtime(owner, desk[0]).post(url(), named).json()["call"] != first.json()["call"]
+
+
 def test_an_id_that_was_used_for_one_agent_runs_nothing_for_another(owner, vendor, desk):
     agent, pin = desk
     other = agents.create_agent(actor=owner, name="other", slug="other")
@@ -335,8 +367,9 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
         other = replace(sealed, tools=(replace(tool, version=replace(tool.version, **version)),))
         written = release_document.encode(other)
         release.document, release.digest = written.decode(), release_document.digest(written)
+        wish = Wish(tool="sky", arguments={"Zip_code": "0150"})
         with pytest.raises(DomainError, match="not the one that was released") as refused:
-            calls.run(release, "sky", {"Zip_code": "0150"}, actor=owner, key=None)
+            calls.run(release, wish, actor=owner, key=None)
         assert (refused.value.code, refused.value.status) == ("release_damaged", 409)
     assert Call.objects.count() == 0
 

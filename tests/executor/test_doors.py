@@ -1,4 +1,4 @@
-"""One table of situations, run through all five doors: what comes of each is stated once, with what was
+"""One table of situations, run through all six doors: what comes of each is stated once, with what was
 written and sent, and how each protocol says it.
 """
 
@@ -14,21 +14,26 @@ from urllib.parse import urlsplit
 
 import pytest
 from django.db import transaction
+from django.urls import get_resolver, reverse
 from django.utils import timezone
+from rest_framework.test import APIClient
 
 from catalog.calls import invocation
-from catalog.models import Call, Finding, Tool
+from catalog.models import Call, Finding, Tool, UserGrant
 from catalog.models.circuit import ToolCircuit
 from catalog.protocols.signature import AllowedValue, Annotations, Requirements
+from catalog.user_grants import providers
 from core import rate_limits
 from designer import agents, pins, tunings
 from designer.models import Pin, Retirement
 from designer.releases import publishing, retiring
 from people import api_keys, users
 from people.models import ApiKey, AuditEntry, Role
+from tests.authorization_server import AuthorizationServer
 from tests.catalog.calls.test_odd_replies import said
+from tests.catalog.credentials.oauth.cases import make_client
 from tests.catalog.protocols.openapi import documents
-from tests.executor.doors import DOORS, Ask, Door
+from tests.executor.doors import DOORS, Ask, Door, MCPOfHandshake
 from tests.executor.test_calls import runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, Request, Script, json_reply, reply, then_waits
@@ -82,6 +87,7 @@ WORDS = {
     "bad": ("400 {code}", "400 {code}", "400 {code}", "422", "200 isError {code}"),
     "busy": ("503 {code}", "503 {code}", "400 {code}", "503", "503 -32000 {code}"),
     "unknown tool": ("404 not_found", "404 not_found", "400 not_found", "404", "400 -32602"),
+    "in the background": ("202 None", "", "", "200 pending", ""),
     "not json": ("400 {code}", "400 {code}", "400 {code}", "422", "400 -32700 {code}"),
 }
 
@@ -94,8 +100,16 @@ RUN = {
 OUTPUTS = {"answer": "fair"}
 
 
+# The handshake era of MCP, where it is not as the newer one: its clients are not asked, and the status of
+# HTTP is about the transport alone.
+OF_HANDSHAKE = {"needs_input": "200 isError {code}", "unknown tool": "200 -32602"}
+
+
 def door_says(door: Door, comes: str) -> str:
-    return WORDS[comes][DOORS.index(door)]
+    if isinstance(door, MCPOfHandshake) and comes in OF_HANDSHAKE:
+        return OF_HANDSHAKE[comes]
+    names = [each.protocol or each.name for each in DOORS]
+    return WORDS[comes][names.index(door.protocol or door.name)]
 
 
 @dataclass
@@ -162,6 +176,8 @@ class Situation:
     doors: tuple[str, ...] = tuple(door.name for door in DOORS)
     audit: tuple[str, ...] | None = None
     sent: int | None = None
+    # Headers by which the answer says that the release is retired.
+    tells: tuple[str, ...] = ()
 
     def expected(self, door: Door) -> "Came":
         words = self.but.get(door.name, door_says(door, self.comes)).format(code=self.code)
@@ -170,7 +186,7 @@ class Situation:
             audit = ("run",) if self.comes in RUN else ()
         calls = sum(action in ("run", "continue") for action in audit)
         sent = calls if self.sent is None else self.sent
-        return Came(words, calls, sent, audit, OUTPUTS if self.comes == "ok" else None)
+        return Came(words, calls, sent, audit, OUTPUTS if self.comes == "ok" else None, self.tells)
 
 
 class Came(NamedTuple):
@@ -181,6 +197,7 @@ class Came(NamedTuple):
     sent: int
     audit: tuple[str, ...]
     outputs: Mapping[str, Any] | None
+    tells: tuple[str, ...]
 
 
 def answers_with(script: Script) -> Prepare:
@@ -240,12 +257,35 @@ def open_circuit(world: World) -> None:
     ToolCircuit.objects.create(tool=world.pin.tool, failures=5, open_until=soon)
 
 
+RETIRED = ("Deprecation", "Sunset", "Link")
+
+
+def retired(*, lasts: timedelta | None) -> Prepare:
+    def prepare(world: World) -> None:
+        old = world.agent.releases.get()
+        agents.update_agent(world.agent, actor=world.owner, description="Answers at the desk.")
+        world.publish()
+        ends = timezone.now() + lasts if lasts else None
+        retiring.retire(old, actor=world.owner, reason="Wrong prices.", sunset_at=ends, name=str(old))
+
+    return prepare
+
+
+def needs_google(world: World) -> None:
+    admin = make_user(Role.ADMIN)
+    with AuthorizationServer() as server:
+        row = make_client(server, "oauth_users", actor=admin, url=world.vendor.url, scope="profile")
+    providers.choose(world.pin.tool.endpoint, actor=admin, provider="google", credential=row)
+
+
+def grant_that_expired(world: World) -> None:
+    needs_google(world)
+    assert DOORS[0].ask(world.client, Ask(user="ada")).said == "200 needs_authorization GRANT_MISSING"
+    assert UserGrant.objects.update(state="expired") == 1
+
+
 def retire(world: World) -> None:
-    old = world.agent.releases.get()
-    agents.update_agent(world.agent, actor=world.owner, description="Answers at the desk.")
-    world.publish()
-    sunset = timezone.now() + timedelta(days=1)
-    retiring.retire(old, actor=world.owner, reason="Wrong prices.", sunset_at=sunset, name=str(old))
+    retired(lasts=timedelta(days=1))(world)
     Retirement.objects.update(sunset_at=timezone.now() - timedelta(hours=1))
 
 
@@ -343,7 +383,12 @@ ASKING = {"protocol": "mcp", "prepare": answers_with(library)}
 DEEP = b"[" * 100_000 + b"]" * 100_000
 OBJECT = {"outputs_rest": {"type": "object"}}
 REFUSED = ("refuse call",)
-NO_SUCH_METHOD = {**dict.fromkeys(("rest", "a2t", "oxp"), "405 {code}"), "mcp": "405 -32000 {code}"}
+NO_SUCH_METHOD = {
+    **dict.fromkeys(("rest", "a2t", "oxp"), "405 {code}"),
+    **dict.fromkeys(("mcp", "mcp of the handshake"), "405 -32000 {code}"),
+}
+GOOGLE = {"requirements": {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail.read"]}}]}}
+BY_GOOGLE = {"protocol": "oxp", "signature": {"rest": GOOGLE, **OBJECT}, "sent": 0, "audit": ("run", "ask")}
 SITUATIONS = {
     "it runs": Situation(comes="ok"),
     "it runs at a vendor of oxp": Situation(comes="ok", protocol="oxp", signature=OBJECT),
@@ -406,8 +451,15 @@ SITUATIONS = {
     ),
     "a channel without a release": Situation(comes="404", code="channel_empty", ask=Ask(named="canary")),
     "a release that is retired": Situation(
-        comes="410", code="release_retired", prepare=retire, ask=Ask(named="1")
+        comes="ok", prepare=retired(lasts=None), ask=Ask(named="1"), tells=("Deprecation", "Link")
     ),
+    "a release that is retired by a date": Situation(
+        comes="ok", prepare=retired(lasts=timedelta(days=30)), ask=Ask(named="1"), tells=RETIRED
+    ),
+    "a release that is retired, past its date": Situation(
+        comes="410", code="release_retired", prepare=retire, ask=Ask(named="1"), tells=RETIRED
+    ),
+    "what succeeds a release that is retired": Situation(comes="ok", prepare=retire),
     "an agent that is not there": Situation(
         comes="404", code="not_found", ask=Ask(slug="nowhere"), audit=REFUSED
     ),
@@ -420,9 +472,9 @@ SITUATIONS = {
     "a protocol's version that is not there": Situation(
         comes="bad",
         code="version_not_supported",
-        but={"mcp": "400 -32022"},
+        but={"mcp": "400 -32022", "mcp of the handshake": "400 -32022"},
         ask=Ask(speaks="2099-01-01"),
-        doors=("oxp", "mcp"),
+        doors=("oxp", "mcp", "mcp of the handshake"),
     ),
     "another method of HTTP": Situation(
         comes="404", code="method_not_allowed", but=NO_SUCH_METHOD, ask=Ask(method="PUT")
@@ -466,6 +518,12 @@ SITUATIONS = {
         code="confirm_needed",
         but={"mcp": "200 input_required"},
         signature={"annotations": Annotations(destructive=True)},
+        doors=("rest", "a2t", "oxp", "acp", "mcp"),
+    ),
+    "a tool that may destroy something, where the client cannot be asked": Situation(
+        comes="ok",
+        signature={"annotations": Annotations(destructive=True)},
+        doors=("mcp of the handshake",),
     ),
     "a tool that may destroy something, confirmed": Situation(
         comes="ok",
@@ -541,6 +599,41 @@ SITUATIONS = {
         signature={"requirements": Requirements(user=True)},
         sent=0,
     ),
+    "the tool is told who its user is": Situation(
+        comes="ok",
+        protocol="oxp",
+        signature={"requirements": Requirements(user=True), **OBJECT},
+        ask=Ask(user="ada"),
+    ),
+    "a user who has authorized nothing": Situation(
+        comes="needs_authorization",
+        code="GRANT_MISSING",
+        but={"acp": "200 interrupt", "mcp": "400 -32021"},
+        prepare=needs_google,
+        ask=Ask(user="ada"),
+        **BY_GOOGLE,
+    ),
+    "a user who did not authorize in time": Situation(
+        comes="needs_authorization",
+        code="GRANT_MISSING",
+        but={"acp": "200 interrupt", "mcp": "400 -32021"},
+        prepare=grant_that_expired,
+        ask=Ask(user="ada"),
+        **BY_GOOGLE,
+    ),
+    "a secret that no administrator entered": Situation(
+        comes="refused",
+        code="SECRET_MISSING",
+        protocol="oxp",
+        signature={"requirements": Requirements(secrets=("api-pin",)), **OBJECT},
+        ask=Ask(user="ada"),
+        sent=0,
+    ),
+    # Not waited for.
+    "a call in the background": Situation(
+        comes="in the background", ask=Ask(mode="async"), doors=("rest", "acp"), audit=("run",), sent=1
+    ),
+    "a call that is followed": Situation(comes="ok", ask=Ask(mode="stream"), doors=("rest", "acp")),
     # Again.
     "the same call again": Situation(comes="ok", before=Ask(id="a"), ask=Ask(id="a")),
     "another call with the same id": Situation(
@@ -609,11 +702,45 @@ def through(door: Door, situation: Situation, world: World) -> Came:
         audit = AuditEntry.objects.filter(pk__gt=before[0]).order_by("pk").values_list("action", flat=True)
         # A vendor of MCP answers content besides.
         outputs = {"answer": (heard.outputs or {}).get("answer")} if situation.comes == "ok" else None
-        return Came(
-            heard.said, Call.objects.count() - before[1], len(world.runs) - before[2], tuple(audit), outputs
-        )
+        tells = tuple(name for name in RETIRED if name in heard.headers)
+        counted = Call.objects.count() - before[1], len(world.runs) - before[2]
+        return Came(heard.said, *counted, tuple(audit), outputs, tells)
     finally:
         transaction.savepoint_rollback(mark)
+
+
+def addresses_of_a_release() -> list[tuple[str, dict[str, str]]]:
+    """Every address of REST that names a release, by route, with what stands in it."""
+    given = {"slug": "desk", "number": "1", "sub": "desk", "name": "sky", "procedure": "p", "other": "2"}
+    left, found = list(get_resolver().url_patterns), []
+    while left:
+        pattern = left.pop()
+        left += getattr(pattern, "url_patterns", [])
+        wanted = pattern.pattern.converters.keys()
+        if {"slug", "number"} <= wanted and (name := getattr(pattern, "name", "") or "").startswith(
+            "api-release"
+        ):
+            found.append((name, {each: given[each] for each in wanted}))
+    return found
+
+
+def test_every_address_of_a_retired_release_says_so(behind, monkeypatch):
+    world = World(make_user(Role.DESIGNER), behind, monkeypatch)
+    retired(lasts=timedelta(days=30))(world)
+    reader = APIClient()
+    reader.force_authenticate(world.owner)
+    silent = set()
+    for name, at in addresses_of_a_release():
+        # The one before it, unless told: there is none.
+        query = {"against": "2"} if name == "api-release-diff" else {}
+        answer = reader.get(reverse(name, kwargs=at), query)
+        if answer.status_code == 405:
+            body = {"api-release-calls": {"calls": [{"tool": "sky"}]}}.get(name, {})
+            answer = reader.post(reverse(name, kwargs=at), body)
+        if not {"Deprecation", "Sunset"} <= set(answer.headers):
+            silent.add((name, answer.status_code))
+    # That one says it of the release itself, and is written with PUT alone.
+    assert silent == {("api-release-retirement", 405)}
 
 
 @pytest.mark.django_db(transaction=True)

@@ -5,20 +5,24 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog.calls import events, queue, remote_runs
+from catalog.calls import events, lease, queue, remote_runs
+from catalog.credentials import rate_limit
 from catalog.models import Call
 from catalog.tasks import perform_call
+from core.outbound.session import Session
 from designer.models import Agent
 from people.models import AuditEntry
 from tests.acp_runs import Runs
 from tests.executor.test_calls import ANSWER, GIVEN, desk_with, owner, runtime, url
-from tests.hostile_vendor import HostileVendor
+from tests.hostile_vendor import HostileVendor, json_reply, reply
 
 __all__ = ["owner"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -199,6 +203,37 @@ def test_a_run_is_cancelled_at_its_vendor(client, runs):
     assert client.get(at(call)).json()["outcome"] == "cancelled"
 
 
+def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, monkeypatch):
+    monkeypatch.setattr(remote_runs, "LATE_STARTS", [0.05] * 100)
+    is_asked, goes_on = threading.Event(), threading.Event()
+
+    def slow(line, request):
+        if (request.method, request.path) == ("POST", "/runs"):
+            is_asked.set()
+            goes_on.wait(20)
+        answered = runs(line, request)
+        if runs.stopped:
+            # So long that its worker learns of the end, too.
+            time.sleep(1)
+        return answered
+
+    with HostileVendor(slow) as vendor:
+        agent, _ = desk_with(owner, vendor, protocol="acp", outputs_rest={})
+        client = runtime(owner, agent)
+        call = client.post(url(), ASYNC).json()["call"]
+        worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
+        worker.start()
+        assert is_asked.wait(20)
+
+        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
+        goes_on.set()
+        worker.join(20)
+
+    assert not worker.is_alive()
+    assert runs.stopped == list(runs.started) != []
+    assert client.get(at(call)).json()["outcome"] == "cancelled"
+
+
 def test_what_has_ended_is_not_cancelled(client, runs):
     runs.end({"Sky now": "fair"})
     call = begun(client)
@@ -228,6 +263,119 @@ def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
         assert not worker.is_alive()
         assert time.monotonic() - began < 25
     assert len(vendor.requests) == 1
+
+
+@pytest.mark.parametrize("mode", ["wait", "async"])
+def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode):
+    waits, goes_on = threading.Event(), threading.Event()
+    turns = rate_limit.turn
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(lease.Held, "rest", lambda held, seconds: (waits.set(), held.session.rest(60)))
+
+    @contextmanager
+    def late_turn(*limits):
+        waits.set()
+        assert goes_on.wait(20)
+        with turns(*limits):
+            yield
+
+    with HostileVendor(reply(status=503)) as vendor:
+        agent, _ = desk_with(owner, vendor)
+        client = runtime(owner, agent)
+
+        def make():
+            answer = client.post(url(), GIVEN | {"mode": mode}).json()
+            if mode == "async":
+                perform_call(answer["call"])
+            connection.close()
+
+        for sent in (1, 0):
+            vendor.requests.clear()
+            waits.clear()
+            goes_on.clear()
+            if not sent:
+                monkeypatch.setattr(rate_limit, "turn", late_turn)
+                monkeypatch.setattr(lease, "FRESH_SECONDS", 0.0)
+            maker = threading.Thread(target=make)
+            maker.start()
+            assert waits.wait(20)
+            newest = Call.objects.latest("pk").pk
+            assert client.post(at(newest, "cancel/")).json()["outcome"] == "cancelled"
+            goes_on.set()
+            maker.join(20)
+            assert not maker.is_alive()
+            assert (len(vendor.requests), client.get(at(newest)).json()["outcome"]) == (sent, "cancelled")
+
+
+CALLED_TOOL = {"name": "Sky", "inputSchema": {"type": "object"}}
+
+
+ASK = Session._ask
+
+
+def in_haste(session, request, target):
+    # Not what comes before the tool, which a busy machine may take longer for.
+    if b'"tools/call"' in (request.content or b""):
+        session._limits = replace(session._limits, request=0.3)
+    return ASK(session, request, target)
+
+
+@pytest.mark.parametrize("ended_by", ["cancel", "deadline"])
+@pytest.mark.parametrize(("era", "mode"), [("modern", "wait"), ("handshake", "async"), ("handshake", "wait")])
+def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, era, mode, ended_by):
+    asked = threading.Event()
+    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.1)
+
+    def answers(line, request):
+        message, headers = request.json(), {}
+        if era == "handshake" and "mcp-method" in request.headers:
+            error = {"code": -32000, "message": "Server not initialized"}
+            refused = {"jsonrpc": "2.0", "id": message.get("id"), "error": error}
+            return json_reply(refused, status=400)(line, request)
+        if message["method"] == "tools/call":
+            asked.set()
+            return line.wait(20)
+        if "id" not in message:
+            return reply(b"", status=202)(line, request)
+        result = {"tools": [CALLED_TOOL]}
+        if message["method"] == "initialize":
+            headers = {"Mcp-Session-Id": "s-1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+        return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)(
+            line, request
+        )
+
+    with HostileVendor(answers) as vendor:
+        agent, _ = desk_with(owner, vendor, protocol="mcp")
+        client, told = runtime(owner, agent), {}
+        if ended_by == "deadline":
+            monkeypatch.setattr(Session, "_ask", in_haste)
+
+        def make():
+            answer = client.post(url(), GIVEN | {"mode": mode}).json()
+            if mode == "async":
+                perform_call(answer["call"])
+            told.update(client.get(at(answer["call"])).json())
+            connection.close()
+
+        maker = threading.Thread(target=make)
+        maker.start()
+        assert asked.wait(20)
+        if ended_by == "cancel":
+            cancelled = client.post(at(Call.objects.get().pk, "cancel/")).json()
+            assert cancelled["error"]["message"].endswith("The vendor is told to stop.")
+        maker.join(20)
+    assert told["outcome"] == ("cancelled" if ended_by == "cancel" else "unavailable")
+    (called,) = (each for each in vendor.requests if b'"tools/call"' in each.body and each.json().get("id"))
+    last = vendor.requests[-1]
+    assert last.json()["method"] == "notifications/cancelled"
+    assert last.json()["params"]["requestId"] == called.json()["id"]
+    same = "mcp-protocol-version", "mcp-session-id"
+    assert [last.headers.get(name) for name in same] == [called.headers.get(name) for name in same]
+    assert last.headers.get("mcp-method") == ("notifications/cancelled" if era == "modern" else None)
+    assert "mcp-name" not in last.headers
+    # Without sessions the number alone says which call is meant.
+    assert (called.json()["id"] > 2**12) == (era == "modern")
 
 
 def test_a_call_of_another_key_is_not_there(client, owner, runs):

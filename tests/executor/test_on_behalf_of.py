@@ -6,25 +6,30 @@ from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.test import Client
 from rest_framework.test import APIClient
 
+from catalog import tasks
 from catalog.calls import challenges, invocation, queue, versions
+from catalog.credentials.oauth import token_replies
 from catalog.models import Call, Credential, EndpointSecret, EndUser, UserGrant
 from catalog.models.calls import CallStatus
 from catalog.protocols.signature import Requirements
 from catalog.user_grants import context, end_users, grants, providers, vault
-from designer import agents
-from designer.models import KeyAgent
-from executor import resumed_calls
+from core.errors import DomainError
+from designer import agents, pins
+from designer.models import KeyAgent, Release
+from designer.releases import publishing
+from executor import preflight, resumed_calls
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client
 from tests.executor.test_calls import desk_with, owner, runtime, url, vendor
-from tests.factories import make_parameter, make_user
+from tests.factories import make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import by_path, in_turn, json_reply
 from tests.pages import text_of
 
@@ -542,13 +547,17 @@ def client_at_google(pin, server):
     return row
 
 
+def provider_page(link, browser):
+    """The address that the browser goes on to from ours."""
+    page = browser.post(urlsplit(link).path).content.decode()
+    return html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+
+
 def authorize(server, link, browser=None):
     """As the browser of the user."""
     browser = browser or Client()
-    path = urlsplit(link).path
-    assert "Let “desk" in text_of(browser.get(path))
-    page = browser.post(path).content.decode()
-    address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
+    assert "Let “desk" in text_of(browser.get(urlsplit(link).path))
+    address = provider_page(link, browser)
     back = {name: values[0] for name, values in server.visit(address).items()}
     return browser.get("/grants/callback/", back), back
 
@@ -572,6 +581,7 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     }
     grant = UserGrant.objects.get()
     assert (grant.state, grant.scopes, grant.credential) == ("completed", "mail.read", row)
+    assert grant.granted_scopes == "mail.read"
     (following,) = Call.objects.filter(continues=asks["call"])
     invocation.perform(following.pk)
     (token,) = authorization.access
@@ -659,6 +669,253 @@ def test_a_token_is_renewed_once_and_ends_with_its_refusal(owner, vendor, author
     assert asked(client).json()["error"]["code"] == "GRANT_MISSING"
 
 
+def with_tool(owner, agent, pin, alias, scopes):
+    """One more tool of the same vendor, which needs these scopes at “google”."""
+    needs = {"requirements": {"authorization": [{"id": "google", "oauth2": {"scopes": scopes}}]}}
+    signature = make_signature(alias.title(), inputs=INPUTS, outputs=(), rest=needs)
+    tool = make_tool(signature, endpoint=pin.tool.endpoint)
+    pins.pin_tool(agent, actor=owner, tool=tool, alias=alias)
+    publishing.publish(agent, actor=owner, channel="live")
+
+
+def runs(client, tool):
+    body = {"arguments": {"zip": "0150"}, "on_behalf_of": {"id": NAME}}
+    return client.post(url(name=tool), body, format="json").json()
+
+
+def test_what_was_authorized_goes_on_while_the_user_is_asked_for_more(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    with_tool(owner, agent, pin, "send", ["mail.read", "mail.send"])
+    client_at_google(pin, authorization)
+    client, pages = runtime(owner, agent), Client()
+    pages.force_login(owner)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    link = runs(client, "send")["asks"][0]["url"]
+    assert runs(client, "sky")["outcome"] == "ok"
+    # Also when the token is renewed meanwhile, which changes no link.
+    UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+    assert runs(client, "sky")["outcome"] == "ok"
+    assert runs(client, "send")["asks"][0]["url"] == link
+    (row,) = pages.get("/api/v1/grants/").json()["results"]
+    assert (row["state"], row["granted_scopes"]) == ("pending", ["mail.read"])
+    assert row["scopes"] == ["mail.read", "mail.send"]
+    assert "Authorized, asked for more" in text_of(pages.get("/grants/"))
+    (ready,) = [each for each in preflight.of(Release.objects.first(), NAME) if each.name == "send"]
+    assert "authorize more at “google”" in ready.obstacles[0].message
+    # A user who does not authorize more keeps what was authorized.
+    UserGrant.objects.update(expires_at=Now() - timedelta(seconds=1))
+    challenges.tick()
+    assert runs(client, "sky")["outcome"] == "ok"
+    grant = UserGrant.objects.get()
+    assert (grant.state, grant.scopes, grant.resumes) == ("completed", "mail.read", False)
+    assert AuditEntry.objects.filter(action="expire", kind="usergrant").count() == 1
+    wider, browser = runs(client, "send")["asks"][0]["url"], Client()
+    assert wider != link
+    back = authorization.visit(provider_page(wider, browser))
+    refused = {"error": "access_denied", "state": back["state"][0], "iss": back["iss"][0]}
+    assert browser.get("/grants/callback/", refused).status_code == 400
+    assert runs(client, "sky")["outcome"] == "ok"
+    authorize(authorization, runs(client, "send")["asks"][0]["url"])
+    assert runs(client, "send")["outcome"] == runs(client, "sky")["outcome"] == "ok"
+    assert UserGrant.objects.get().granted_scopes == "mail.read mail.send"
+
+
+def test_a_user_who_grants_less_keeps_what_works_and_is_asked_for_the_rest(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    with_tool(owner, agent, pin, "send", ["mail.read", "mail.send"])
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorization.grants_scope = "mail.read"
+    for _ in range(2):
+        authorize(authorization, runs(client, "send")["asks"][0]["url"])
+        sent = len(vendor.requests)
+        assert runs(client, "send")["error"]["code"] == "GRANT_MISSING"
+        assert len(vendor.requests) == sent
+        assert runs(client, "sky")["outcome"] == "ok"
+    UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+    authorization.grants_scope = "profile"  # a renewal may take back more
+    assert runs(client, "sky")["error"]["code"] == "GRANT_MISSING"
+
+
+@pytest.mark.parametrize(
+    ("said", "granted"),
+    [
+        (None, ["openid", "a", "b"]),
+        ("", ["openid", "a", "b"]),
+        ("b,own", ["openid", "b"]),
+        ("b profile https://as.example/a", ["openid", "a", "b"]),  # names of its own
+    ],
+)
+def test_which_scopes_a_server_grants(said, granted):
+    assert token_replies.granted(["openid", "a", "b"], ["own", "a", "b", "openid"], said) == granted
+
+
+def test_a_grant_from_before_scopes_were_kept_goes_on_while_more_is_asked(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    with_tool(owner, agent, pin, "send", ["mail.read", "mail.send"])
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    UserGrant.objects.update(granted_scopes=None, sent_scopes=None)
+    assert runs(client, "send")["error"]["code"] == "GRANT_MISSING"
+    assert runs(client, "sky")["outcome"] == "ok"
+
+
+@pytest.mark.django_db(transaction=True)  # the provider is told after the commit
+@pytest.mark.parametrize("is_forgotten", [True, False])
+def test_a_renewal_that_is_overtaken_is_not_used(owner, vendor, authorization, is_forgotten):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    row = client_at_google(pin, authorization)
+    row.grant.revocation_url = f"{authorization.url}/revoke"
+    row.grant.save()
+    client = runtime(owner, agent)
+    authorize(authorization, asked(client).json()["asks"][0]["url"])
+    stale = UserGrant.objects.get()
+    UserGrant.objects.update(token_expires_at=Now() - timedelta(seconds=1))
+
+    def meanwhile(form):
+        authorization.before_reply = None
+        if is_forgotten:
+            grants.forget(stale, actor=owner)
+        else:
+            UserGrant.objects.update(generation=stale.generation + 1, token_expires_at=None)
+        connection.close()  # that of the server's thread
+
+    authorization.before_reply = meanwhile
+    answer = asked(client).json()
+    first, second = authorization.access
+    used = [{"user_id": NAME, "authorization": [{"id": "google", "token": first}]}]
+    ended = {form["token"] for form in authorization.revocations}
+    if is_forgotten:
+        assert (answer["error"]["code"], contexts(vendor)) == ("USER_FORGOTTEN", [])
+        assert {first, second} <= ended
+        with pytest.raises(DomainError):
+            grants.forget(stale, actor=owner)
+    else:
+        assert (answer["outcome"], contexts(vendor), ended) == ("ok", used, set())
+
+
+def test_a_user_grants_less_than_was_asked_for(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    with_tool(owner, agent, pin, "send", ["mail.send"])
+    client_at_google(pin, authorization)
+    client, pages = runtime(owner, agent), Client()
+    pages.force_login(owner)
+    asked(client)
+    asks = runs(client, "send")
+    authorization.grants_scope = "profile mail.read"
+    done, _ = authorize(authorization, asks["asks"][0]["url"])
+    assert "not granted: “mail.send”" in text_of(done)
+    grant = UserGrant.objects.get()
+    assert (grant.state, grant.scopes, grant.granted_scopes) == (
+        "completed",
+        "mail.read mail.send",
+        "mail.read",
+    )
+    (row,) = pages.get("/api/v1/grants/").json()["results"]
+    assert row["refused_scopes"] == ["mail.send"]
+    assert "not granted: “mail.send”" in text_of(pages.get("/grants/"))
+    (ready,) = [each for each in preflight.of(Release.objects.first(), NAME) if each.name == "send"]
+    assert "did not grant “mail.send” at “google”" in ready.obstacles[0].message
+    assert runs(client, "sky")["outcome"] == "ok"
+    # The call that asked does not ask again; another one does, and says why.
+    over = client.post(asks["resume"], {"answers": {}}, format="json").json()
+    assert (over["outcome"], over["error"]["code"], over["asks"]) == ("refused", "GRANT_REFUSED", [])
+    assert "“mail.send” at “google”" in over["error"]["message"]
+    again = runs(client, "send")
+    assert (again["outcome"], again["error"]["code"]) == ("needs_authorization", "GRANT_MISSING")
+    assert "did not grant “mail.send” at “google”" in again["error"]["message"]
+    assert "did not grant" not in runs(client, "send")["error"]["message"]
+    assert len(contexts(vendor)) == 1
+    authorization.grants_scope = None  # as asked for
+    authorize(authorization, again["asks"][0]["url"])
+    assert runs(client, "send")["outcome"] == runs(client, "sky")["outcome"] == "ok"
+
+
+def test_what_is_asked_for_after_the_browser_went_away_was_not_authorized(owner, vendor, authorization):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    with_tool(owner, agent, pin, "send", ["mail.send"])
+    client_at_google(pin, authorization)
+    client, browser = runtime(owner, agent), Client()
+    address = provider_page(asked(client).json()["asks"][0]["url"], browser)
+    assert runs(client, "send")["outcome"] == "needs_authorization"
+    back = {name: values[0] for name, values in authorization.visit(address).items()}
+    assert browser.get("/grants/callback/", back).status_code == 200
+    assert runs(client, "sky")["outcome"] == "ok"
+    assert runs(client, "send")["outcome"] == "needs_authorization"
+
+
+def test_scopes_are_asked_for_whole_or_not_at_all(owner, vendor, authorization):
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    scopes = [f"https://mail.example/{number:0130}" for number in range(20)]
+    with_tool(owner, agent, pin, "send", scopes)
+    with_tool(owner, agent, pin, "file", [f"{scope}.{side}" for scope in scopes for side in "ab"])
+    client_at_google(pin, authorization)
+    client = runtime(owner, agent)
+    assert runs(client, "file")["error"]["code"] == "SCOPES_TOO_LONG"
+    assert runs(client, "send")["outcome"] == "needs_authorization"
+    assert UserGrant.objects.get().scopes == " ".join(scopes)
+
+
+@pytest.mark.django_db(transaction=True)  # the page says what became of it after the commit
+@pytest.mark.parametrize(
+    ("door", "says"),
+    [
+        ("/revoke", "was told, and ends its tokens there"),
+        ("", "was not told: it names no address for that"),
+    ],
+)
+def test_the_provider_is_told_of_a_grant_that_is_forgotten(owner, vendor, authorization, door, says):
+    vendor.script = DONE
+    agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
+    row = client_at_google(pin, authorization)
+    row.grant.revocation_url = door and authorization.url + door
+    row.grant.save()
+    authorize(authorization, asked(runtime(owner, agent)).json()["asks"][0]["url"])
+    pages = Client()
+    pages.force_login(owner)
+    answer = pages.post(f"/grants/{UserGrant.objects.get().pk}/forget/")
+    assert UserGrant.objects.count() == 0
+    assert authorization.revoked == bool(door)
+    assert [form["token_type_hint"] for form in authorization.revocations] == (
+        ["refresh_token", "access_token"] if door else []
+    )
+    entry = AuditEntry.objects.get(action="revoke")
+    assert (entry.kind, entry.agent, entry.after["told"]) == ("usergrant", agent.pk, bool(door))
+    assert says in entry.why
+    assert says in text_of(pages.get(answer.url))
+
+
+def test_names_of_users_who_authorized_nothing_are_forgotten_in_time(owner, vendor):
+    vendor.script = DONE
+    agent, _ = desk(owner, vendor)
+    client = runtime(owner, agent)
+    for name in ("never asked", "in vain", "waits", "comes again", "new"):
+        asked(client, name=name)
+    users = {
+        name: EndUser.objects.get(digest=end_users.digest_of(agent.pk, name))
+        for name in ("never asked", "in vain", "waits", "comes again", "new")
+    }
+    call = Call.objects.first()
+    for name, state in (("in vain", "expired"), ("waits", "pending")):
+        grants.ask(users[name], call, "google")
+        UserGrant.objects.filter(end_user=users[name]).update(state=state)
+    long_ago = Now() - timedelta(days=31)
+    EndUser.objects.exclude(pk=users["new"].pk).update(first_seen_at=long_ago, last_seen_at=long_ago)
+    asked(client, name="comes again")
+    for _ in range(2):
+        tasks.forget_end_users()
+        left = set(EndUser.objects.values_list("pk", flat=True))
+        assert left == {users[name].pk for name in ("waits", "comes again", "new")}
+    assert asked(client, name="never asked").json()["outcome"] == "ok"
+
+
 def test_a_refresh_token_never_goes_to_the_server_of_another_client(owner, vendor, authorization):
     vendor.script = DONE
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
@@ -686,7 +943,7 @@ def test_a_new_authorization_without_a_refresh_token_keeps_no_old_one(owner, ven
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
     authorize(authorization, asked(client).json()["asks"][0]["url"])
-    UserGrant.objects.update(scopes="")  # more is needed than was asked for
+    UserGrant.objects.update(scopes="", granted_scopes="")  # more is needed than was asked for
     authorization.scripts.append(json_reply({"access_token": "the-second", "token_type": "Bearer"}))
     authorize(authorization, asked(client).json()["asks"][0]["url"])
     assert UserGrant.objects.get().refresh_token == ""
@@ -697,10 +954,8 @@ def test_only_the_browser_that_went_away_comes_back_and_once(owner, vendor, auth
     agent, pin = desk(owner, vendor, rest=NEEDS_GOOGLE)
     client_at_google(pin, authorization)
     link = asked(runtime(owner, agent)).json()["asks"][0]["url"]
-    browser, path = Client(), urlsplit(link).path
-    page = browser.post(path).content.decode()
-    address = html.unescape(page.partition('content="0; url=')[2].partition('"')[0])
-    back = {name: values[0] for name, values in authorization.visit(address).items()}
+    browser = Client()
+    back = {name: values[0] for name, values in authorization.visit(provider_page(link, browser)).items()}
     assert Client().get("/grants/callback/", back).status_code == 400
     assert browser.get("/grants/callback/", back | {"state": back["state"] + "x"}).status_code == 400
     assert UserGrant.objects.get().state == "pending"

@@ -43,8 +43,18 @@ def test_a_release_that_runs_says_so_and_asks_no_vendor(asked, vendor):
     assert asked() == {
         "release": 1,
         "served_at": "http://testserver/serve/desk/live/",
+        "environment": "",
         "can_run": True,
-        "tools": [{"agent": "desk", "tool": "sky", "can_run": True, "obstacles": []}],
+        "tools": [
+            {
+                "agent": "desk",
+                "tool": "sky",
+                "runs": "vendor",
+                "activity": "",
+                "can_run": True,
+                "obstacles": [],
+            }
+        ],
     }
     assert vendor.requests == []
 

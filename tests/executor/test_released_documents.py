@@ -2,14 +2,17 @@
 
 import gc
 import json
+from functools import partial
 
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from catalog.calls import queue
 from catalog.models import Endpoint
-from designer import tunings
+from core import prepared_statements
+from designer import agent_keys, tunings
 from designer.models import Release
 from designer.releases import channels, publishing
 from executor import released_documents
@@ -91,6 +94,44 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
     told = [each["sql"].split()[0] for each in asked.captured_queries]
     assert told.count("INSERT") == 2
     assert len([each for each in told if each not in ("SAVEPOINT", "RELEASE")]) <= 7
+
+
+def test_a_call_goes_to_the_database_and_back_three_times(monkeypatch):
+    """All that is read; the row with its audit row; the outcome."""
+    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)
+    owner, conversations = make_user(Role.DESIGNER, username="ada"), []
+    converse = prepared_statements._conversation
+    with HostileVendor(ANSWER) as vendor:
+        agent, _ = desk_with(owner, vendor)
+        client = runtime(owner, agent)
+        scopes = ("runtime", "invoke")
+        _, key = agent_keys.issue(owner, actor=owner, name="MCP", scopes=scopes, agents=[agent])
+        listing = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+        calling = json.dumps(
+            {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "sky", **GIVEN}}
+        )
+        asked = [
+            lambda: client.post(url(), GIVEN).json()["outcome"],
+            *(partial(over_mcp, key, each) for each in (listing, calling)),
+        ]
+        for ask in asked:
+            ask()
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                prepared_statements,
+                "_conversation",
+                lambda line, asked: conversations.append(len(asked)) or converse(line, asked),
+            )
+            for ask, sent in zip(asked, ([3, 3, 1], [2], [3, 3, 1]), strict=True):
+                ask()
+                assert conversations == sent
+                conversations.clear()
+
+
+def over_mcp(key: str, body: str) -> None:
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    answer = Client().post("/serve/desk/live/mcp", body, content_type="application/json", headers=headers)
+    assert "result" in answer.json(), answer.content
 
 
 def test_a_call_does_not_read_the_document_of_an_endpoint():

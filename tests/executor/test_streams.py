@@ -5,16 +5,19 @@ import threading
 
 import pytest
 from django.db import connection
+from django.test import Client
 
-from catalog.calls import events, remote_runs
-from catalog.models import Call
+from catalog.calls import events, invocation, remote_runs
+from catalog.models import Call, Tool
 from catalog.tasks import perform_call
 from designer import tunings
 from designer.releases import publishing
 from executor import streams
+from people import teams
+from people.models import Role
 from tests.acp_runs import Runs
 from tests.executor.test_calls import ANSWER, GIVEN, OUTPUTS, desk_with, owner, runtime, url
-from tests.factories import make_parameter
+from tests.factories import make_parameter, make_user
 from tests.hostile_vendor import HostileVendor
 
 __all__ = ["owner"]
@@ -168,3 +171,51 @@ def test_what_is_refused_before_it_is_sent_is_no_stream(client, owner):
     assert (refused.status_code, refused.json()["outcome"]) == (200, "invalid_arguments")
     missing = client.post(url(name="earth"), STREAM, headers={"accept": "text/event-stream"})
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+
+
+def test_a_call_that_is_tried_is_followed_on_its_page(client, owner, runs):
+    runs.end({"Sky now": "fair"})
+    page = Client()
+    page.force_login(owner)
+    tool = Tool.objects.get()
+    to = page.post(f"/tools/{tool.pk}/try/", {"ordinal": 1, "input-0": "0150"})["Location"]
+    call = Call.objects.get()
+    assert call.mode == "stream"
+    part = f"/tools/{tool.pk}/calls/{call.pk}/"
+    shown = page.get(to).content.decode()
+    assert f'data-follow="{part}events/"' in shown
+    assert "Cancel the call" in shown
+    events.tell(call.key, events.PARTIAL, {"outputs": {"Sky now": "cloudy <b>"}})
+    assert "cloudy &lt;b&gt;" in page.get(to).content.decode(), "without JavaScript, by loading it again"
+    perform_call(call.pk)
+    answer = page.get(f"{part}events/")
+    body = b"".join(answer.streaming_content).decode()
+    answer.close()
+    assert body.count("event: partial") == 1
+    assert "looking" in body
+    assert body.endswith("event: ended\ndata: {}\n\n")
+    done = page.get(part, headers={"HX-Request": "true"}).content.decode()
+    assert ("fair" in done, "data-follow" in done) == (True, False)
+    admin = make_user(Role.ADMIN)
+    teams.add_member(teams.create_team(actor=admin, name="Own"), owner, actor=admin)
+    other = Client()
+    other.force_login(make_user(Role.DESIGNER))
+    assert other.get(f"{part}events/").status_code == 404
+
+
+def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
+    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
+    with invocation.room():
+        refused = client.post(url(), STREAM)
+        assert (refused.status_code, refused["Retry-After"]) == (503, "1")
+        assert "Nothing was sent." in refused.json()["message"]
+        assert Call.objects.count() == 0
+    followed = client.post(url(), STREAM)
+    busy = client.get(at(Call.objects.get().pk, "events/"))
+    assert (busy.status_code, "The call goes on" in busy.json()["message"]) == (503, True)
+    followed.close()
+    # What is refused or answered at once gives its place back.
+    assert client.post(url(), STREAM | {"arguments": {"none": 1}}).json()["outcome"] == "invalid_arguments"
+    with invocation.room():
+        pass

@@ -26,7 +26,17 @@ from executor.serve.base import (
     Snippet,
     json_reply,
 )
-from executor.serve.mcp import about, asking, clients, listening, messages, prompts, snippets, tools
+from executor.serve.mcp import (
+    about,
+    asking,
+    clients,
+    listening,
+    messages,
+    prompts,
+    resources,
+    snippets,
+    tools,
+)
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
 
@@ -39,11 +49,20 @@ IN_BOTH_ERAS: dict[str, Handler] = {
     "tools/call": tools.called,
     "prompts/list": prompts.listed,
     "prompts/get": prompts.found,
+    "resources/list": resources.listed,
+    "resources/templates/list": resources.templates,
+    "resources/read": resources.found,
 }
 MODERN_ALONE: dict[str, Handler] = {"server/discover": about.discovered}
 HANDSHAKE_ALONE: dict[str, Handler] = {"initialize": about.initialized, "ping": about.ping}
 # Of these a client may keep what it read, for no time at all: which release is live may change any moment.
-KEPT = ("server/discover", "tools/list", "prompts/list")
+KEPT = (
+    *("server/discover", "tools/list", "prompts/list"),
+    *("resources/list", "resources/templates/list", "resources/read"),
+)
+
+
+MAX_READ_BEFORE_THE_KEY, MAX_ASKED_FOR = 16 * 1024, 300
 
 
 class MCP(ServedProtocol):
@@ -52,6 +71,17 @@ class MCP(ServedProtocol):
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
         return snippets.of(address, agent)
+
+    def asks_for(self, request: Request) -> str:
+        # The key is not known yet, so no more is read than a model writes.
+        if len(request.body) > MAX_READ_BEFORE_THE_KEY:
+            return ""
+        try:
+            message = messages.read(request.json())
+        except DomainError:
+            return ""
+        name = message.params.get("name")
+        return f"{message.method} {name}"[:MAX_ASKED_FOR] if isinstance(name, str) else message.method
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         if request.path.strip("/"):
@@ -136,7 +166,7 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
 
         if reply := asking.asking(operations, message.id, result, go_on):
             return reply
-        result = tools.unanswered(operations, result["requestState"])
+        result = tools.unanswered(operations, result.get("requestState"))
     return json_reply(messages.result(message.id, result), headers=headers)
 
 

@@ -7,7 +7,7 @@ from catalog.protocols.mcp.transport import MODERN
 from executor.serve.base import Operations, Request
 from executor.serve.mcp.clients import Client
 
-CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}}
+CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
 # Before 2026-07-28 news took a session, and there is none.
 CAPABILITIES_WITH_NEWS = {name: {"listChanged": True} for name in CAPABILITIES}
 

@@ -10,6 +10,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 import logging
 import re
 import time
+import uuid
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
@@ -29,7 +30,7 @@ PAUSE = 0.2
 # Seconds in which an answer that was heard is there for other streams of the same call.
 HEARD = 10
 MAX_ANSWER_BYTES = 64 * 1024
-_NUMBER = re.compile(r"call-[0-9]{1,18}-[0-9]{1,4}")
+_NUMBER = re.compile(r"(?:call-[0-9]{1,18}|first-[0-9a-f]{32})-[0-9]{1,4}")
 MAX_WAITING = max(1, STREAMS_IN_A_PROCESS // 2)
 # A key whose users do not answer leaves half of them to the others.
 _places = Places(MAX_WAITING, for_one=max(1, MAX_WAITING // 2))
@@ -65,12 +66,15 @@ def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_
     ends, result = time.monotonic() + LASTS, dict(required)
     try:
         while result.get("resultType") == "input_required":
-            state = result["requestState"]
-            responses = yield from _answers(operations, state, result["inputRequests"], ends)
+            state = result.get("requestState")
+            # What is asked before there is a call has no other name.
+            name = state or f"first-{uuid.uuid4().hex}"
+            responses = yield from _answers(operations, name, result["inputRequests"], ends)
             if responses is None:
                 result = tools.unanswered(operations, state)
             else:
-                result = go_on({"requestState": state, "inputResponses": responses})
+                named = {"requestState": state} if state else {}
+                result = go_on({**named, "inputResponses": responses})
         answer = messages.result(number, result)
     except Exception as error:
         told = messages.of_error(error)
@@ -82,12 +86,12 @@ def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_
 
 
 def _answers(
-    operations: Operations, state: str, requests: Mapping[str, Any], ends: float
+    operations: Operations, asked: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
     responses, kept = {}, int(LASTS) + 60
     for at, (name, request) in enumerate(requests.items()):
-        number = f"{state}-{at}"
+        number = f"{asked}-{at}"
         key, broker, pinged = _key(operations, number), redis_client.client(), time.monotonic()
         try:
             # A client that sends its call again has a second stream for the question, or an answer already.

@@ -21,6 +21,7 @@ PAUSE = 2.0
 NEWS = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
+    "resourcesListChanged": "notifications/resources/list_changed",
 }
 _places = Places()
 

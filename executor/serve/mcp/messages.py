@@ -19,7 +19,9 @@ METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 SERVER_ERROR = -32000  # what JSON-RPC has no number for: a key, a limit, an agent that is not there
+RESOURCE_NOT_FOUND = -32002  # before 2026-07-28
 HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 
 # Since 2026-07-28 the status of HTTP says what kind of error it is, so that proxies can tell.
@@ -29,6 +31,7 @@ STATUS = {
     METHOD_NOT_FOUND: 404,
     INVALID_PARAMS: 400,
     HEADER_MISMATCH: 400,
+    MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
 }
 NUMBERS = {"invalid_json": PARSE_ERROR, "too_large": INVALID_REQUEST, "server_error": INTERNAL_ERROR}

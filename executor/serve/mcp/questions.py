@@ -12,7 +12,7 @@ from typing import Any
 
 from catalog.models.calls import Asked
 from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from executor.serve.mcp.messages import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 
 CONFIRM = "confirm"
 CHOICES_SINCE = "2025-11-25"
@@ -30,6 +30,21 @@ def confirmation(message: str) -> dict[str, Any]:
 def is_confirmed(responses: Mapping[str, Any]) -> bool:
     content = _answer(responses.get(CONFIRM))
     return content is not None and content.get(CONFIRM) is True
+
+
+def refuse_undeclared(call: int, asks: Sequence[Asked], client: Client) -> None:
+    """Raises RpcError where the client did not say that it can ask its user so: since 2026-07-28 that is what
+    it is to hear. The call has been made, and can be resumed over REST."""
+    modes: dict[str, Any] = {
+        mode: {}
+        for mode, can in (("url", client.asks_visits), ("form", client.asks_forms))
+        if not can and any(bool(ask.url) == (mode == "url") for ask in asks)
+    }
+    if client.is_modern and modes:
+        said = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
+        message = f"The tool asks its user, and this client did not say that it can. It asks: {said}"
+        needed = {"requiredCapabilities": {"elicitation": modes}, "pegboard/call": call}
+        raise RpcError(MISSING_CAPABILITY, message, needed)
 
 
 def asked(call: int, asks: Sequence[Asked], client: Client) -> dict[str, Any] | None:

@@ -1,6 +1,6 @@
 """`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
 from designer.signatures.effective import Effective
-from executor.calls import Answer, UnknownToolError
+from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request, explained
@@ -30,6 +30,7 @@ UNKNOWN_UNTIL = {
     "2025-03-26": ("title", "outputSchema", "_meta"),
     "2025-06-18": ("icons",),
 }
+NOT_CONFIRMED = ("not_confirmed", "The user did not confirm the call, so it was not made.")
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 
@@ -43,37 +44,38 @@ def listed(
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
     release, cursor, start = operations.release, params.get("cursor"), 0
-    # The same for ever, so each process reads it once.
-    tools = sealed(release).derived(("mcp", release.pk, operations.sub_agent), lambda: _tools(operations))
+    unknown = frozenset(_unknown_to(client.version))
+    # The same for ever, so each process writes it once: what follows puts finished texts together.
+    key = ("mcp", release.pk, operations.sub_agent, unknown)
+    tools = sealed(release).derived(key, lambda: _tools(operations, unknown))
     of = f"{release.digest} {operations.sub_agent}"
     if cursor is not None:
         found = cursors.read(cursor, of, len(tools))
         if found is None:
             raise RpcError(INVALID_PARAMS, cursors.OF_NO_LIST)
         start = found
-    page: list[object] = []
+    page: list[msgspec.Raw] = []
     size = 0
     for tool in tools[start : start + PAGE_TOOLS]:
         size += len(memoryview(tool))
         if page and size > PAGE_BYTES:
             break
-        page.append(_in_revision(tool, client.version))
+        page.append(tool)
     result: dict[str, Any] = {"tools": page}
     if (after := start + len(page)) < len(tools):
         result["nextCursor"] = cursors.written(of, after)
     return result
 
 
-def _tools(operations: Operations) -> list[msgspec.Raw]:
-    return msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
+def _tools(operations: Operations, unknown: Set[str]) -> list[msgspec.Raw]:
+    tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
+    return [_without(tool, unknown) for tool in tools] if unknown else tools
 
 
-def _in_revision(tool: msgspec.Raw, version: str) -> object:
-    unknown = _unknown_to(version)
-    if not unknown:
-        return tool
+def _without(tool: msgspec.Raw, unknown: Set[str]) -> msgspec.Raw:
     document: dict[str, Any] = msgspec.json.decode(tool)
-    return {name: value for name, value in document.items() if name not in unknown}
+    known = {name: value for name, value in document.items() if name not in unknown}
+    return msgspec.Raw(msgspec.json.encode(known))
 
 
 def _unknown_to(version: str) -> set[str]:
@@ -98,20 +100,20 @@ def called(
             call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
             answer = operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
         else:
-            is_confirmed = _is_confirmed(client, params)
-            answer = operations.run(
-                name,
-                arguments,
+            wish = Wish(
+                tool=name,
+                arguments=arguments,
                 format_=FORMAT,
-                is_confirmed=is_confirmed,
+                is_confirmed=_is_confirmed(client, params),
                 call_id=operations.id_of(call_name),
                 on_behalf_of=_on_behalf_of(request, params),
             )
+            answer = operations.run(wish)
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except ConfirmationError as error:
         if params.get("inputResponses"):
-            return _failed("not_confirmed", "The user did not confirm the call, so it was not made.")
+            return _failed(*NOT_CONFIRMED)
         return questions.confirmation(error.message)
     except DomainError as error:
         # What a model can read and do something about is a result; the rest is an error of the protocol.
@@ -121,15 +123,18 @@ def called(
     return _result(answer, operations, client)
 
 
-def unanswered(operations: Operations, state: str) -> dict[str, Any]:
-    """What is told of a call that has asked, where its user could not be asked after all."""
+def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
+    """What is told of a call that has asked, where its user could not be asked after all. Without a `state`
+    it was to be confirmed before it was made."""
+    if state is None:
+        return _failed(*NOT_CONFIRMED)
     call, _ = questions.answered({"requestState": state}) or (0, {})
     return _explained(operations.made(call, format_=FORMAT))
 
 
 def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
     # A client that cannot be asked has been told by the tool's annotations, and lets its user decide by them.
-    if not (client.is_modern and client.asks_forms):
+    if not client.asks_forms:
         return True
     responses = params.get("inputResponses")
     return isinstance(responses, dict) and questions.is_confirmed(responses)
@@ -155,6 +160,7 @@ def _result(answer: Answer, operations: Operations, client: Client) -> dict[str,
         return _succeeded(answer, operations, client)
     required = None
     if answer.call and result.asks and result.resume is not None:
+        questions.refuse_undeclared(answer.call.pk, result.asks, client)
         required = questions.asked(answer.call.pk, result.asks, client)
     return required or _explained(answer)
 
@@ -171,6 +177,9 @@ def _explained(answer: Answer) -> dict[str, Any]:
     for ask in result.asks:
         where = f" {ask.url}" if ask.url else ""
         failed["content"].append(_text(f"It asks: {ask.message}{where}"))
+    if answer.output_schema is not None:
+        form = msgspec.json.encode(answer.output_schema).decode()
+        failed["content"].append(_text(f"Its output schema: {form}"))
     if result.retry and result.retry.hint:
         failed["content"].append(_text(result.retry.hint))
     return failed
@@ -251,6 +260,8 @@ def _about(answer: Answer) -> dict[str, Any]:
     about: dict[str, Any] = {"pegboard/outcome": answer.outcome}
     if answer.call:
         about["pegboard/call"] = answer.call.pk
+    if answer.output_schema is not None:
+        about["pegboard/output_schema"] = answer.output_schema
     if retry := answer.result.retry:
         about["pegboard/retry"] = msgspec.structs.asdict(retry)
     return about

@@ -51,7 +51,7 @@ def test_an_agent_is_found_by_name_and_described(client):
     assert described["metadata"] == agent["metadata"]
     assert set(described["specs"]["input"]["properties"]) == {"Zip_code", "days", "units", "trace"}
     streaming = {"values": True, "custom": False}
-    can = {"threads": False, "interrupts": False, "callbacks": False, "streaming": streaming}
+    can = {"threads": False, "interrupts": False, "callbacks": True, "streaming": streaming}
     assert described["specs"]["capabilities"] == can
     manifest = client.get(f"{ROOT}/agents/{agent['agent_id']}/manifest").json()
     (option,) = manifest["deployment"]["deployment_options"]
@@ -120,11 +120,14 @@ def test_a_tool_that_destroys_is_confirmed_by_a_header(owner, vendor):
 
 
 def test_an_interrupted_run_goes_on_with_the_answer(lending):
+    # Clients say one name with each step of a run.
+    lending.credentials(**lending._credentials, HTTP_IDEMPOTENCY_KEY="loan 1")
     stopped = ran(lending).json()
     assert stopped["run"]["status"] == "interrupted"
     assert stopped["output"]["interrupt"]["message"] == "Which branch?"
     answer = {"interrupt_type": "branch", "branch": "Mole End"}
     run = post(lending, f"/runs/{stopped['run']['run_id']}", answer).json()
     assert run["status"] == "success"
+    assert post(lending, f"/runs/{stopped['run']['run_id']}", answer).json() == run
     ended = lending.get(f"{ROOT}/runs/{run['run_id']}/wait").json()
     assert "Mole End" in json.dumps(ended["output"]["values"])

@@ -4,11 +4,17 @@ import json
 import threading
 import uuid
 
+import msgspec
 import pytest
 from django.db import connection
 
+from catalog.calls import invocation
 from catalog.models import Call
+from catalog.models.calls import Asked, Result
+from catalog.notifications import callbacks
+from catalog.notifications.models import Callback
 from catalog.tasks import perform_call
+from tests.catalog.notifications.receivers import receiver
 from tests.executor.serve.test_acp import ROOT, found, post
 from tests.executor.test_calls import runtime
 
@@ -47,6 +53,19 @@ def test_a_run_is_made_once_by_its_mark_and_found_by_it(client, vendor):
     assert Call.objects.count() == 1
 
 
+@pytest.mark.parametrize(
+    ("outcome", "questions", "status"),
+    [("needs_input", 1, "interrupted"), ("needs_input", 2, "error"), ("needs_authorization", 0, "error")],
+)
+def test_a_client_and_its_webhook_are_told_the_same_status(client, vendor, outcome, questions, status):
+    run_id = begun(client).json()["run_id"]
+    result = Result(asks=[Asked(f"q{i}", "Which?") for i in range(questions)], resume={})
+    Call.objects.update(outcome=outcome, status="finished", result=msgspec.json.encode(result).decode())
+    callback = Callback(call=Call.objects.get(), run_of=str(uuid.uuid4()))
+    assert json.loads(callbacks.body(callback))["status"] == status
+    assert client.get(f"{ROOT}/runs/{run_id}").json()["status"] == status
+
+
 def test_a_run_is_cancelled(client, vendor):
     run = begun(client).json()["run_id"]
     assert post(client, f"/runs/{run}/cancel").status_code == 204
@@ -71,3 +90,49 @@ def test_a_run_is_streamed_to_its_end(client, vendor):
     again = client.get(f"{ROOT}/runs/{call.key}/stream")
     assert b'"success"' in b"".join(again.streaming_content)
     again.close()
+
+
+def test_the_end_of_a_run_is_posted_to_its_webhook(client, vendor, monkeypatch):
+    monkeypatch.setattr("executor.serve.acp.WAIT_SECONDS", 0.0)
+    with receiver() as listener:
+        for path in ("/runs", "/runs/wait"):
+            answer = begun(client, path, webhook=listener.url)
+            call = Call.objects.latest("pk")
+            perform_call(call.pk)
+            callbacks.send(str(Callback.objects.get(call=call).pk))
+            headers, body = listener.requests[-1]
+            run = answer.json().get("run", answer.json())
+            assert answer["Pegboard-Callback-Secret"].startswith("whsec_")
+            told = json.loads(body)
+            assert (told["run_id"], told["agent_id"], told["status"]) == (
+                str(call.key),
+                run["agent_id"],
+                "success",
+            )
+            assert headers["webhook-signature"]
+    for bad in ("nowhere", 7, "ftp://vendor.example/"):
+        refused = begun(client, webhook=bad)
+        assert (refused.status_code, type(refused.json())) == (422, str)
+    assert Call.objects.count() == 2
+
+
+def test_a_run_that_cannot_be_followed_is_not_begun(client, vendor, monkeypatch):
+    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
+    monkeypatch.setattr("executor.serve.acp.WAIT_SECONDS", 0.01)
+    asked = {"webhook": "https://listener.example/", "metadata": {"call_id": "one"}}
+    with invocation.room():
+        for path, more in (("/runs/stream", {}), ("/runs/wait", asked)):
+            refused = begun(client, path, **more)
+            assert (refused.status_code, "Nothing was sent." in refused.json()) == (503, True)
+        assert Call.objects.count() == 0
+    waited = begun(client, "/runs/wait", **asked)  # in the only place there is
+    run = waited.json()["run"]["run_id"]
+    assert waited["Pegboard-Callback-Secret"].startswith("whsec_")
+    with invocation.room():
+        for path in ("wait", "stream"):
+            busy = client.get(f"{ROOT}/runs/{run}/{path}")
+            assert (busy.status_code, "The call goes on" in busy.json()) == (503, True)
+    begun(client, "/runs/stream").close()
+    with invocation.room():
+        assert Call.objects.count() == 2

@@ -61,7 +61,7 @@ def test_an_initialize_settles_the_version_and_opens_no_session(client):
     assert "Mcp-Session-Id" not in answer
     assert answer.json()["result"] == {
         "protocolVersion": HANDSHAKE,
-        "capabilities": {"tools": {}, "prompts": {}},
+        "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
         "serverInfo": {"name": "desk", "title": "desk", "version": "1"},
     }
     newer = post(client, {**message, "params": {**asked, "protocolVersion": "2099-01-01"}})
@@ -115,7 +115,7 @@ def test_what_a_vendor_could_not_do_is_a_result_with_what_to_do_next(client, ven
 def test_an_unknown_tool_and_an_unknown_method_are_errors_of_the_protocol(ask, status, client):
     unknown = ask(client, "tools/call", {"name": "nothing", "arguments": {}})
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (status, -32602)
-    method = ask(client, "resources/list")
+    method = ask(client, "resources/subscribe")
     assert (method.status_code, method.json()["error"]["code"]) == (404 if ask is modern else 200, -32601)
     assert modern(client, "ping").status_code == 404
     assert old(client, "server/discover").json()["error"]["code"] == -32601
@@ -302,6 +302,17 @@ def test_procedures_are_prompts(owner, desk, client):
         found = ask(client, "prompts/get", {"name": "before-a-trip"}).json()["result"]
         assert found["messages"][0]["content"] == {"type": "text", "text": "Ask for the sky first."}
         assert ask(client, "prompts/get", {"name": "no"}).json()["error"]["code"] == -32602
+        (shown,) = ask(client, "resources/list").json()["result"]["resources"]
+        at = {"uri": "procedure://desk/before-a-trip"}
+        assert (shown["uri"], shown["mimeType"]) == (at["uri"], "text/markdown")
+        read = ask(client, "resources/read", at, **{"Mcp-Name": at["uri"]}).json()["result"]
+        assert read["contents"] == [{**at, "mimeType": "text/markdown", "text": "Ask for the sky first."}]
+        assert ask(client, "resources/templates/list").json()["result"]["resourceTemplates"] == []
+        error = ask(client, "resources/read", {"uri": "file:///"}, **{"Mcp-Name": "file:///"}).json()["error"]
+        assert (error["code"], error["data"]) == (-32602 if ask is modern else -32002, {"uri": "file:///"})
+        assert ask(client, "resources/list", {"cursor": "x"}).json()["error"]["code"] == -32602
+        if ask is modern:
+            assert (read["ttlMs"], read["cacheScope"]) == (0, "private")
     assert "before-a-trip" in modern(client, "server/discover").json()["result"]["instructions"]
 
 
@@ -358,7 +369,7 @@ def listened(client, **wanted):
 
 def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, client, monkeypatch):
     monkeypatch.setattr(listening, "PAUSE", 0.0)
-    news = listened(client, toolsListChanged=True, resourcesListChanged=True)
+    news = listened(client, toolsListChanged=True, rootsListChanged=True)
     heard = next(news)
     assert heard["method"] == "notifications/subscriptions/acknowledged"
     assert heard["params"]["notifications"] == {"toolsListChanged": True}
@@ -458,12 +469,22 @@ def test_a_user_may_decline_what_a_tool_asks(lending):
     assert json.loads(result["content"][0]["text"]) == {"action": "decline"}
 
 
-@pytest.mark.parametrize("ask", [modern, old])
-def test_a_client_that_cannot_ask_is_told_what_was_asked(ask, lending):
-    result = ask(lending, "tools/call", {"name": "sky", "arguments": {}}).json()["result"]
+def test_a_client_that_cannot_ask_is_told_what_was_asked(lending):
+    call = {"name": "sky", "arguments": {}}
+    result = old(lending, "tools/call", call).json()["result"]
     assert result["isError"] is True
     assert "Which branch?" in "".join(block["text"] for block in result["content"])
     assert result["_meta"]["pegboard/outcome"] == "needs_input"
+    for can in ({}, {"elicitation": {"url": {}}}):
+        refused = modern(lending, "tools/call", call, can=can)
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"]) == (400, -32021)
+        assert "Which branch?" in error["message"]
+        needed = {"elicitation": {"form": {}}}
+        assert error["data"] == {
+            "requiredCapabilities": needed,
+            "pegboard/call": Call.objects.latest("pk").pk,
+        }
 
 
 def test_what_a_vendor_of_mcp_answers_goes_on_as_it_came(lending, vendor):
@@ -575,6 +596,30 @@ def test_an_answer_that_does_not_fit_is_told(lending, monkeypatch):
     (last,) = heard
     assert last["result"]["isError"] is True
     assert "branch" in last["result"]["content"][0]["text"]
+
+
+def test_a_client_of_the_older_era_confirms_what_destroys(owner, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "PAUSE", 0.0)
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
+    client = runtime(owner, agent)
+    headers = met(client)
+    for answer in ({"action": "decline"}, {"action": "accept", "content": {"confirm": False}}):
+        heard = events_of(old(client, "tools/call", GIVEN, **headers))
+        asked = next(heard)
+        assert asked["params"]["requestedSchema"]["required"] == ["confirm"]
+        answers(client, asked["id"], answer)
+        (last,) = heard
+        assert last["result"]["_meta"] == {"pegboard/code": "not_confirmed"}
+    with monkeypatch.context() as patch:
+        no_place(patch, client)
+        told = old(client, "tools/call", GIVEN, **headers).json()["result"]
+        assert told["_meta"] == {"pegboard/code": "not_confirmed"}
+    assert vendor.requests == []
+    heard = events_of(old(client, "tools/call", GIVEN, **headers))
+    answers(client, next(heard)["id"], {"action": "accept", "content": {"confirm": True}})
+    (last,) = heard
+    assert last["result"]["structuredContent"] == {"Sky_now": "fair"}
+    assert len(vendor.requests) == 1
 
 
 def no_time(patch, lending):

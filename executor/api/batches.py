@@ -1,0 +1,336 @@
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from django.http import Http404
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_field,
+)
+from rest_framework import serializers
+from rest_framework.exceptions import ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.calls import queue
+from catalog.models.calls import Mode
+from core import rate_limits
+from core.db_errors import RETRY_AFTER, outage
+from core.errors import DomainError
+from core.serializers import Input, refusals, sentences
+from designer.api.asked_releases import NUMBER, found_release
+from designer.exports import tool_system
+from designer.exports.tool_system import ACTIVITY, OUTPUT, REASONING, TOOL
+from designer.models import Release
+from designer.releases import receipts
+from executor import batches, calls
+from executor.api.call_documents import (
+    FORMAT_PARAMETER,
+    MAX_NAME_LENGTH,
+    MAX_REASONING_LENGTH,
+    RuntimeCallInput,
+    RuntimeCallOutput,
+    asked_format,
+    document_of,
+    wished,
+)
+from executor.batches import Wanted
+from executor.calls import Answer, UnknownToolError
+from executor.serve.base import CONFIRM_HEADER, USER_HEADER, ThrottledError, refusal_of
+from people.api.generics import GenericAPIView
+from people.models import ApiKey, Role, Scope
+from people.permissions import key_of, person
+from people.throttling import is_within_limit
+
+logger = logging.getLogger(__name__)
+# The members of a model's call, by what the same is called where `calls` are given.
+SAME = {TOOL: "tool", REASONING: "reasoning"}
+BESIDE = (TOOL, ACTIVITY, REASONING, OUTPUT)
+UNFIT = "Some of this call cannot be taken."
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "Idempotency-Key",
+    str,
+    OpenApiParameter.HEADER,
+    description="Of your choice. Each call without an `id` of its own gets one by this and its place: the "
+    "same batch sent again runs nothing again, for at least 24 hours.",
+)
+
+
+BESIDE_AN_ARRAY = [
+    OpenApiParameter(
+        "mode",
+        str,
+        enum=[mode for mode in Mode.values if mode != Mode.STREAM],
+        description="Of all calls of an array.",
+    ),
+    OpenApiParameter(
+        CONFIRM_HEADER,
+        str,
+        OpenApiParameter.HEADER,
+        description="`true`: a person has agreed to the calls of the array.",
+    ),
+    OpenApiParameter(
+        USER_HEADER,
+        str,
+        OpenApiParameter.HEADER,
+        description="The user of the agent for whom all calls of the array run.",
+    ),
+]
+
+
+class BatchedCallInput(RuntimeCallInput):
+    tool = serializers.CharField(max_length=255, help_text="As the model knows the tool.")
+    agent = serializers.SlugField(
+        max_length=100,
+        required=False,
+        help_text="The agent of the release that shows it, where that is a sub-agent.",
+    )
+    mode = serializers.ChoiceField(
+        choices=[mode for mode in Mode.choices if mode[0] != Mode.STREAM],
+        required=False,
+        help_text="As of a single call, without streams: a call can be followed at `calls/{call}/events/`.",
+    )
+
+
+@extend_schema_field(BatchedCallInput(many=True))
+class BatchedCalls(serializers.ListField):
+    child = serializers.JSONField()
+
+
+class BatchInput(Input):
+    calls = BatchedCalls(min_length=1, max_length=batches.MAX_CALLS)
+    deadline_seconds = serializers.IntegerField(
+        min_value=1,
+        max_value=queue.MAX_DEADLINE_SECONDS,
+        required=False,
+        help_text=f"How long all of them may take together; {queue.MAX_DEADLINE_SECONDS} unless told.",
+    )
+
+
+class ModelCallInput(serializers.Serializer[Any]):
+    """A call as a model writes it by the format `tool-system`. All other members are inputs of the tool, by
+    the names of `format`, or of `tool-system` unless told. None of those begins with an underscore.
+    """
+
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        return {
+            TOOL: serializers.CharField(max_length=255, help_text="As the model knows the tool."),
+            ACTIVITY: serializers.CharField(
+                required=False,
+                allow_blank=True,
+                help_text="As the model was shown it. Where another one carries it out by now, the call is "
+                "refused with `activity_mismatch`.",
+            ),
+            REASONING: serializers.CharField(
+                max_length=MAX_REASONING_LENGTH,
+                allow_blank=True,
+                required=False,
+                help_text="Why the model makes this call. Kept with the call.",
+            ),
+            OUTPUT: serializers.DictField(
+                required=False,
+                allow_null=True,
+                help_text="What the model answers itself to a latent tool; else it is not looked at.",
+            ),
+        }
+
+
+class BatchErrorOutput(serializers.Serializer[Any]):
+    """The body that the call alone would have been refused with."""
+
+    code = serializers.CharField()
+    message = serializers.CharField()
+    fields = serializers.DictField(  # type: ignore[assignment]
+        child=serializers.CharField(), help_text="Why, by member."
+    )
+    retry_after = serializers.IntegerField(
+        allow_null=True, help_text="Seconds; null where to try again would not help."
+    )
+
+
+class BatchedOutput(serializers.Serializer[Any]):
+    index = serializers.IntegerField(help_text="The place of the call, from 0.")
+    status = serializers.IntegerField(help_text="Of HTTP, as of the call alone.")
+    answer = RuntimeCallOutput(allow_null=True)
+    error = BatchErrorOutput(allow_null=True)
+
+
+class BatchOutput(serializers.Serializer[Any]):
+    results = BatchedOutput(many=True)
+
+
+@extend_schema(tags=["invoke"])
+class ReleaseCalls(GenericAPIView[Release]):
+    """Run several tools of a release side by side, and wait for the outcomes.
+
+    Each call is made, judged, limited and noted as if it came alone, and none waits for another that is
+    refused. Calls beyond what the key may have under way wait for their turn.
+
+    The body is the array of calls that a model writes by the format `tool-system`, or an object with `calls`,
+    whose members say more about each.
+    """
+
+    write_role = Role.DESIGNER
+    invokes = True
+    takes_arrays = True
+    serializer_class = BatchOutput
+    pagination_class = None
+    queryset = Release.objects.none()
+
+    @extend_schema(
+        operation_id="agents_releases_calls",
+        parameters=[NUMBER, FORMAT_PARAMETER, IDEMPOTENCY_KEY, *BESIDE_AN_ARRAY],
+        request=PolymorphicProxySerializer(
+            component_name="CallsInput",
+            serializers=[BatchInput, ModelCallInput(many=True)],
+            resource_type_field_name=None,
+            many=False,
+        ),
+        responses={200: BatchOutput},
+    )
+    def post(self, request: Request, slug: str, number: str) -> Response:
+        try:
+            release = found_release(request, slug, number)
+        except Http404:
+            _note_unknown(request, slug, "")
+            raise
+        are_a_models = isinstance(request.data, list)
+        given = BatchInput(data={"calls": request.data} if are_a_models else request.data)
+        given.is_valid(raise_exception=True)
+        asked, actor, key = given.validated_data, person(request), key_of(request)
+        take = partial(_taken_from_a_model, _said_of_all(request)) if are_a_models else _taken
+        format_ = asked_format(request) or (tool_system.FORMAT.name if are_a_models else "")
+        read = [_read(request, slug, index, take, each, format_) for index, each in enumerate(asked["calls"])]
+        made = iter(
+            batches.run(
+                release,
+                [each for each in read if isinstance(each, Wanted)],
+                actor=actor,
+                key=key,
+                seconds=asked.get("deadline_seconds", queue.MAX_DEADLINE_SECONDS),
+            )
+        )
+        results = []
+        for index, each in enumerate(read):
+            if isinstance(each, Wanted):
+                came, wish = next(made), each.wish
+                calls_back = wish.callback is not None
+                if isinstance(came, UnknownToolError):
+                    _note_unknown(request, slug, wish.tool)
+                surface = f"{wish.sub_agent}/invoke" if wish.sub_agent else "invoke"
+                receipts.note_served(key, release, surface=surface, name=number)
+            else:
+                came, calls_back = each, False
+            results.append({"index": index, **_told(came, release, request, format_, calls_back=calls_back)})
+        return Response({"results": results})
+
+
+def _taken(document: object) -> dict[str, Any]:
+    given = BatchedCallInput(data=document)
+    try:
+        given.is_valid(raise_exception=True)
+    except ValidationError as error:
+        general, fields = sentences(error.detail)
+        raise DomainError("invalid", general or UNFIT, fields=fields) from error
+    asked: dict[str, Any] = given.validated_data
+    return asked
+
+
+def _said_of_all(request: Request) -> dict[str, Any]:
+    # The array is a model's text, so nothing in it confirms a call or says for whom it runs.
+    confirmed, user = (request.headers.get(name, "").strip() for name in (CONFIRM_HEADER, USER_HEADER))
+    said: dict[str, Any] = {"confirm": confirmed.lower() in ("true", "1", "yes")}
+    if user:
+        said["on_behalf_of"] = {"id": user}
+    if mode := request.query_params.get("mode"):
+        said["mode"] = mode
+    return said
+
+
+def _taken_from_a_model(said_of_all: Mapping[str, Any], call: object) -> dict[str, Any]:
+    if not isinstance(call, dict):
+        raise DomainError("invalid", f"A call is an object with “{TOOL}” and the inputs of the tool.")
+    faults = refusals(
+        (name for name in call if name.startswith("_") and name not in BESIDE), BESIDE, "member"
+    )
+    if not isinstance(call.get(ACTIVITY), str | None):
+        faults[ACTIVITY] = "must be a text"
+    item = {ours: call[theirs] for theirs, ours in SAME.items() if theirs in call}
+    inputs = {name: value for name, value in call.items() if not name.startswith("_")}
+    try:
+        asked = _taken({**said_of_all, **item, "arguments": inputs})
+    except DomainError as error:
+        named = {ours: theirs for theirs, ours in SAME.items()}
+        faults |= {named.get(name, name): says for name, says in error.fields.items()}
+    if faults:
+        raise DomainError("invalid", UNFIT, fields=faults)
+    return asked | {"activity": call.get(ACTIVITY), "output": call.get(OUTPUT), "is_a_models": True}
+
+
+def _read(
+    request: Request,
+    slug: str,
+    index: int,
+    take: Callable[[object], dict[str, Any]],
+    document: object,
+    format_: str,
+) -> Wanted | DomainError:
+    try:
+        asked = take(document)
+        sub_agent = asked.get("agent", "")
+        sub_agent = "" if sub_agent == slug else sub_agent
+        wish = wished(asked, request, tool=asked["tool"], sub_agent=sub_agent, format_=format_)
+    except DomainError as error:
+        return error
+    name = request.headers.get("Idempotency-Key", "").strip()
+    if len(name) > MAX_NAME_LENGTH:
+        message = f"An Idempotency-Key has at most {MAX_NAME_LENGTH} characters."
+        return DomainError("invalid", message, fields={"Idempotency-Key": message})
+    key = key_of(request)
+    if name and wish.call_id is None:
+        whose = f"key {key.pk}" if key else f"user {person(request).pk}"
+        call_id = uuid.uuid5(uuid.NAMESPACE_OID, f"batch/{whose}/{index}/{name}")
+        wish = replace(wish, call_id=call_id)
+
+    def admit() -> None:
+        # The request itself was counted as one.
+        if index and not is_within_limit("invoke", request.user.pk, key.pk if key else None, time.time()):
+            raise ThrottledError(rate_limits.seconds_left(time.time()))
+
+    return Wanted(wish=wish, admit=admit)
+
+
+def _note_unknown(request: Request, slug: str, tool: str) -> None:
+    # As of a single call: the key hears what it would of a tool that is not there.
+    key = key_of(request)
+    if isinstance(key, ApiKey) and Scope.INVOKE in key.scopes:
+        calls.note_refusal(key, actor=person(request), agent=slug, tool=tool)
+
+
+def _told(
+    came: Answer | Exception, release: Release, request: Request, format_: str, *, calls_back: bool
+) -> dict[str, Any]:
+    if isinstance(came, Answer):
+        document = document_of(came, release, request, calls_back=calls_back, format_=format_)
+        is_under_way = came.call is not None and came.call.is_active
+        return {"status": 202 if is_under_way else 200, "answer": document, "error": None}
+    retry_after = None
+    if isinstance(came, DomainError | Http404):
+        refusal = refusal_of(came)
+        status, code, message, fields = refusal.status, refusal.code, refusal.message, refusal.fields
+        retry_after = came.retry_after if isinstance(came, DomainError) else None
+    elif away := outage(came):
+        status, code, message, fields = 503, away.code, away.message, {}
+        retry_after = RETRY_AFTER
+    else:
+        logger.error("a call of a batch failed", exc_info=came)
+        message = "Pegboard failed to make this call. Look for its effect before it is called again."
+        status, code, fields = 500, "server_error", {}
+    error = {"code": code, "message": message, "fields": dict(fields), "retry_after": retry_after}
+    return {"status": status, "answer": None, "error": error}

@@ -1,0 +1,32 @@
+"""Outputs that a model gives itself, judged by the schema that it was shown."""
+
+from typing import Any
+
+import msgspec
+
+from catalog.calls.results import MAX_OUTPUTS_BYTES
+from catalog.protocols.json import error_messages, validation
+from core.errors import DomainError
+from designer.exports import outputs
+from designer.signatures.effective import Effective
+
+MAX_FAULTS = 20
+
+
+def taken(tool: Effective, output: object, format_: str = "", *, at: str = "output") -> dict[str, Any]:
+    """The output by the signature's names. Raises DomainError where it does not fit its schema; `at` is what
+    the caller calls it."""
+    if not isinstance(output, dict):
+        raise _unfit({at: "must be an object"})
+    if validation.is_too_large(output) or len(msgspec.json.encode(output)) > MAX_OUTPUTS_BYTES:
+        raise _unfit({at: "is too large or too deeply nested"})
+    ready = validation.checked(outputs.schema_of(tool, format_))
+    if faults := validation.faults(ready, output)[:MAX_FAULTS]:
+        raise _unfit({error_messages.place((at, *fault.path)): fault.why for fault in faults})
+    return outputs.by_signature(tool, output, format_)
+
+
+def _unfit(fields: dict[str, str]) -> DomainError:
+    name, why = next(iter(fields.items()))
+    message = f"The output does not fit its schema: {name} {why}."
+    return DomainError("invalid_output", message, fields=fields)

@@ -1,0 +1,211 @@
+"""A client of A2T, written from the text of the draft and from nothing of ours: it walks every call, and
+holds each member of each answer against what the text says of it.
+
+https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 sections 5 to 7.
+"""
+
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+# Sends a method, a path below the platform's root, a query and a body; returns the status and the document.
+Send = Callable[[str, str, Mapping[str, str], Any], tuple[int, Any]]
+
+SIGNATURE = {
+    *("toolId", "name", "description", "img", "version", "currentVersion", "tags"),
+    *("input_parameters", "output_parameters"),
+}
+OPTIONAL = {"img", "tags"}
+# Section 5.1 names the least of a number and the longest text, section 6.1 the most of a number alone.
+INPUT = {"id", "name", "type", "description", "required", "max", "min", "max-length", "allowed-values"}
+OUTPUT = {"id", "name", "type", "description", "allowed-values"}
+TYPES = {"string", "int", "boolean", "enum"}
+ENUM_NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+# "int" without "max".
+DEFAULT_MAX = 65535
+
+
+class BrokenError(AssertionError):
+    """The server does not keep to the text."""
+
+
+def must(holds: object, said: str, found: object = "") -> None:
+    if not holds:
+        raise BrokenError(f"{said}: {found!r}" if found != "" else said)
+
+
+class Client:
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def tools(self, limit: int | None = None) -> list[dict[str, Any]]:
+        found = self._pages("/tools", limit)
+        for each in found:
+            must(each["version"] == each["currentVersion"], "only the latest version is listed", each)
+        for member in ("toolId", "name"):
+            values = [each[member] for each in found]
+            must(len(set(values)) == len(values), f"“{member}” is not unique on the server", values)
+        return found
+
+    def tool(self, tool_id: str) -> dict[str, Any]:
+        found = self._signature(self._got(f"/tools/{tool_id}"))
+        must(found["version"] == found["currentVersion"], "the current version is returned", found)
+        must(found["toolId"] == tool_id, "another tool is returned", found)
+        return found
+
+    def versions(self, tool_id: str, limit: int | None = None) -> list[dict[str, Any]]:
+        found = self._pages(f"/tools/{tool_id}/versions", limit)
+        numbers = [each["version"] for each in found]
+        must(numbers == sorted(set(numbers), reverse=True), "versions are listed newest first", numbers)
+        must({each["toolId"] for each in found} == {tool_id}, "versions of another tool", found)
+        must({each["currentVersion"] for each in found} == {numbers[0]}, "“currentVersion” is the newest")
+        for newer, older in pairwise(found):
+            only_adds(older, newer)
+        return found
+
+    def version(self, tool_id: str, number: int) -> dict[str, Any]:
+        found = self._signature(self._got(f"/tools/{tool_id}/versions/{number}"))
+        must((found["toolId"], found["version"]) == (tool_id, number), "another version is returned", found)
+        return found
+
+    def invoke(
+        self, signature: Mapping[str, Any], arguments: Mapping[str, Any], *, by_version: bool
+    ) -> dict[str, Any]:
+        """The outputs by name. The arguments are those that a conforming client sends."""
+        status, document = self.invoked(signature, arguments, by_version=by_version)
+        must(status == 200, "a call that is formatted correctly is answered", (status, document))
+        must(set(document) == {"output_parameters"}, "the answer has “output_parameters” alone", document)
+        declared = {each["name"]: each for each in signature["output_parameters"]}
+        outputs = {}
+        for each in document["output_parameters"]:
+            must(set(each) == {"name", "value"}, "an output is a name and a value", each)
+            must(each["name"] in declared, "an output has the name of the signature", each)
+            must(_is_of(declared[each["name"]], each["value"]), "an output is of its type", each)
+            outputs[each["name"]] = each["value"]
+        must(len(outputs) == len(document["output_parameters"]), "an output is returned twice", document)
+        return outputs
+
+    def invoked(
+        self, signature: Mapping[str, Any], arguments: Mapping[str, Any], *, by_version: bool
+    ) -> tuple[int, Any]:
+        version = f"/versions/{signature['version']}" if by_version else ""
+        listed = [{"name": name, "value": value} for name, value in arguments.items()]
+        body = {"name": signature["name"], "input_parameters": listed}
+        return self._send("POST", f"/tools/{signature['toolId']}{version}:invoke", {}, body)
+
+    def _pages(self, path: str, limit: int | None) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        query = {} if limit is None else {"pageLimit": str(limit)}
+        cursors: set[str] = set()
+        while True:
+            page = self._got(path, query)
+            must(set(page) == {"items", "paging"}, "a list has “items” and “paging”", page)
+            must(set(page["paging"]) <= {"pageLimit", "next"}, "“paging” has other members", page["paging"])
+            actual = page["paging"]["pageLimit"]
+            must(type(actual) is int and 0 < len(page["items"]) <= actual, "“pageLimit” is held", page)
+            must(limit is None or actual <= limit, "more is returned than was asked for", page["paging"])
+            found += [self._signature(each) for each in page["items"]]
+            cursor = page["paging"].get("next")
+            if not cursor:
+                return found
+            must(isinstance(cursor, str) and cursor not in cursors, "the cursor leads on", cursor)
+            cursors.add(cursor)
+            query = {**query, "pageCursor": cursor}
+
+    def _got(self, path: str, query: Mapping[str, str] | None = None) -> Any:
+        status, document = self._send("GET", path, query or {}, None)
+        must(status == 200, f"{path} answers", (status, document))
+        return document
+
+    def _signature(self, found: Any) -> dict[str, Any]:
+        must(set(found) <= SIGNATURE, "a signature has no other members", set(found) - SIGNATURE)
+        must(set(found) >= SIGNATURE - OPTIONAL, "a signature has all members", SIGNATURE - set(found))
+        must(
+            str(uuid.UUID(found["toolId"])) == found["toolId"].lower(), "“toolId” is a UUID", found["toolId"]
+        )
+        must(0 < len(found["name"]) < 255, "“name” has less than 255 characters", found["name"])
+        must(len(found["description"]) < 2000, "“description” has less than 2000", found["description"])
+        for member in ("version", "currentVersion"):
+            number = found[member]
+            must(type(number) is int and number > 0, f"“{member}” is positive", number)
+        must(found["version"] <= found["currentVersion"], "“currentVersion” is the newest", found)
+        must(
+            all(isinstance(tag, str) for tag in found.get("tags", [])), "“tags” are texts", found.get("tags")
+        )
+        _parameters(found["input_parameters"], INPUT, TYPES)
+        _parameters(found["output_parameters"], OUTPUT, {*TYPES, "json"})
+        must(found["output_parameters"], "there are one or more outputs", found["name"])
+        return dict(found)
+
+
+def _parameters(found: Any, members: set[str], types: set[str]) -> None:
+    must(isinstance(found, list), "parameters are an array", found)
+    for each in found:
+        must(set(each) <= members, "a parameter has no other members", set(each) - members)
+        must({"id", "name", "description"} <= set(each), "a parameter has an id, a name and a text", each)
+        must(each.get("type", "string") in types, "a parameter is of a type of the text", each)
+        must(type(each.get("required", True)) is bool, "“required” is a boolean", each)
+        for bound in ("max", "min", "max-length"):
+            must(type(each.get(bound, 0)) is int, f"“{bound}” is a whole number", each)
+        must(("max" in each or "min" in each) <= (each.get("type") == "int"), "a bound is of a number", each)
+        is_enum = each.get("type") == "enum"
+        must(is_enum or "allowed-values" not in each, "only an enum has values", each)
+        if is_enum and "required" in members:
+            must(each.get("allowed-values"), "an enum has values", each)
+        for value in each.get("allowed-values", []):
+            must(set(value) == {"name", "description"}, "a value has a name and a text", value)
+            must(ENUM_NAME.fullmatch(value["name"]), "a value is capitalised snake case", value)
+            must(
+                len(value["name"]) <= 255 and len(value["description"]) <= 2000, "a value is too long", value
+            )
+    for member in ("id", "name"):
+        values = [each[member] for each in found]
+        must(len(set(values)) == len(values), f"“{member}” is unique within the tool", values)
+
+
+def only_adds(older: Mapping[str, Any], newer: Mapping[str, Any]) -> None:
+    """A new version may only add optional inputs, and outputs."""
+    for side in ("input_parameters", "output_parameters"):
+        after = {each["id"]: each for each in newer[side]}
+        before = {each["id"]: each for each in older[side]}
+        must(before.keys() <= after.keys(), f"{side}: nothing goes", before.keys() - after.keys())
+        for known, was in before.items():
+            same = ("name", "type", "required")
+            now = after[known]
+            must([now.get(m) for m in same] == [was.get(m) for m in same], "what is there stays", (was, now))
+        added = [after[name] for name in after.keys() - before.keys()]
+        is_input = side == "input_parameters"
+        must(
+            not is_input or all(not each.get("required", True) for each in added), "what is added is optional"
+        )
+
+
+def conforming(parameters: Sequence[Mapping[str, Any]], *, whole: bool = False) -> dict[str, Any]:
+    """A value for each input that is required, or for all of them."""
+    return {each["name"]: _value(each) for each in parameters if whole or each.get("required", True)}
+
+
+def _value(parameter: Mapping[str, Any]) -> Any:
+    match parameter.get("type", "string"):
+        case "int":
+            return parameter.get("min", min(1, parameter.get("max", DEFAULT_MAX)))
+        case "boolean":
+            return True
+        case "enum":
+            return parameter["allowed-values"][0]["name"]
+        case "json":
+            return {"any": ["thing"]}
+    return "text"[: parameter.get("max-length", 4)]
+
+
+def _is_of(parameter: Mapping[str, Any], value: Any) -> bool:
+    match parameter.get("type", "string"):
+        case "int":
+            return type(value) is int
+        case "boolean":
+            return type(value) is bool
+        case "json":
+            return True
+    return isinstance(value, str)

@@ -1,0 +1,244 @@
+"""Where a runtime calls, and what runs for a tool there: an activity, its vendor, or the model itself."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.activities import operations as activities
+from catalog.models import Call
+from core.errors import DomainError
+from designer import environments
+from designer.models import Binding, Environment
+from designer.releases import publishing
+from executor import calls
+from executor.calls import Wish
+from people.models import ApiKey, AuditEntry
+from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
+from tests.hostile_vendor import HostileVendor, json_reply
+
+__all__ = ["desk", "owner", "vendor"]
+pytestmark = pytest.mark.django_db
+PLACES = "/api/v1/agents/desk/environments/"
+CALLS = "/api/v1/agents/desk/releases/live/calls/"
+OTHER = json_reply({"output_parameters": [{"name": "weather", "value": "rain"}]})
+
+
+@pytest.fixture
+def designer(client, owner):
+    client.force_login(owner)
+
+    def ask(method, path, body=None):
+        sent = {} if body is None else {"data": body, "content_type": "application/json"}
+        return getattr(client, method)(path, **sent)
+
+    return ask
+
+
+@pytest.fixture
+def elsewhere(desk):
+    """An activity that has another vendor answer for `sky`."""
+    _, pin = desk
+    with HostileVendor(OTHER) as other:
+        signature = make_signature(
+            name="Weather", inputs=(make_parameter("place"),), outputs=(make_parameter("weather"),)
+        )
+        tool = make_tool(signature, endpoint=make_endpoint(url=other.url))
+        step = {"tool": tool.pk, "ordinal": 1, "inputs": {"place": {"input": "Zip code"}}}
+        config = {"steps": [step], "outputs": {"Sky now": {"step": 1, "output": "weather"}}}
+        other.activity = activities.create(
+            actor=pin.created_by,
+            name="Weather elsewhere",
+            kind="vendor",
+            config=config,
+            interface=pin.version,
+        )
+        yield other
+
+
+def place(owner, desk, name="test", *, is_default=False, **bound):
+    made = environments.create(desk[0], actor=owner, name=name, is_default=is_default)
+    if bound:
+        environments.bind(made, desk[1].tool, actor=owner, **bound)
+    return made
+
+
+def test_a_tool_runs_as_its_environment_has_it(owner, vendor, desk, elsewhere, designer):
+    agent, pin = desk
+    before = designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content
+    for name in ("prototype", "test", "production"):
+        assert designer("post", PLACES, {"name": name}).status_code == 201
+    at = f"{PLACES}{{}}/bindings/sky/"
+    latent = designer("put", at.format("prototype"), {"activity": None}).json()
+    bound = designer("put", at.format("test"), {"activity": elsewhere.activity.pk}).json()
+    usual = designer("get", at.format("production")).json()
+    assert [each["runs"] for each in (latent, bound, usual)] == ["latent", "activity", "vendor"]
+    assert [each["why"] for each in (latent, bound, usual)] == ["bound", "bound", "vendor"]
+    assert (bound["activity_name"], bound["kind"]) == ("Weather elsewhere", "vendor")
+    assert {each["digest"] for each in (latent, bound, usual)} == {pin.version.digest}
+
+    client = runtime(owner, agent)
+    told = {name: client.post(url(), GIVEN | {"environment": name}).json() for name in ("test", "production")}
+    assert told["test"]["outputs"] == {"Sky_now": "rain"}
+    assert (told["test"]["environment"], told["test"]["activity"]) == ("test", "Weather elsewhere")
+    assert told["production"]["outputs"] == {"Sky_now": "fair"}
+    assert (len(vendor.requests), len(elsewhere.requests)) == (1, 1)
+
+    asked = client.post(url(), GIVEN | {"environment": "prototype", "reasoning": "To know."}).json()
+    assert (asked["outcome"], asked["error"]["code"], asked["reasoning"]) == ("latent", "LATENT", "To know.")
+    assert asked["output_schema"]["properties"].keys() == {"Sky_now"}
+    assert len(vendor.requests) == 1
+    # What an agent shows does not change by it.
+    assert designer("get", "/api/v1/agents/desk/releases/live/tools/?format=mcp").content == before
+    noted = AuditEntry.objects.filter(action="bind").order_by("id")
+    assert [row.after["runs"] for row in noted] == ["latent", "activity “Weather elsewhere”"]
+
+
+def test_the_output_of_a_latent_call_is_judged_and_kept_once(owner, vendor, desk):
+    agent, _ = desk
+    place(owner, desk, is_default=True, activity=None)
+    client = runtime(owner, agent)
+    call = client.post(url(), GIVEN | {"id": "6f1ce0a8-18a0-4c1c-8d2b-2ef6a4e37c5b"}).json()["call"]
+    at = f"/api/v1/calls/{call}/output/"
+    for unfit, field in (
+        ({"Sky_now": 7}, "output.Sky_now"),
+        ({}, "output.Sky_now"),
+        ({"output": []}, "output"),
+    ):
+        answer = client.post(at, unfit if "output" in unfit else {"output": unfit})
+        assert (answer.status_code, [*answer.json()["fields"]]) == (400, [field])
+    first, again, other = (
+        client.post(at, {"output": {"Sky_now": sky}}) for sky in ("clear", "clear", "grey")
+    )
+    assert (first.json()["outcome"], first.json()["outputs"]) == ("ok", {"Sky_now": "clear"})
+    assert again.json()["outputs"] == {"Sky_now": "clear"}
+    assert (other.status_code, other.json()["code"]) == (409, "output_given")
+    kept = client.get(f"/api/v1/calls/{call}/").json()
+    assert (kept["outcome"], kept["outputs"], kept["output_schema"]) == ("ok", {"Sky_now": "clear"}, None)
+    assert AuditEntry.objects.filter(action="give output").count() == 1
+    # The same call again is that one, and another call brings its output along.
+    repeated = GIVEN | {"id": "6f1ce0a8-18a0-4c1c-8d2b-2ef6a4e37c5b", "output": {"Sky_now": "clear"}}
+    assert client.post(url(), repeated).json()["call"] == call
+    at_once = client.post(url(), GIVEN | {"output": {"Sky_now": "blue"}}).json()
+    assert (at_once["outcome"], at_once["outputs"]) == ("ok", {"Sky_now": "blue"})
+    assert vendor.requests == []
+    wrong = client.post(url(), {"arguments": {"Zip_code": "much too long"}, "output": {"Sky_now": "x"}})
+    assert wrong.json()["outcome"] == "invalid_arguments"
+
+
+def test_an_output_goes_to_nothing_that_runs(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    refused = client.post(url(), GIVEN | {"output": {"Sky_now": "x"}})
+    assert (refused.status_code, refused.json()["code"]) == (409, "not_latent")
+    assert vendor.requests == []
+    call = client.post(url(), GIVEN).json()["call"]
+    late = client.post(f"/api/v1/calls/{call}/output/", {"output": {"Sky_now": "fair"}})
+    assert (late.status_code, late.json()["code"]) == (409, "not_latent")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_a_model_wrote_goes_where_it_was_shown_to_go(owner, vendor, desk):
+    made = place(owner, desk, is_default=True, activity=None)
+    call = {"_tool": "sky", "Zip_code": "0150", "_reasoningForCall": "To know."}
+    wanted = [
+        call | {"_activity": "", "_output": {"Sky_now": "clear"}},
+        call | {"_output": {"Sky_now": 7}},
+        call | {"_activity": "sky"},
+        call | {"_output": None},
+    ]
+    client = runtime(owner, desk[0])
+    results = client.post(CALLS, wanted).json()["results"]
+    told = [(r["answer"] or r["error"]).get("outcome") or r["error"]["code"] for r in results]
+    assert told == ["ok", "invalid_output", "activity_mismatch", "latent"]
+    assert results[0]["answer"]["reasoning"] == "To know."
+    assert [*results[1]["error"]["fields"]] == ["_output.Sky_now"]
+    ApiKey.objects.update(environment="test")
+    environments.make_default(made, actor=owner, is_default=False)
+    environments.remove(made, actor=owner)
+    (result,) = client.post(CALLS, wanted[:1]).json()["results"]
+    assert result["error"]["code"] == "unknown_environment"
+    assert vendor.requests == []
+
+
+def test_an_environment_that_is_removed_while_a_call_begins_runs_nothing(owner, vendor, desk, designer):
+    made = place(owner, desk, is_default=True, activity=None)
+    release = publishing.find("desk", "live", owner)
+    refused = designer("delete", f"{PLACES}test/")
+    assert (refused.status_code, refused.json()["code"]) == (409, "environment_is_default")
+    environments.make_default(made, actor=owner, is_default=False)
+    assert designer("delete", f"{PLACES}test/").status_code == 204
+    wish = Wish(tool="sky", arguments=GIVEN["arguments"], environment="test")
+    with pytest.raises(DomainError, match="removed meanwhile") as fault:
+        calls.run(release, wish, actor=owner, key=None)
+    assert fault.value.code == "unknown_environment"
+    assert vendor.requests == []
+
+
+def test_an_environment_that_there_is_not_runs_nothing(owner, vendor, desk):
+    agent, _ = desk
+    made = place(owner, desk)
+    client = runtime(owner, agent)
+    refused = client.post(url(), GIVEN | {"environment": "prod"})
+    assert (refused.status_code, refused.json()["code"]) == (400, "unknown_environment")
+    assert "It has: test." in refused.json()["message"]
+
+    ApiKey.objects.update(environment="test")
+    assert client.post(url(), GIVEN).json()["environment"] == "test"
+    refused = client.post(url(), GIVEN | {"environment": "production"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "environment_of_key")
+    environments.remove(made, actor=owner)
+    for body in (GIVEN, GIVEN | {"environment": "test"}):
+        refused = client.post(url(), body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "unknown_environment")
+    assert len(vendor.requests) == 1
+
+
+def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor, desk, elsewhere, designer):
+    agent, _ = desk
+    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    other = make_tool(
+        make_signature(name="Tide", inputs=(), outputs=(make_parameter("height", required=True),))
+    )
+    unfit = activities.create(actor=owner, name="Tides", kind="mock", config={}, interface=other.current)
+    refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": unfit.pk})
+    assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
+    assert refused.json()["fields"]["activity"] == (
+        "It does not give the output “Sky now”, which the tool promises."
+    )
+    assert designer("put", f"{PLACES}test/bindings/sky/", {"activity": 10**6}).status_code == 400
+    assert designer("put", f"{PLACES}test/bindings/sea/", {"activity": None}).status_code == 404
+
+    client = runtime(owner, agent)
+    ran = Call.objects.get(pk=client.post(url(), GIVEN).json()["call"])
+    activities.remove(elsewhere.activity, actor=owner)
+    refused = client.post(url(), GIVEN)
+    assert (refused.status_code, refused.json()["code"]) == (409, "activity_removed")
+    (row,) = designer("get", f"{PLACES}test/bindings/").json()["results"]
+    assert (row["runs"], row["code"], row["activity"]) == (
+        "nothing",
+        "activity_removed",
+        elsewhere.activity.pk,
+    )
+    (tool,) = client.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert (tool["can_run"], tool["obstacles"][0]["code"]) == (False, "activity_removed")
+    # A call says what ran for it for ever.
+    assert client.get(f"/api/v1/calls/{ran.pk}/").json()["activity"] == "Weather elsewhere"
+    assert designer("delete", f"{PLACES}test/bindings/sky/").status_code == 204
+    assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
+    assert not Binding.objects.exists()
+    assert Environment.objects.get() == made
+
+
+def test_who_has_no_environment_asks_nothing_more_of_the_database(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    client.post(url(), GIVEN)
+    with CaptureQueriesContext(
+        connection,
+    ) as asked:
+        client.post(url(), GIVEN)
+    without = len(asked)
+    assert not any("designer_binding" in each["sql"] for each in asked)
+    place(owner, desk, is_default=True)
+    with CaptureQueriesContext(connection) as asked:
+        client.post(url(), GIVEN)
+    assert len(asked) == without + 1
