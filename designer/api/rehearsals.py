@@ -1,0 +1,266 @@
+from collections.abc import Sequence
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.serializers import Input
+from designer.api.agents import chosen_agent
+from designer.models import Agent, Rehearsal, RehearsalRun
+from designer.rehearsals import built_in, look_alikes, runs, sentences, shown
+from designer.rehearsals.sentences import Wanted
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class ExpectedInput(Input):
+    tool = serializers.CharField(max_length=64, help_text="As a model is shown it: a tool or a transfer.")
+    inputs = serializers.DictField(
+        required=False, help_text="By the names that a model is shown; those left out are not judged."
+    )
+
+
+class RehearsalInput(Input):
+    says = serializers.CharField(max_length=sentences.MAX_LENGTH, help_text="What a user says.")
+    expects = ExpectedInput()
+
+
+class RehearsalChange(Input):
+    says = serializers.CharField(max_length=sentences.MAX_LENGTH, required=False)
+    expects = ExpectedInput(required=False)
+
+
+class ExpectedOutput(serializers.Serializer[Any]):
+    tool = serializers.CharField(
+        allow_blank=True, help_text="By its name of now; empty where the agent does not show it any more."
+    )
+    inputs = serializers.DictField()
+
+
+class RehearsalOutput(serializers.Serializer[Any]):
+    id = serializers.IntegerField()
+    says = serializers.CharField()
+    expects = ExpectedOutput()
+    created_at = serializers.DateTimeField()
+
+
+class InputAnswerOutput(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    expected = serializers.JSONField()
+    right = serializers.BooleanField()
+    message = serializers.CharField(allow_blank=True)
+
+
+class AnswerOutput(serializers.Serializer[Any]):
+    rehearsal = serializers.IntegerField()
+    says = serializers.CharField()
+    expected = serializers.CharField(allow_blank=True)
+    chosen = serializers.CharField(allow_blank=True, help_text="Empty where no tool was chosen.")
+    right = serializers.BooleanField()
+    margin = serializers.FloatField(
+        min_value=-1, max_value=1, help_text="How far the expected tool leads the best other one."
+    )
+    tries = serializers.IntegerField()
+    choices = serializers.DictField(
+        child=serializers.IntegerField(), help_text="How many of the tries chose each tool."
+    )
+    inputs = InputAnswerOutput(many=True)
+    message = serializers.CharField(allow_blank=True, help_text="Why it is not answered as expected.")
+
+
+class FlipOutput(serializers.Serializer[Any]):
+    says = serializers.CharField()
+    expected = serializers.CharField(allow_blank=True)
+    chosen = serializers.CharField(allow_blank=True)
+    before = serializers.CharField(allow_blank=True, help_text="What was chosen before.")
+    better = serializers.BooleanField(help_text="Whether it is answered as expected now.")
+
+
+class FigureOutput(serializers.Serializer[Any]):
+    right = serializers.IntegerField()
+    total = serializers.IntegerField()
+
+
+class RehearsalRunOutput(FigureOutput):
+    id = serializers.IntegerField()
+    judge = serializers.CharField()
+    status = serializers.ChoiceField(["queued", "running", "succeeded", "failed"])
+    message = serializers.CharField(allow_blank=True, help_text="Why the run failed.")
+    digest = serializers.CharField(help_text="Of all that the judge was shown and asked.")
+    before = FigureOutput(allow_null=True, help_text="Of the run before this one by the same judge.")
+    flips = FlipOutput(many=True, help_text="What is answered otherwise than in the run before.")
+    results = AnswerOutput(many=True)
+    created_at = serializers.DateTimeField()
+    finished_at = serializers.DateTimeField(allow_null=True)
+
+
+class ConfusableToolOutput(serializers.Serializer[Any]):
+    tool = serializers.CharField()
+    only = serializers.ListField(
+        child=serializers.CharField(), help_text="Words that it has and the other one lacks."
+    )
+    sentence = serializers.CharField(
+        allow_blank=True,
+        help_text="For its description, when the other one is meant; empty where nothing tells them apart.",
+    )
+
+
+class ConfusablePairOutput(serializers.Serializer[Any]):
+    tools = ConfusableToolOutput(many=True, help_text="Two.")
+    score = serializers.FloatField(min_value=0, max_value=1, help_text="How likely they are mixed up.")
+
+
+class ConfusablePairListOutput(serializers.Serializer[Any]):
+    results = ConfusablePairOutput(many=True)
+
+
+class TellApartInput(Input):
+    tool = serializers.CharField(max_length=64, help_text="Whose description gets the sentence.")
+    other = serializers.CharField(max_length=64, help_text="The one that it is mixed up with.")
+
+
+@extend_schema(tags=["rehearsals"])
+class RehearsalList(ListAPIView[Rehearsal]):
+    """The sentences that the agent is rehearsed with."""
+
+    write_role = Role.DESIGNER
+    serializer_class = RehearsalOutput
+    ordering = ("id",)
+
+    def get_queryset(self) -> QuerySet[Rehearsal]:
+        return sentences.of([chosen_agent(self.request, self.kwargs["slug"])])
+
+    def paginate_queryset(self, queryset: Any) -> Any:
+        page = super().paginate_queryset(queryset) or []
+        return _described(chosen_agent(self.request, self.kwargs["slug"]), page)
+
+    @extend_schema(request=RehearsalInput, responses={201: RehearsalOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = RehearsalInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        expects = given.validated_data["expects"]
+        wanted = Wanted(given.validated_data["says"], expects["tool"], expects.get("inputs", {}))
+        made = sentences.add(agent, actor=person(request), wanted=[wanted])
+        return Response(RehearsalOutput(_described(agent, made)[0]).data, status=201)
+
+
+@extend_schema(tags=["rehearsals"])
+class RehearsalDetail(GenericAPIView[Rehearsal]):
+    write_role = Role.DESIGNER
+    serializer_class = RehearsalOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str, pk: int) -> Response:
+        row = _chosen(request, slug, pk)
+        return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
+
+    @extend_schema(request=RehearsalChange)
+    def patch(self, request: Request, slug: str, pk: int) -> Response:
+        row = _chosen(request, slug, pk)
+        given = RehearsalChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        changes = {"says": given.validated_data["says"]} if "says" in given.validated_data else {}
+        row = sentences.change(
+            row, actor=person(request), **changes, **given.validated_data.get("expects", {})
+        )
+        return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, slug: str, pk: int) -> Response:
+        sentences.remove(_chosen(request, slug, pk), actor=person(request))
+        return Response(status=204)
+
+
+@extend_schema(tags=["rehearsals"])
+class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
+    """What was chosen for each sentence, by the text that publishing now would show a model."""
+
+    write_role = Role.DESIGNER
+    serializer_class = RehearsalRunOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str) -> Response:
+        """The newest run."""
+        return Response(RehearsalRunOutput(_outcome(chosen_agent(request, slug))).data)
+
+    @extend_schema(request=None, responses={201: RehearsalRunOutput})
+    def post(self, request: Request, slug: str) -> Response:
+        """Runs the rehearsals now."""
+        agent = chosen_agent(request, slug)
+        runs.run_built_in(agent, actor=person(request))
+        return Response(RehearsalRunOutput(_outcome(agent)).data, status=201)
+
+
+@extend_schema(tags=["rehearsals"])
+class ConfusablePairs(GenericAPIView[Agent]):
+    """Tools of the agent that a model would mix up, the worst first, at most 50 pairs."""
+
+    write_role = Role.DESIGNER
+    serializer_class = ConfusablePairListOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_rehearsals_confusable_list", responses=ConfusablePairListOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        return self._answer(chosen_agent(request, slug))
+
+    @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        """Adds the proposed sentence to the agent's words about `tool`; answers what is confusable then."""
+        agent = chosen_agent(request, slug)
+        given = TellApartInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        look_alikes.tell_apart(agent, actor=person(request), **given.validated_data)
+        return self._answer(agent)
+
+    def _answer(self, agent: Agent) -> Response:
+        found = [
+            {
+                "tools": [
+                    {"tool": each.pair.first, "only": each.pair.only_first, "sentence": each.for_first},
+                    {"tool": each.pair.second, "only": each.pair.only_second, "sentence": each.for_second},
+                ],
+                "score": each.pair.score,
+            }
+            for each in look_alikes.of_agent(agent)
+        ]
+        return Response(ConfusablePairListOutput({"results": found}).data)
+
+
+def _chosen(request: Request, slug: str, pk: int) -> Rehearsal:
+    agent = chosen_agent(request, slug)
+    row = get_object_or_404(sentences.of([agent]), pk=pk)
+    row.agent = agent
+    return row
+
+
+def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
+    asked = shown.of_agents([agent])[agent.pk].sentences(rows)
+    return [
+        {
+            "id": row.pk,
+            "says": row.says,
+            "expects": {"tool": each.expected, "inputs": row.inputs},
+            "created_at": row.created_at,
+        }
+        for row, each in zip(rows, asked, strict=True)
+    ]
+
+
+def _outcome(agent: Agent) -> dict[str, Any]:
+    outcome = runs.outcome(agent, built_in.NAME)
+    if outcome is None:
+        raise runs.never_run()
+    run = outcome.run
+    named = ("id", "judge", "status", "message", "digest", "right", "total", "created_at", "finished_at")
+    return {
+        **{name: getattr(run, name) for name in named},
+        "before": outcome.before,
+        "flips": outcome.flips,
+        "results": outcome.answers,
+    }

@@ -1,0 +1,123 @@
+"""Sentences that an agent is rehearsed with, and what judges chose for them."""
+
+import uuid
+
+from django.conf import settings
+from django.db import models
+from django.utils import timezone
+
+from catalog.models import Tool
+from core.encryption import EncryptedField, KeyIdField
+from designer.models.agents import Agent
+
+
+class Rehearsal(models.Model):
+    """What a user may say to the agent, and the tool or the transfer that should be chosen for it.
+
+    Both are kept by identity, so that a new name changes nothing. `inputs` are by the names that a model is
+    shown; those that are left out are not judged.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsals")
+    says = models.TextField()
+    tool = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="+")
+    child = models.ForeignKey(Agent, null=True, on_delete=models.PROTECT, related_name="+")
+    inputs = models.JSONField(default=dict)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        ordering = ["id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(tool=None) ^ models.Q(child=None), name="rehearsal_of_a_tool_or_a_transfer"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.says[:100]
+
+
+class RehearsalJudge(models.Model):
+    """An endpoint that speaks OpenAI's chat protocol and is asked to choose. `sealed` is the ciphertext of
+    its key, bound to this row; empty where it takes none. The key goes to `origin` alone."""
+
+    id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
+    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="rehearsal_judge")
+    url = models.CharField(max_length=2000)
+    model = models.CharField(max_length=200)
+    tries = models.PositiveSmallIntegerField(default=3)
+    origin = models.CharField(max_length=300, blank=True)
+    sealed = EncryptedField(blank=True)
+    key_id = KeyIdField("sealed")
+    fingerprint = models.CharField(max_length=16, blank=True)
+
+    def __str__(self) -> str:
+        return f"Judge of {self.agent}"
+
+
+class Gate(models.TextChoices):
+    OFF = "off", "Say nothing"
+    WARN = "warn", "Warn"
+    REFUSE = "refuse", "Refuse to publish until it is accepted"
+
+
+class RehearsalPlan(models.Model):
+    """What rehearsals mean for publishing an agent, and how far the background has come with it.
+
+    The gate closes below `at_least` sentences answered as expected (None: any number is enough) and, with
+    `on_flips`, when one is answered worse than in the release that publishing starts from. `judge` is whose
+    figure counts. `made_of` is a digest of all that the newest run in the background was made of.
+    """
+
+    agent = models.OneToOneField(
+        Agent, on_delete=models.PROTECT, primary_key=True, related_name="rehearsal_plan"
+    )
+    gate = models.CharField(max_length=6, choices=Gate.choices, default=Gate.WARN)
+    at_least = models.PositiveIntegerField(null=True)
+    on_flips = models.BooleanField(default=True)
+    judge = models.CharField(max_length=20, default="built-in")
+    looked_at = models.DateTimeField(default=timezone.now)
+    asked_at = models.DateTimeField(null=True)
+    made_of = models.CharField(max_length=64, blank=True)
+
+    def __str__(self) -> str:
+        return f"Rehearsals of {self.agent}"
+
+
+class RehearsalStatus(models.TextChoices):
+    QUEUED = "queued", "Queued"
+    RUNNING = "running", "Running"
+    SUCCEEDED = "succeeded", "Done"
+    FAILED = "failed", "Failed"
+
+
+class RehearsalRun(models.Model):
+    """What a judge chose for each sentence. `digest` is of all that it was shown and asked; `release` is the
+    number of the release whose words these were, None for the draft. `results` are `results.Answer`s."""
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsal_runs")
+    judge = models.CharField(max_length=20)
+    model = models.CharField(max_length=200, blank=True)
+    digest = models.CharField(max_length=64)
+    release = models.PositiveIntegerField(null=True)
+    status = models.CharField(max_length=10, choices=RehearsalStatus.choices)
+    message = models.TextField(blank=True)
+    results = models.JSONField(default=list)
+    right = models.PositiveIntegerField(default=0)
+    total = models.PositiveIntegerField(default=0)
+    asked_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(default=timezone.now)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["-id"]
+        indexes = [models.Index(fields=["agent", "-id"], name="rehearsal_runs_of_agent")]
+
+    def __str__(self) -> str:
+        return f"Rehearsal run of {self.agent}"

@@ -1,0 +1,130 @@
+"""Runs of an agent's rehearsals: by the built-in judge at once, and what they are compared with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+from django.db import connection
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from catalog.search import lexicon
+from core.errors import DomainError
+from designer.models import Agent, Rehearsal, RehearsalRun, RehearsalStatus
+from designer.rehearsals import built_in, results, sentences, shown
+from designer.rehearsals.results import Answer, Figure, Flip
+from designer.rehearsals.shown import Shown
+from people.models import User
+
+# Of one agent, of its draft and of its releases together.
+KEPT = 100
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run of the draft, and the one before it by the same judge, if there is one."""
+
+    run: RehearsalRun
+    before: RehearsalRun | None
+
+    @property
+    def answers(self) -> list[Answer]:
+        return answers_of(self.run)
+
+    @property
+    def flips(self) -> list[Flip]:
+        return results.flips(self.answers, answers_of(self.before)) if self.before else []
+
+
+def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
+    """The draft of now, judged in a moment. Raises DomainError where there is nothing to judge."""
+    rows = list(sentences.of([agent]))
+    if not rows:
+        raise nothing_to_run()
+    return judged(agent, shown.of_agents([agent])[agent.pk], rows, asked_by=actor)
+
+
+def nothing_to_run() -> DomainError:
+    message = "There is no sentence to rehearse with. Add one: what a user says, and the tool for it."
+    return DomainError("no_rehearsals", message, status=409)
+
+
+def never_run() -> DomainError:
+    return DomainError("no_rehearsal_run", "The rehearsals have not been run yet. Run them.", status=404)
+
+
+def judged(
+    agent: Agent,
+    seen: Shown,
+    rows: Sequence[Rehearsal],
+    *,
+    asked_by: User | None = None,
+    release: int | None = None,
+) -> RehearsalRun:
+    """Judged by the built-in judge and kept."""
+    asked = seen.sentences(rows)
+    stems = lexicon.stems(built_in.words_of(seen.signatures, asked))
+    answers = built_in.choose(seen.signatures, asked, stems)
+    run = RehearsalRun(
+        agent=agent,
+        judge=built_in.NAME,
+        digest=shown.digest(seen, asked, built_in.NAME),
+        release=release,
+        status=RehearsalStatus.SUCCEEDED,
+        asked_by=asked_by,
+    )
+    finish(run, answers)
+    return run
+
+
+def finish(run: RehearsalRun, answers: Sequence[Answer]) -> None:
+    found = results.figure(answers)
+    run.results, run.right, run.total = msgspec.to_builtins(answers), found.right, found.total
+    run.status = RehearsalStatus.SUCCEEDED
+    run.finished_at = timezone.now()
+    run.save()
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGET, [run.agent_id, run.agent_id, KEPT])
+
+
+# The oldest ones, which nothing is compared with any more.
+_FORGET = """
+DELETE FROM designer_rehearsalrun WHERE agent_id = %s AND id <= (
+    SELECT id FROM designer_rehearsalrun WHERE agent_id = %s ORDER BY id DESC OFFSET %s LIMIT 1)
+"""
+
+
+def refreshed(agent: Agent) -> RehearsalRun | None:
+    """In the background: another run where what the newest one was shown and asked is not that of now."""
+    rows = list(sentences.of([agent]))
+    if not rows:
+        return None
+    seen = shown.of_agents([agent])[agent.pk]
+    last = newest(agent, built_in.NAME)
+    if last and last.digest == shown.digest(seen, seen.sentences(rows), built_in.NAME):
+        return None
+    return judged(agent, seen, rows)
+
+
+def newest(agent: Agent, judge: str) -> RehearsalRun | None:
+    """Of the draft, finished."""
+    return _finished(agent, judge).first()
+
+
+def outcome(agent: Agent, judge: str) -> Outcome | None:
+    """The newest finished run of the draft, beside the one before it."""
+    found = list(_finished(agent, judge)[:2])
+    return Outcome(found[0], found[1] if len(found) > 1 else None) if found else None
+
+
+def _finished(agent: Agent, judge: str) -> QuerySet[RehearsalRun]:
+    rows = RehearsalRun.objects.filter(agent=agent, judge=judge, release=None)
+    return rows.filter(status=RehearsalStatus.SUCCEEDED).order_by("-pk")
+
+
+def answers_of(run: RehearsalRun) -> list[Answer]:
+    return msgspec.convert(run.results, list[Answer])
+
+
+def figure_of(run: RehearsalRun) -> Figure:
+    return Figure(run.right, run.total)

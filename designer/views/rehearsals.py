@@ -1,0 +1,131 @@
+"""The pages of an agent's rehearsals: the sentences, what was chosen for each, and tools that look alike."""
+
+import json
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from core.errors import DomainError
+from designer.forms.rehearsals import RehearsalForm, RehearsalLinesForm
+from designer.models import Agent, Rehearsal
+from designer.rehearsals import built_in, look_alikes, runs, sentences, shown
+from designer.rehearsals.sentences import Wanted
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(write=Role.DESIGNER)
+def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = _agent(request, slug)
+    seen = shown.of_agents([agent])[agent.pk]
+    names = [signature.name for signature in seen.signatures]
+    several = "lines" in request.POST
+    form = RehearsalForm(request.POST if request.POST and not several else None, names=names)
+    lines = RehearsalLinesForm(request.POST if several else None)
+    sent: RehearsalForm | RehearsalLinesForm = lines if several else form
+    if request.method == "POST" and sent.is_valid():
+        try:
+            wanted = lines.wanted() if several else [Wanted(**form.facts())]
+            made = sentences.add(agent, actor=person(request), wanted=wanted)
+        except DomainError as error:
+            sent.refuse(error)
+        else:
+            says = "The sentence is" if len(made) == 1 else f"{len(made)} sentences are"
+            messages.success(request, f"{says} added. They are rehearsed in a moment.")
+            return redirect("rehearsals", agent.slug)
+    rows = list(sentences.of([agent]))
+    outcome = runs.outcome(agent, built_in.NAME)
+    answers = {each.rehearsal: each for each in outcome.answers} if outcome else {}
+    asked = seen.sentences(rows)
+    context: dict[str, Any] = {
+        "agent": agent,
+        "form": form,
+        "lines": lines,
+        "rows": [
+            {"row": row, "asked": each, "answer": answers.get(row.pk)}
+            for row, each in zip(rows, asked, strict=True)
+        ],
+        "outcome": outcome,
+        "is_current": outcome is not None and outcome.run.digest == shown.digest(seen, asked, built_in.NAME),
+        "shows_tools": bool(names),
+        "confusable": look_alikes.of_shown(seen),
+    }
+    return render(request, "designer/rehearsals.html", context, status=400 if sent.errors else 200)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = _agent(request, slug)
+    try:
+        run = runs.run_built_in(agent, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"Rehearsed: {runs.figure_of(run)} as expected.")
+    return redirect("rehearsals", agent.slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = _agent(request, slug)
+    tool, other = request.POST.get("tool", ""), request.POST.get("other", "")
+    try:
+        look_alikes.tell_apart(agent, actor=person(request), tool=tool, other=other)
+    except DomainError as error:
+        messages.error(request, " ".join(dict.fromkeys((error.message, *error.fields.values()))))
+    else:
+        messages.success(request, f"The words about “{tool}” say now when “{other}” is meant.")
+    return redirect("rehearsals", agent.slug)
+
+
+@requires(Role.DESIGNER)
+def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _row(request, slug, pk)
+    seen = shown.of_agents([row.agent])[row.agent_id]
+    (asked,) = seen.sentences([row])
+    initial = {
+        "says": row.says,
+        "tool": asked.expected,
+        "inputs": json.dumps(row.inputs, ensure_ascii=False) if row.inputs else "",
+    }
+    names = [signature.name for signature in seen.signatures]
+    form = RehearsalForm(request.POST or None, initial=initial, names=names)
+    if request.method == "POST" and form.is_valid():
+        try:
+            sentences.change(row, actor=person(request), **form.facts())
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. It is rehearsed again in a moment.")
+            return redirect("rehearsals", slug)
+    context = {"agent": row.agent, "row": row, "asked": asked, "form": form}
+    return render(request, "designer/rehearsal_edit.html", context, status=400 if form.errors else 200)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def rehearsal_remove(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    try:
+        sentences.remove(_row(request, slug, pk), actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, "The sentence was removed.")
+    return redirect("rehearsals", slug)
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
+    return get_object_or_404(rows, slug=slug)
+
+
+def _row(request: HttpRequest, slug: str, pk: int) -> Rehearsal:
+    agent = _agent(request, slug)
+    row = get_object_or_404(sentences.of([agent]), pk=pk)
+    row.agent = agent
+    return row

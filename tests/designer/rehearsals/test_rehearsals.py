@@ -1,0 +1,236 @@
+"""Sentences of an agent over REST: added, judged by the built-in judge, and what flips when words change."""
+
+import pytest
+
+from catalog.protocols.signature import AllowedValue
+from designer import pins, tunings
+from designer.models import Rehearsal, RehearsalPlan, RehearsalRun
+from designer.rehearsals import schedule
+from people.models import AuditEntry
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
+from tests.pages import text_of
+
+URL = "/api/v1/agents/desk/rehearsals/"
+RUN = f"{URL}run/"
+
+pytestmark = pytest.mark.django_db
+
+UNITS = make_parameter(
+    "units", type="enum", allowed_values=(AllowedValue(name="metric"), AllowedValue(name="imperial"))
+)
+DAYS = make_parameter("days", type="int", required=False)
+
+
+@pytest.fixture
+def desk():
+    agent = make_agent(slug="desk", name="Front desk")
+    forecast = make_signature("forecast", inputs=(make_parameter(), UNITS, DAYS))
+    refill = make_signature("refill_prescription", description="Orders a medicine again", inputs=())
+    for signature in (forecast, refill):
+        make_pin(agent, make_tool(signature), name=signature.name)
+    return agent
+
+
+def add(api, says, tool, **inputs):
+    expects = {"tool": tool, **({"inputs": inputs} if inputs else {})}
+    answer = api.post(URL, {"says": says, "expects": expects}, format="json")
+    assert answer.status_code == 201, answer.json()
+    return answer.json()
+
+
+def test_a_run_says_what_was_chosen_and_by_how_much(api, desk):
+    first = add(api, "What will the weather be in Oslo?", "forecast")
+    add(api, "Sing me a song", "forecast")
+
+    answer = api.post(RUN)
+    assert answer.status_code == 201
+    run = answer.json()
+    weather, song = run["results"]
+    assert (run["right"], run["total"], run["before"], run["judge"]) == (1, 2, None, "built-in")
+    assert (weather["rehearsal"], weather["chosen"], weather["right"]) == (first["id"], "forecast", True)
+    assert weather["margin"] == 1
+    assert (song["chosen"], song["right"]) == ("", False)
+    assert song["message"] == "No tool has a word of this sentence."
+    assert api.get(RUN).json() == run
+
+
+def test_values_of_inputs_are_looked_for_in_the_sentence(api, desk):
+    inputs = {"units": "metric", "days": 3, "city": "Oslo"}
+    add(api, "The weather in Oslo for 3 days, in metric units", "forecast", **inputs)
+    add(api, "The weather in Oslo", "forecast", units="metric", wind=True)
+
+    said, unsaid = api.post(RUN).json()["results"]
+    assert said["right"], said["inputs"]
+    assert not unsaid["right"]
+    assert unsaid["chosen"] == "forecast"
+    assert [each["message"] for each in unsaid["inputs"]] == [
+        "The sentence does not say “metric” for “units”.",
+        "“forecast” shows no input “wind”.",
+    ]
+
+
+def test_words_that_lead_astray_flip_a_sentence(api, desk, alice):
+    add(api, "What will the weather be in Oslo?", "forecast")
+    api.post(RUN)
+    pin = desk.pins.get(name="refill_prescription")
+    tunings.tune(pin, actor=alice, description="Weather, weather: what the weather will be in Oslo")
+
+    run = api.post(RUN).json()
+    assert (run["right"], run["before"]) == (0, {"right": 1, "total": 1})
+    assert run["flips"] == [
+        {
+            "says": "What will the weather be in Oslo?",
+            "expected": "forecast",
+            "chosen": "refill_prescription",
+            "before": "forecast",
+            "better": False,
+        }
+    ]
+
+
+def test_a_sentence_follows_its_tool_to_another_name(api, desk, alice):
+    row = add(api, "The weather in Oslo", "forecast")
+    pins.set_alias(desk.pins.get(name="forecast"), actor=alice, alias="look_at_the_sky")
+
+    assert api.get(f"{URL}{row['id']}/").json()["expects"]["tool"] == "look_at_the_sky"
+    assert api.post(RUN).json()["results"][0]["chosen"] == "look_at_the_sky"
+
+
+def test_a_sentence_whose_tool_is_gone_says_so(api, desk, alice):
+    add(api, "The weather in Oslo", "forecast")
+    tool = desk.pins.get(name="forecast")
+    pins.remove_pin(tool, actor=alice)
+
+    (answer,) = api.post(RUN).json()["results"]
+    assert answer["message"] == f"The agent does not show “{tool.tool}” any more."
+    assert not answer["right"]
+
+
+def test_sentences_are_edited_and_removed_with_a_row_in_the_trail(api, desk):
+    row = add(api, "The weather", "forecast")
+    other = {"says": "More pills", "expects": {"tool": "refill_prescription"}}
+    changed = api.patch(f"{URL}{row['id']}/", other, format="json")
+
+    assert changed.json()["expects"] == {"tool": "refill_prescription", "inputs": {}}
+    assert api.delete(f"{URL}{row['id']}/").status_code == 204
+    assert api.get(URL).json()["results"] == []
+    actions = AuditEntry.objects.filter(kind="rehearsal", agent=desk.pk).order_by("pk")
+    assert [entry.action for entry in actions] == ["create", "edit", "remove"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"says": " ", "expects": {"tool": "forecast"}}, "says"),
+        ({"says": "Hello", "expects": {"tool": "sing"}}, "tool"),
+        ({"says": "Hello", "expects": {"tool": "forecast", "inputs": {"x": "y" * 5_000}}}, "inputs"),
+        ({"says": "x" * 1_001, "expects": {"tool": "forecast"}}, "says"),
+        ({"says": "Hello", "expects": {}}, "expects.tool"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(api, desk, body, field):
+    refused = api.post(URL, body, format="json")
+
+    assert refused.status_code == 400
+    assert field in refused.json()["fields"]
+    assert not Rehearsal.objects.exists()
+
+
+def test_without_sentences_there_is_nothing_to_run(api, desk):
+    assert api.post(RUN).json()["code"] == "no_rehearsals"
+    assert api.get(RUN).json()["code"] == "no_rehearsal_run"
+
+
+def test_each_change_of_what_a_model_is_shown_is_rehearsed_in_the_background(api, desk, alice, monkeypatch):
+    sent = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: sent.append((name, *args)))
+
+    def rehearsed():
+        RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z", asked_at=None)
+        sent.clear()
+        schedule.tick()
+        for _, agent in sent:
+            schedule.perform(agent)
+        return len(sent), RehearsalRun.objects.count()
+
+    add(api, "The weather in Oslo", "forecast")
+    assert rehearsed() == (1, 1)
+    assert rehearsed() == (0, 1)
+    tunings.tune(desk.pins.get(name="forecast"), actor=alice, description="What the sky will do in a city")
+    assert rehearsed() == (1, 2)
+    tool = desk.pins.get(name="refill_prescription").tool
+    tunings.tune(tool, actor=alice, description="Another box of pills")
+    assert rehearsed() == (1, 3)
+    assert sent == [("designer.tasks.rehearse", desk.pk)]
+
+
+def test_a_message_that_got_lost_is_sent_again_only_after_a_minute(api, desk, monkeypatch):
+    sent = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: sent.append(name))
+    add(api, "The weather in Oslo", "forecast")
+    for _ in range(3):
+        RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z")
+        schedule.tick()
+    assert len(sent) == 1
+    RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z", asked_at="2020-01-01T00:00Z")
+    schedule.tick()
+    assert len(sent) == 2
+
+
+def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, client):
+    client.force_login(alice)
+    page = "/agents/desk/rehearsals/"
+    client.post(page, {"says": "The weather in Oslo", "tool": "forecast", "inputs": '{"city": "Oslo"}'})
+    lines = "More pills => refill_prescription\n\nOrder a medicine\trefill_prescription\n"
+    assert client.post(page, {"lines": lines}).status_code == 302
+    assert "3 of 3" not in text_of(client.get(page))
+    client.post(f"{page}run/")
+    pin = desk.pins.get(name="refill_prescription")
+    tunings.tune(pin, actor=alice, description="Pills")
+    assert "before the last change" in text_of(client.get(page))
+    client.post(f"{page}run/")
+
+    said = text_of(client.get(page))
+    assert "2 of 3, was 2 of 3" in said
+    assert "Worse “Order a medicine” was refill_prescription , is no tool" in said
+    assert "Better “More pills” was no tool, is refill_prescription" in said
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ("What now?", "Line 1 names no tool."),
+        ("Fine => forecast\nWhat now? => sing", "Line 2: The agent shows no tool “sing”."),
+        ("What now? => forecast {city}", "Line 1: the inputs behind “forecast” are no JSON object."),
+    ],
+)
+def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, says):
+    client.force_login(alice)
+    refused = client.post("/agents/desk/rehearsals/", {"lines": lines})
+
+    assert refused.status_code == 400
+    assert says in text_of(refused)
+    assert not Rehearsal.objects.exists()
+
+
+def test_a_sentence_is_edited_and_removed_on_its_page(desk, alice, api, client):
+    client.force_login(alice)
+    page = f"/agents/desk/rehearsals/{add(api, 'The weather', 'forecast')['id']}/"
+    assert "The weather" in text_of(client.get(page))
+    wrong = client.post(page, {"says": "Pills", "tool": "refill_prescription", "inputs": "[1]"})
+    assert "Write a JSON object" in text_of(wrong)
+    client.post(page, {"says": "Pills", "tool": "refill_prescription", "inputs": ""})
+    assert Rehearsal.objects.get().says == "Pills"
+    client.post(f"{page}remove/")
+    assert not Rehearsal.objects.exists()
+
+
+def test_the_page_costs_the_same_however_many_sentences(
+    desk, alice, api, client, django_assert_max_num_queries
+):
+    client.force_login(alice)
+    for number in range(20):
+        add(api, f"The weather of day {number}", "forecast")
+    api.post(RUN)
+    with django_assert_max_num_queries(11):
+        client.get("/agents/desk/rehearsals/")
