@@ -18,12 +18,17 @@ from people.permissions import person
 class FiledPinOutput(serializers.Serializer[Any]):
     name = serializers.CharField(help_text="The one that a model is shown.")
     vendor = serializers.CharField(help_text="Its short name.")
-    endpoint = serializers.CharField(help_text="Its address.")
+    endpoint = serializers.CharField(
+        allow_blank=True, help_text="Its address; empty for a tool that is defined here."
+    )
     protocol = serializers.CharField()
     tool_id = serializers.CharField(help_text="The vendor's own id.")
     version = serializers.CharField(allow_blank=True, help_text="As the vendor numbers it.")
     digest = serializers.CharField(help_text="Of the vendor's own text of the version.")
     tuning = serializers.JSONField(required=False, help_text="As `pins/{id}/tuning/` takes it.")
+    definition = serializers.JSONField(
+        required=False, help_text="The whole form of a tool that is defined here; left out for a vendor's."
+    )
 
 
 class FiledProcedureOutput(serializers.Serializer[Any]):

@@ -7,7 +7,7 @@ from rest_framework.response import Response
 
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.api.releases import EXPECTED, chosen_release
+from designer.api.asked_releases import EXPECTED, chosen_release
 from designer.models import Agent, Channel, ChannelMove
 from designer.releases import channels
 from people.api.generics import GenericAPIView

@@ -6,14 +6,14 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer.api.agents import chosen_agent
-from designer.api.releases import (
+from designer.api.release_diff import (
     AgentChangeOutput,
-    CheckOutput,
     MemberOutput,
     ProcedureChangeOutput,
     ToolChangeOutput,
     TransferChangeOutput,
 )
+from designer.api.releases import CheckOutput
 from designer.models import Agent
 from designer.releases import draft_review
 from designer.releases.draft_review import DraftReview

@@ -46,12 +46,22 @@ class KeyInput(Input):
         required=False,
         help_text=f"How many calls of tools may be under way with the key; {CALLS_AT_ONCE} unless told.",
     )
+    environment = serializers.CharField(
+        max_length=30,
+        required=False,
+        help_text="An environment that each of the `agents` has: the key runs their tools there alone. "
+        "Without it, a call runs in the environment that it names, or in the default one.",
+    )
 
 
 class KeyOutput(serializers.ModelSerializer[ApiKey]):
     owner = serializers.CharField(source="user.username", read_only=True)
     state = serializers.ChoiceField(choices=["active", "expired", "revoked"], read_only=True)
     scopes = serializers.ListField(child=serializers.ChoiceField(choices=Scope.choices), read_only=True)
+    is_of_signed_in = serializers.BooleanField(
+        read_only=True,
+        help_text="It has no secret: it is for clients that its owner signs in at the identity provider.",
+    )
     agents = serializers.SerializerMethodField(
         help_text="Those that are named for it, as far as you may see them; null when it is not narrowed."
     )
@@ -59,8 +69,8 @@ class KeyOutput(serializers.ModelSerializer[ApiKey]):
     class Meta:
         model = ApiKey
         fields = [
-            "id", "name", "prefix", "owner", "scopes", "agents", "calls_at_once", "state", "created_at",
-            "expires_at", "last_used_at", "revoked_at", "reported_at",
+            "id", "name", "prefix", "owner", "scopes", "is_of_signed_in", "agents", "calls_at_once",
+            "environment", "state", "created_at", "expires_at", "last_used_at", "revoked_at", "reported_at",
         ]  # fmt: skip
         read_only_fields = fields
 
@@ -124,3 +134,16 @@ class KeyDetail(GenericAPIView[ApiKey]):
         """Revokes the key: it stops working at once and stays in the list."""
         api_keys.revoke(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)
+
+
+class KeyRestore(GenericAPIView[ApiKey]):
+    write_role = Role.ADMIN
+    serializer_class = KeyOutput
+    pagination_class = None
+
+    @extend_schema(request=None, responses={200: KeyOutput})
+    def post(self, request: Request, pk: int) -> Response:
+        """Lets clients that the owner signs in work again, which a key with a secret cannot."""
+        key = get_object_or_404(agent_keys.visible_to(person(request)), pk=pk)
+        api_keys.restore(key, actor=person(request))
+        return Response(KeyOutput(key).data)

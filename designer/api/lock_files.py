@@ -12,10 +12,11 @@ from catalog.models.tools import ToolStatus
 from core.errors import DomainError
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.api.releases import NUMBER, asked_release
+from designer.api.asked_releases import NUMBER, asked_release
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Receipt, Release, Retirement
+from designer.models.pins import PinMode
 from designer.releases import channels, lock_file, publishing, receipts, retiring
 from designer.releases.lock_file import Offer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
@@ -36,6 +37,11 @@ class LockedTool(Input):
     ordinal = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     digest = serializers.RegexField("^[0-9a-f]{64}$")
     tuned = serializers.BooleanField()
+    mode = serializers.ChoiceField(
+        choices=PinMode.values,
+        required=False,
+        help_text="`fresh` where the tool follows its vendor; absent for all others.",
+    )
 
 
 class LockFile(Input):

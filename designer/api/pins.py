@@ -14,12 +14,14 @@ from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
 from catalog.protocols.signature import Effect
 from catalog.rules import retries
+from catalog.tools import definitions
 from core import slugs
 from core.errors import DomainError, invalid
 from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Pin
+from designer.models.pins import PinMode
 from designer.pinned_signatures import effective_of, misfits_of, pinned, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
@@ -27,6 +29,12 @@ from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.audit import edit_conflicts
 from people.models import Role
 from people.permissions import key_of, person
+
+MODE_HELP = (
+    "What a runtime is told that asks with `fresh=1`: with `cached` the signature of the release, with "
+    "`fresh` the vendor's own of now, while it only adds to that one: new optional "
+    "inputs and new outputs. What is there stays worded as it was."
+)
 
 
 # `pins` checks it, because its error proposes an alias that can be had.
@@ -36,19 +44,49 @@ class Alias(serializers.CharField):
 
 
 class PinChange(RetryChange, VersionChoice):
+    mode = serializers.ChoiceField(choices=PinMode.values, required=False, help_text=MODE_HELP)
+    configuration = serializers.CharField(
+        max_length=80,
+        required=False,
+        allow_null=True,
+        help_text="A configuration of the tool: `name` for its newest state, `name@3` for the third. Every "
+        "call is made with its values, and a model is not shown that input. Null leaves it to each call.",
+    )
     alias = Alias(
         required=False, allow_blank=True, help_text="Empty goes back to the name derived from the vendor's."
     )
 
 
 class PinInput(PinChange):
-    tool = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="The id of a tool.")
+    """Either a tool or a definition."""
+
+    tool = serializers.IntegerField(
+        min_value=1, max_value=2**63 - 1, required=False, help_text="The id of a tool."
+    )
+    definition = serializers.IntegerField(
+        min_value=1,
+        max_value=2**63 - 1,
+        required=False,
+        help_text="In its place, the id of a tool that is defined here.",
+    )
 
     def validate_tool(self, pk: int) -> Tool:
         tool = Tool.objects.filter(pk=pk).first()
         if tool is None:
             raise serializers.ValidationError("There is no such tool.")
         return tool
+
+    def validate_definition(self, pk: int) -> Tool:
+        tool = definitions.all_of_them().filter(pk=pk).first()
+        if tool is None:
+            raise serializers.ValidationError("There is no such definition.")
+        return tool
+
+    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
+        if ("tool" in given) == ("definition" in given):
+            raise serializers.ValidationError({"tool": "Give the id of a tool, or that of a definition."})
+        defined = given.pop("definition", None)
+        return {"tool": defined, **given} if defined else given
 
 
 class PinsInput(Input):
@@ -70,6 +108,7 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
     effective = serializers.SerializerMethodField()
     misfits = serializers.SerializerMethodField()
     when_it_fails = serializers.SerializerMethodField()
+    configuration = serializers.SerializerMethodField(help_text="As `name@number`; null for none.")
     stale = serializers.SerializerMethodField(
         help_text="Members of the agent's words whose vendor's text has changed since."
     )
@@ -92,6 +131,8 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
             "name",
             *retries.RetryPolicy.__struct_fields__,
             "when_it_fails",
+            "mode",
+            "configuration",
             "effect",
             "effective",
             "misfits",
@@ -103,6 +144,10 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
     @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
     def get_effect(self, pin: Pin) -> Effect:
         return effective_of(pin).annotations.effect
+
+    @extend_schema_field({"type": ["string", "null"]})
+    def get_configuration(self, pin: Pin) -> str | None:
+        return str(pin.configuration) if pin.configuration else None
 
     @extend_schema_field(WhenItFailsOutput)
     def get_when_it_fails(self, pin: Pin) -> dict[str, Any]:
@@ -171,6 +216,8 @@ class PinList(ListAPIView[Pin]):
             ordinal=wanted.ordinal,
             alias=wanted.alias,
             retry=wanted.retry,
+            mode=wanted.mode,
+            configuration=wanted.configuration,
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
@@ -221,12 +268,20 @@ class PinDetail(GenericAPIView[Pin]):
             if "retry" in wanted:
                 changed = pins.set_retry(pin, actor=actor, changes=wanted["retry"], expected=seen)
                 seen = edit_conflicts.etag(pins.facts(changed))
+            if "mode" in wanted:
+                changed = pins.set_mode(pin, actor=actor, mode=wanted["mode"], expected=seen)
+                seen = edit_conflicts.etag(pins.facts(changed))
             if version or ordinal:
                 pins.move_pin(
                     pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=seen
                 )
             elif alias is not None:
                 pins.set_alias(pin, actor=actor, alias=alias, expected=seen)
+            if "configuration" in wanted:
+                # Judged by the version that the pin has now.
+                seen = edit_conflicts.ANY_STATE if version or ordinal or alias is not None else seen
+                chosen = wanted["configuration"]
+                pins.set_configuration(pin, actor=actor, configuration=chosen, expected=seen)
         return _answer(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})

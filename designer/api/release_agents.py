@@ -14,22 +14,19 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from designer.api.releases import (
-    DOCUMENT_HEADERS,
+from designer.api.asked_releases import DOCUMENT_HEADERS, GONE, NUMBER, UNCHANGED, found_release
+from designer.api.release_files import (
     EXPORT_PARAMETERS,
     EXPORT_REPLIES,
-    GONE,
+    FRESH,
     MARKDOWN,
-    NUMBER,
     TOOL_FORMAT,
     TOOL_NAME,
     TOOL_REPLIES,
-    UNCHANGED,
     ReleaseBytesView,
     ReleasedProceduresOutput,
     ReleaseTool,
     ReleaseTools,
-    found_release,
 )
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedProcedure
@@ -113,7 +110,7 @@ class ReleaseAgentTool(ReleaseTool):
 
     @extend_schema(
         operation_id="agents_releases_agents_tools_one_retrieve",
-        parameters=[NUMBER, SUB, TOOL_NAME, TOOL_FORMAT, *DOCUMENT_HEADERS],
+        parameters=[NUMBER, SUB, TOOL_NAME, TOOL_FORMAT, *FRESH, *DOCUMENT_HEADERS],
         responses=TOOL_REPLIES,
     )
     def get(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:

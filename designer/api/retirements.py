@@ -4,7 +4,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core.serializers import Input
-from designer.api.releases import NUMBER, ReleaseOutput, chosen_release, releases_at
+from designer.api.asked_releases import NUMBER, chosen_release, releases_at
+from designer.api.releases import ReleaseOutput
 from designer.models import Release
 from designer.releases import retiring
 from people.api.generics import GenericAPIView

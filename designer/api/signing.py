@@ -5,7 +5,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from designer.api.releases import NUMBER, asked_release
+from designer.api.asked_releases import NUMBER, asked_release
 from designer.models import ReleaseSignature
 from designer.releases import signing
 from people.api.generics import GenericAPIView

@@ -3,6 +3,8 @@
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
+from designer.models.environments import Binding, Environment, Place
+from designer.models.mocks import MockAssertions
 from designer.models.news import Follow, WebhookAgent
 from designer.models.pins import Pin, PinQuerySet, Tuning
 from designer.models.procedures import (
@@ -10,6 +12,14 @@ from designer.models.procedures import (
     ProcedureDraft,
     ProcedureReference,
     ProcedureVersion,
+)
+from designer.models.rehearsals import (
+    Gate,
+    Rehearsal,
+    RehearsalJudge,
+    RehearsalPlan,
+    RehearsalRun,
+    RehearsalStatus,
 )
 from designer.models.releases import (
     PUBLISHING_KEY,
@@ -28,21 +38,31 @@ __all__ = [
     "Agent",
     "AgentAddress",
     "AgentVendor",
+    "Binding",
     "Channel",
     "ChannelMove",
     "Draft",
     "EffectiveVersion",
+    "Environment",
     "Export",
     "Follow",
+    "Gate",
     "KeyAgent",
+    "MockAssertions",
     "Pin",
     "PinQuerySet",
+    "Place",
     "Procedure",
     "ProcedureDraft",
     "ProcedureReference",
     "ProcedureVersion",
     "PublishingKey",
     "Receipt",
+    "Rehearsal",
+    "RehearsalJudge",
+    "RehearsalPlan",
+    "RehearsalRun",
+    "RehearsalStatus",
     "Release",
     "ReleaseSignature",
     "Retirement",

@@ -5,7 +5,7 @@ from django.db import models
 from django.db.models.functions import Lower
 from django.utils import timezone
 
-from catalog.models import Tool, ToolVersion
+from catalog.models import Configuration, Tool, ToolVersion
 from designer.models.agents import Agent
 from people.models import User
 
@@ -21,12 +21,21 @@ class PinQuerySet(models.QuerySet["Pin"]):
         return self if user.can_administer else self.filter(agent__in=Agent.objects.visible_to(user))
 
 
+class PinMode(models.TextChoices):
+    """What a runtime is told that asks for the signature as it is now."""
+
+    CACHED = "cached", "The signature of the release"
+    FRESH = "fresh", "The vendor's, while it only adds to that of the release"
+
+
 class Pin(models.Model):
     """An agent's choice of one version of one tool. Nothing but a person moves it.
 
     `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
     alias, or a legal name derived from the vendor's, unique within the agent whatever its case. `retry` is
-    what is stated for this tool alone of what a call does that fails (catalog/rules/retries.py).
+    what is stated for this tool alone of what a call does that fails (catalog/rules/retries.py). `mode` says
+    whether runtimes may be shown what the vendor has added since. With a `configuration` every call is made
+    with its values, and a model is not shown that input.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
@@ -35,6 +44,12 @@ class Pin(models.Model):
     alias = models.CharField(max_length=64, blank=True)
     name = models.CharField(max_length=64)
     retry = models.JSONField(default=dict, db_default={})
+    mode = models.CharField(
+        max_length=6, choices=PinMode.choices, default=PinMode.CACHED, db_default=PinMode.CACHED
+    )
+    configuration = models.ForeignKey(
+        Configuration, null=True, on_delete=models.PROTECT, related_name="pins", db_index=False
+    )
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )

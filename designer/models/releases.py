@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from core.encryption import EncryptedField, KeyIdField
 from designer.models.agents import Agent
+from designer.models.environments import Place
 
 # The one row of its table.
 PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
@@ -34,7 +35,9 @@ class Release(models.Model):
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 
-    written: list[str]  # put there by designer.releases.publishing.find
+    # Put there by designer.releases.publishing.find: of the exports, and of the agent's environments.
+    written: list[str]
+    places: list[Place]
 
     class Meta:
         ordering = ["-number"]

@@ -5,7 +5,7 @@ from django.shortcuts import redirect, render
 from core.errors import DomainError
 from designer import agent_files
 from designer.agent_files import AgentFile, Imported
-from designer.forms import AgentImportForm
+from designer.forms.agents import AgentImportForm
 from people.models import Role
 from people.permissions import person, requires
 

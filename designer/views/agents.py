@@ -14,7 +14,7 @@ from designer import (
     agents,
     shown_tools,
 )
-from designer.forms import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
+from designer.forms.agents import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
 from designer.models import Agent
 from designer.releases import drafts
 from designer.views import agent_panes

@@ -11,7 +11,7 @@ from catalog.views.asked import number as number_in
 from core.errors import DomainError
 from core.pagination import Keyset
 from designer.exports import document as release_document
-from designer.forms import MoveChannelForm
+from designer.forms.releases import MoveChannelForm
 from designer.models import Agent
 from designer.releases import channels, diff, receipts
 from designer.releases.channels import ChannelState

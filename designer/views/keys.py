@@ -11,7 +11,7 @@ from core.pagination import Keyset
 from core.public_url import public_url, runtimes_url
 from designer import agent_keys, agents
 from designer.exports import FORMATS
-from designer.forms import KeyForm
+from designer.forms.keys import KeyForm
 from designer.models import Agent
 from people import api_keys
 from people.models import MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, Role
@@ -34,7 +34,8 @@ def key_new(request: HttpRequest) -> HttpResponse:
     owner = person(request)
     rows = agents.ordered(list(Agent.objects.active().visible_to(owner).order_by("name", "id")))
     start = {"agents": request.GET.getlist("agent")}
-    form = KeyForm(request.POST or None, initial=start, agents=rows)
+    places = agent_keys.environments_of(row for _, row in rows)
+    form = KeyForm(request.POST or None, initial=start, agents=rows, environments=places)
     if request.method == "POST" and form.is_valid():
         facts = form.facts()
         try:
@@ -75,4 +76,13 @@ def key_revoke(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     api_keys.revoke(key, actor=person(request))
     messages.success(request, f"{key.name} is revoked. Whatever used it is refused from now on.")
+    return redirect("key-list")
+
+
+@requires(Role.ADMIN)
+@require_POST
+def key_restore(request: HttpRequest, pk: int) -> HttpResponse:
+    key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
+    api_keys.restore(key, actor=person(request))
+    messages.success(request, f"Clients that {key.user} signs in may use the agent again.")
     return redirect("key-list")

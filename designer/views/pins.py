@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -8,13 +9,15 @@ from django.views.decorators.http import require_POST
 
 from catalog.rules import retries
 from catalog.token_estimate import tokens_of
+from catalog.tools import configurations
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
-from designer.forms import AliasForm, PinRetryForm, version_choices
+from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
 from designer.models import Pin
+from designer.models.pins import PinMode
 from designer.shown_tools import ShownTool
 from designer.signatures import model_names
 from designer.signatures.words import less_cautious, merged
@@ -68,6 +71,8 @@ def _pin_page(
     form: WordsForm,
     choice: OperationForm | None = None,
     failing: PinRetryForm | None = None,
+    following: PinModeForm | None = None,
+    configuring: PinConfigurationForm | None = None,
 ) -> HttpResponse:
     """`choice` is what a designer wanted of the name or the version, when it was refused or came too late."""
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
@@ -76,6 +81,8 @@ def _pin_page(
         "tuning": tunings.of(row),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
+        "following": following or PinModeForm(pin=row),
+        "configuring": configuring or (PinConfigurationForm(pin=row) if _takes_configuration(row) else None),
         "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
@@ -192,12 +199,9 @@ def _expected(request: HttpRequest) -> str:
 def _refused(
     request: HttpRequest, slug: str, pk: int, choice: OperationForm, error: DomainError
 ) -> HttpResponse:
-    row = _pin(request, slug, pk)
     choice.is_valid()
     choice.refuse(error)
-    form = _words_form(row)
-    form.edits(tunings.facts(tunings.of(row)))
-    return _pin_page(request, row, form, choice)
+    return _refused_beside_words(request, _pin(request, slug, pk), choice)
 
 
 @requires(Role.VIEWER)
@@ -235,18 +239,64 @@ def pin_rename(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 def pin_retry(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     row = _pin(request, slug, pk)
     form = PinRetryForm(request.POST, pin=row)
+
+    def save() -> None:
+        pins.set_retry(row, actor=person(request), changes=form.retry(), expected=form.expected)
+
+    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, failing=form)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_mode(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    form = PinModeForm(request.POST, pin=row)
+
+    def save() -> None:
+        mode = PinMode(form.cleaned_data["mode"])
+        pins.set_mode(row, actor=person(request), mode=mode, expected=form.expected)
+
+    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, following=form)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    row = _pin(request, slug, pk)
+    form = PinConfigurationForm(request.POST, pin=row)
+
+    def save() -> None:
+        chosen = form.cleaned_data["configuration"] or None
+        pins.set_configuration(row, actor=person(request), configuration=chosen, expected=form.expected)
+
+    return _saved(request, row, form, save) or _refused_beside_words(request, row, form, configuring=form)
+
+
+def _takes_configuration(row: Pin) -> bool:
+    row.version.tool = row.tool  # read already
+    return row.configuration is not None or configurations.parameter_of(row.version) is not None
+
+
+def _saved(
+    request: HttpRequest, row: Pin, form: OperationForm, save: Callable[[], None]
+) -> HttpResponse | None:
+    """None where the form says what is wrong."""
     form.edits(pins.facts(row))
-    if form.is_valid():
-        try:
-            pins.set_retry(row, actor=person(request), changes=form.retry(), expected=form.expected)
-        except DomainError as error:
-            form.refuse(error)
-        else:
-            messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
-            return redirect("pin", slug, row.pk)
+    if not form.is_valid():
+        return None
+    try:
+        save()
+    except DomainError as error:
+        form.refuse(error)
+        return None
+    messages.success(request, "Saved. Publish the agent when you want runtimes to get it.")
+    return redirect("pin", row.agent.slug, row.pk)
+
+
+def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, **forms: Any) -> HttpResponse:
     words = _words_form(row)
     words.edits(tunings.facts(tunings.of(row)))
-    return _pin_page(request, row, words, form, failing=form)
+    return _pin_page(request, row, words, form, **forms)
 
 
 @requires(Role.DESIGNER)

@@ -18,7 +18,7 @@ from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
 from designer import agent_vendors, pinned_signatures, pins, token_budget
-from designer.forms import NewProcedureForm, ProcedureForm
+from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Procedure, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked

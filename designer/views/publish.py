@@ -9,7 +9,7 @@ from core.errors import DomainError
 from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedSubAgent, ReleasedTool
-from designer.forms import PublishForm
+from designer.forms.releases import PublishForm
 from designer.models import Agent
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check

@@ -18,7 +18,7 @@ from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
-from designer.forms import RetireForm, WhenForm
+from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
 from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
 from designer.signatures.words import NOTHING
@@ -121,6 +121,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             )
             for node in released_tree(document)
         ],
+        "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,
         "changes": diff.between(old, document) if old else None,

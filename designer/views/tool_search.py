@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from django.http import QueryDict
 
 from catalog import search
+from catalog.models import Vendor
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number
@@ -63,7 +64,7 @@ def filters(
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     offered = search.choices()
     if allowed.vendors is not None:
-        usable = {vendor.slug for vendor in allowed.vendors.values()}
+        usable = {vendor.slug for vendor in (*allowed.vendors.values(), *Vendor.objects.filter(is_own=True))}
         offered["vendor"] = [choice for choice in offered["vendor"] if choice.value in usable]
     fields = [
         (name, label, _options([("", everything), *offered[name]], asked.get(name, "")))

@@ -13,11 +13,11 @@ from catalog.models import Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
-from catalog.tools import effective_texts, versions
+from catalog.tools import definitions, effective_texts, versions
 from catalog.views.asked import number
 from core.errors import DomainError
 from designer import agents, pending_work, pins, tunings, upgrades, vendor_usage
-from designer.forms import PinForm, version_words
+from designer.forms.pins import PinForm, version_words
 from designer.models import Agent, Pin
 from designer.signatures.words import less_cautious
 from designer.views.tunings import restored, settled
@@ -28,6 +28,7 @@ from people.permissions import person, requires
 
 VERSIONS_SHOWN = 100
 FINDINGS_SHOWN = 50
+CHANGES_SHOWN = 5
 
 
 @requires(Role.VIEWER)
@@ -49,9 +50,21 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "outputs": effective_texts.outputs(signature, shown) if signature and shown else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
+        "why_not_pinned": "The vendor no longer offers this tool.",
         **head,
+        **(_defined(row) if head["is_own"] else {}),
     }
     return render(request, "designer/tool.html", context)
+
+
+def _defined(row: Tool) -> dict[str, Any]:
+    named = definitions.parts_of(row).activity
+    answers = {None: "that is decided in the environments of each agent", "": "the model itself"}
+    return {
+        "why_not_pinned": "It was withdrawn.",
+        "answers": answers.get(named, f"the activity “{named}”"),
+        "history": definitions.history(row)[:CHANGES_SHOWN],
+    }
 
 
 @requires(Role.DESIGNER)
@@ -232,7 +245,9 @@ def header(row: Tool) -> dict[str, Any]:
         "tool": row,
         "shown": shown,
         "stale_count": len(tunings.stale_of(tuning, row.current.decoded())) if tuning and row.current else 0,
+        "is_configurable": bool(row.current and row.endpoint.speak().configuration(row.current.decoded())),
         "is_offered": row.endpoint.is_live,
+        "is_own": row.endpoint.vendor.is_own,
         "review_state": holds.review_state(row.stopped) if row.stopped else None,
         "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),
         "finding_count": row.findings.filter(state=FindingState.OPEN).count(),

@@ -5,7 +5,7 @@ from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from designer import transfers
-from designer.forms import TransferForm
+from designer.forms.transfers import TransferForm
 from designer.models import Agent, Transfer
 from people.models import AuditEntry, Role
 from people.permissions import person, requires

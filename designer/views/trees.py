@@ -7,7 +7,8 @@ from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
 from designer import agent_trees, agents, pins
-from designer.forms import MoveAgentForm, MovePinsForm
+from designer.forms.agents import MoveAgentForm
+from designer.forms.pins import MovePinsForm
 from designer.models import Agent
 from people.forms import OperationForm
 from people.models import Role

@@ -1,7 +1,9 @@
 """Trying a tool from its page: the form, what came of it, what was tried before."""
 
+import json
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, cast
@@ -9,33 +11,45 @@ from typing import Any, cast
 from django.contrib import messages
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast, Left
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
-from catalog.calls import cancellation, examples, queue, results
+from catalog.calls import cancellation, events, examples, invocation, latent, queue, results, threads
 from catalog.credentials import circuit_breaker
-from catalog.models import Call, Tool, ToolVersion
-from catalog.models.calls import Asked
+from catalog.models import Call, Thread, Tool, ToolVersion
+from catalog.models.calls import Asked, Mode
 from catalog.rules import retries
+from catalog.tools import effective_texts
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
 from core.pagination import Keyset, Page
+from core.postgresql.base import give_back
+from designer import environments
 from designer.argument_forms import ArgumentsForm
-from designer.forms import version_choices
+from designer.environments import Subject
+from designer.forms.pins import version_choices
+from designer.models import Place
 from designer.views.tools import asked_version, find_tool, header
 from people.models import Role, User
 from people.permissions import person, requires
 
 CALLS_SHOWN = 10
 ARGUMENTS_SHOWN = 160
+NEW = "new"
+THREADS_SHOWN = 20
 DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
 # A vendor that answers does so sooner; from here on the page says that it waits.
 LONG_WAIT = timedelta(seconds=5)
+# A browser comes back after this.
+FOLLOWED_SECONDS = 300.0
+LOOK_SECONDS = 5.0
 
 
 @dataclass
@@ -68,15 +82,25 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         return redirect("tool-try", row.pk)
     form = ArgumentsForm(request.POST, signature=version.decoded())
     is_confirmed = "confirm" in request.POST
-    if form.is_valid() and (is_confirmed or not queue.why_confirm(version)):
+    place = _place(request, row)
+    found = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
+    if form.is_valid() and (is_confirmed or found.runs != "vendor" or not queue.why_confirm(version)):
         try:
-            call = queue.request_call(
+            if found.fault:
+                raise found.fault
+            activity = environments.version_of(found)
+            make = latent.request if found.runs == "latent" else queue.request_call
+            call = make(
                 version,
                 actor=person(request),
                 arguments=form.arguments,
                 deadline_seconds=_deadline(request),
                 is_confirmed=is_confirmed,
                 key=_key(request),
+                mode=_mode(version) if found.runs == "vendor" else Mode.WAIT,
+                thread=_thread(request, version) if found.runs == "vendor" else None,
+                activity=activity,
+                environment=place.name if place else "",
             )
         except DomainError as error:
             form.refuse(error)
@@ -96,16 +120,26 @@ def _page(
     # Before the history: the page asks for neither again once the call shows as over.
     told = _told(call) if call else {}
     protocol = protocols.get(row.endpoint.protocol)
+    has_threads = version is not None and threads.can_have(version)
+    asked = request.POST or request.GET
     context = {
         "version": version,
         "versions": version_choices(row),
         "form": form,
         "signature": form.signature if form else None,
-        "why_not_run": protocol(row.endpoint.settings).why_not_run(form.signature) if form else None,
+        # A definition is answered by an activity, or by the model.
+        "why_not_run": protocol(row.endpoint.settings).why_not_run(form.signature)
+        if form and not protocol.is_own
+        else None,
+        "is_own": protocol.is_own,
+        "places": environments.of_users_of(row, person(request)),
+        "place": number(asked.get("environment", "")),
         "must_confirm": queue.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
-        "is_safe": form is not None and retries.is_harmless(form.signature.annotations),
+        "is_safe": form is not None and retries.is_harmless(effective_texts.effects(row, form.signature)),
         "key": uuid.uuid4(),
+        "threads": _threads(row, person(request))[:THREADS_SHOWN] if has_threads else None,
+        "thread": str(call.thread.key) if call and call.thread else request.POST.get("thread", ""),
         "deadlines": list(DEADLINES.items()),
         "deadline": call.deadline_seconds if call else _deadline(request),
         "examples": [(example, uuid.uuid4()) for example in row.examples.all()],
@@ -117,6 +151,19 @@ def _page(
     return render(request, "designer/tool_try.html", context)
 
 
+@requires(Role.DESIGNER)
+@require_POST
+def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
+    found = get_object_or_404(_threads(find_tool(pk), person(request)), key=thread)
+    try:
+        threads.remove(found, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        messages.success(request, f"{found} was ended, at its vendor too.")
+    return redirect("tool-try", pk)
+
+
 @requires(Role.VIEWER)
 def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     # What has become of a call: the part of the page that asks again until it is over.
@@ -125,6 +172,49 @@ def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     if not request.headers.get("HX-Request"):
         return _to(found)
     return render(request, "designer/_call.html", {"tool": row, **_told(found)})
+
+
+@requires(Role.VIEWER)
+def tool_call_events(request: HttpRequest, pk: int, call: int) -> HttpResponseBase:
+    """What has come of a call so far, each time as the part of the page that shows it."""
+    found = get_object_or_404(_calls(find_tool(pk), person(request)), pk=call)
+    return StreamingHttpResponse(
+        _Followed(found),
+        headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
+        content_type="text/event-stream",
+    )
+
+
+class _Followed:
+    """Holds a place among the threads of the process until it is closed. Raises NoRoomError."""
+
+    def __init__(self, call: Call) -> None:
+        self._room = invocation.room()
+        self._room.__enter__()
+        self._call = call
+        self._is_held = True
+
+    def __iter__(self) -> Iterator[bytes]:
+        seen, ends = events.FIRST, time.monotonic() + FOLLOWED_SECONDS
+        while time.monotonic() < ends:
+            is_active = queue.settled(self._call).is_active
+            give_back()
+            heard = events.after(self._call.key, seen, LOOK_SECONDS if is_active else 0.01)
+            newest = [event for event in heard if event.kind == events.PARTIAL][-1:]
+            for event in newest:
+                part = render_to_string("designer/_call_partial.html", {"partial": event.data})
+                yield f"event: partial\ndata: {json.dumps(part)}\n\n".encode()
+            seen = heard[-1].id if heard else seen
+            if not is_active and not heard:
+                yield b"event: ended\ndata: {}\n\n"
+                return
+            # A reader who has left is noticed by this.
+            yield b": alive\n\n"
+
+    def close(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._room.__exit__(None, None, None)
 
 
 @requires(Role.DESIGNER)
@@ -184,7 +274,13 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
         return redirect(filled)
     try:
         return _to(
-            queue.request_call(version, actor=person(request), arguments=kept.arguments, key=_key(request))
+            queue.request_call(
+                version,
+                actor=person(request),
+                arguments=kept.arguments,
+                key=_key(request),
+                mode=_mode(version),
+            )
         )
     except DomainError as error:
         # There is no form yet to say at its inputs what is wrong with them.
@@ -204,12 +300,56 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
     return redirect("tool-try", row.pk)
 
 
+def _threads(row: Tool, user: User) -> QuerySet[Thread]:
+    """Those that the user has begun while trying the tool."""
+    mine = row.threads.filter(requested_by=user, agent=None, removed_at=None)
+    return mine.order_by("-used_at", "-pk")
+
+
+def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
+    """Raises DomainError."""
+    asked = request.POST.get("thread", "")
+    if not asked:
+        return None
+    if asked == NEW:
+        # By the key of the form, so that one that is sent twice begins one thread.
+        key = _key(request)
+        named = uuid.uuid5(key, NEW) if key else None
+        return threads.create(version, actor=person(request), key=named)
+    try:
+        found = _threads(version.tool, person(request)).filter(key=uuid.UUID(asked)).first()
+    except ValueError:
+        found = None
+    if found is None:
+        raise DomainError("thread_removed", "This thread is gone. Choose another one, or begin one.")
+    return threads.begin(found, version)
+
+
+def _mode(version: ToolVersion) -> Mode:
+    # Where something may be heard before the end, it is passed on.
+    may_tell = version.tool.endpoint.speak().may_tell_partials(version.decoded())
+    return Mode.STREAM if may_tell else Mode.WAIT
+
+
+def _place(request: HttpRequest, row: Tool) -> Place | None:
+    # That of an agent which has pinned the tool; none runs it as it does outside of all.
+    wanted = number(request.POST.get("environment", ""))
+    if not wanted:
+        return None
+    found = [each for each in environments.of_users_of(row, person(request)) if each.pk == wanted]
+    if not found:
+        raise Http404
+    return Place(found[0].pk, found[0].name, found[0].is_default)
+
+
 def _to(call: Call) -> HttpResponse:
     return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}#call")
 
 
 def _calls(row: Tool, reader: User) -> QuerySet[Call]:
-    return row.calls.visible_to(reader).select_related("version", "tool__endpoint__vendor", "continues")
+    return row.calls.visible_to(reader).select_related(
+        "version", "tool__endpoint__vendor", "continues", "thread"
+    )
 
 
 def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
@@ -265,6 +405,8 @@ def _told(call: Call) -> dict[str, Any]:
         "result": result,
         "declared": call.version.decoded().outputs,
         "questions": _questions(call),
+        "is_followed": call.mode == Mode.STREAM,
+        "partial": events.last_partial(call.key) if call.is_active and call.mode == Mode.STREAM else None,
         "may_continue": result.resume is not None and call.agent is None,
         "is_waiting_long": timezone.now() - call.queued_at > LONG_WAIT,
         "continue_key": uuid.uuid4(),

@@ -9,12 +9,17 @@ from hypothesis import strategies as st
 
 from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
+from catalog.protocols.base import canonical
+from catalog.protocols.definition import parts_of
+from catalog.tools import definitions
 from core.errors import DomainError
 from designer import agent_budgets, agent_files, agents, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Release, Transfer
+from designer.models.pins import PinMode
 from designer.procedures import editing
 from designer.releases import composition
 from people.models import AuditEntry, Role, Team
+from tests.catalog.protocols.test_definition import SEND
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user
 from tests.pages import signed_in, text_of
@@ -50,6 +55,7 @@ def desk(actor):
     editing.create_procedure(bills, actor=actor, title="Bill", body="Call look_up().")
     agent_budgets.set_limit(desk, actor=actor, limit=9_000, stops=True)
     pins.set_retry(pin, actor=actor, changes={"retry": "none"})
+    pins.set_mode(pin, actor=actor, mode=PinMode.FRESH)
     agents.update_agent(desk, actor=actor, retry={"attempts": 5, "give_up_after_seconds": 60})
     return desk
 
@@ -84,6 +90,10 @@ def test_a_file_makes_the_same_agents_again(api, actor, desk, file):
     assert {pin["name"]: pin["retry"] for pin in file["agents"][0]["pins"]} == {
         "look_up": {},
         "reserve": {"retry": "none"},
+    }
+    assert {pin["name"]: pin["mode"] for pin in file["agents"][0]["pins"]} == {
+        "look_up": "cached",
+        "reserve": "fresh",
     }
     limits = [each["token_limit"] for each in again["agents"]]
     assert limits == [{"tokens": 9_000, "stops": True}, None]
@@ -191,7 +201,7 @@ def test_what_is_no_file_of_an_agent_says_where(api, file, change, says):
     assert rows() == before
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     document=st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -265,3 +275,29 @@ def test_page_of_an_agent_gives_the_file_out(desk, actor):
     assert "/api/v1/agents/desk/file/" in browser.get("/agents/desk/edit/").content.decode()
     answer = browser.get("/api/v1/agents/desk/file/")
     assert answer["Content-Disposition"] == 'attachment; filename="desk.agent.json"'
+
+
+def test_definitions_go_along_with_the_agents_that_pin_them(actor):
+    desk = make_agent(slug="desk", name="Desk")
+    ours = definitions.define(actor=actor, parts=parts_of(SEND))
+    pins.pin_tool(desk, actor=actor, tool=ours)
+    written = agent_files.write(desk)
+    assert canonical(written["agents"][0]["pins"][0]["definition"]) == canonical(SEND)
+    back = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    assert (back.missing, back.agents["desk"].pins.get().tool) == ([], ours)
+
+    # Elsewhere it has no such id: one of its name stands for it, or else it is defined.
+    written["agents"][0]["pins"][0]["tool_id"] = "of another installation"
+    again = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    assert (again.missing, again.agents["desk"].pins.get().tool) == ([], ours)
+    definitions.withdraw(ours, actor=actor)
+    new = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    made = new.agents["desk"].pins.get().tool
+    assert (new.missing, made.name, made == ours) == ([], "sendEmail", False)
+
+    definitions.withdraw(made, actor=actor)
+    del written["agents"][0]["pins"][0]["definition"]
+    lacking = agent_files.bring_in(
+        agent_files.checked(written), actor=actor, is_dry_run=False, accept_missing=True
+    )
+    assert [each.code for each in lacking.missing] == ["tool_missing"]

@@ -11,9 +11,11 @@ from rest_framework.test import APIClient
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
-from catalog.notifications import dispatch, subscriptions, webhooks
+from catalog.notifications import dispatch, outbox, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Notice
+from catalog.protocols.definition import parts_of
 from catalog.review import decisions
+from catalog.tools import definitions
 from catalog.vendors import operations
 from core.errors import DomainError
 from designer import agent_webhooks, agents, following, news, pins, tunings
@@ -22,6 +24,7 @@ from people import api_keys, teams
 from people.models import Role
 from tests.catalog.notifications.conftest import listener, post_office, reader
 from tests.catalog.notifications.test_notices import let_pass, tick
+from tests.catalog.protocols.test_definition import SEND
 from tests.executor.test_calls import stopped
 from tests.factories import make_endpoint, make_pin, make_signature, make_tool, make_user, make_version
 from tests.pages import text_of
@@ -243,6 +246,21 @@ def test_nothing_is_told_of_what_was_rolled_back(ada, ben, desk):
     with pytest.raises(DomainError):
         publishing.publish(desk, actor=ada, channel="live", expected=7)
     assert not Notice.objects.exists()
+
+
+def test_followers_of_a_definition_hear_that_it_was_changed_and_withdrawn(ada, ben):
+    ours = definitions.define(actor=ada, parts=parts_of(SEND))
+    following.follow(ben, ours, is_following=True)
+    definitions.change(ours, actor=ada, changes={"title": "Mail"})
+    let_pass(outbox.GATHER)
+    tick()
+    notice = news.told_to(ben).get()
+    assert (notice.event, notice.title) == ("tool.changed", "“sendEmail” has a new version")
+    assert notice.facts["tools"] == [{"id": ours.pk, "name": "sendEmail", "version": "2", "ordinal": 2}]
+    definitions.withdraw(ours, actor=ada)
+    let_pass(outbox.GATHER)
+    tick()
+    assert told_to(ben) == ["tool.changed", "tool.withdrawn"]
 
 
 def test_following_is_a_button_on_both_pages(ada, ben, desk):

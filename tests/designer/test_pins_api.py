@@ -135,10 +135,16 @@ def test_a_patch_happens_whole_or_not_at_all(api, desk):
     make_version(tool)
     pin = make_pin(desk, tool)
 
-    assert api.patch(f"{URL}{pin.pk}/", {"version": 1, "alias": "not legal"}).status_code == 400
+    sent = {"version": 1, "alias": "not legal", "mode": "fresh"}
+    assert api.patch(f"{URL}{pin.pk}/", sent).status_code == 400
 
     pin.refresh_from_db()
-    assert pin.version.ordinal == 2
+    assert (pin.version.ordinal, pin.mode) == (2, "cached")
+    assert api.patch(f"{URL}{pin.pk}/", {"mode": "new"}).json()["fields"].keys() == {"mode"}
+    assert api.patch(f"{URL}{pin.pk}/", {**sent, "alias": "legal"}).json()["mode"] == "fresh"
+    api.delete(f"{URL}{pin.pk}/")
+    again = api.post(URL, {"tool": tool.pk, "mode": "fresh"}).json()
+    assert (again["mode"], api.get(f"{URL}{again['id']}/").json()["mode"]) == ("fresh", "fresh")
 
 
 def test_tool_is_pinned_once_per_agent(api, desk):

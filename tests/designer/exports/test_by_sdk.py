@@ -67,7 +67,7 @@ JUDGES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", JUDGES)
-@settings(max_examples=20)  # the storm `formats` walks thousands of tools
+@settings(max_examples=8)  # the storm `formats` walks thousands of tools
 @given(release=releases())
 def test_the_providers_own_package_takes_the_whole_document(name, release):
     fitting = carried(release, FORMATS[name].limits).fitting

@@ -34,7 +34,7 @@ def is_plain(tool: Effective) -> bool:
     return not any(parameter.is_whole for parameter in held) and not has_rules and not is_odd
 
 
-@settings(max_examples=15)  # each in every format
+@settings(max_examples=8)  # each in every format
 @given(release=any_release())
 def test_every_format_is_understood_by_its_own_names_whether_it_is_said_or_not(release):
     for name in PROVED:

@@ -18,7 +18,7 @@ from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature
 
 # Whole releases are large, and each holds several signatures; the storm `formats` walks thousands of tools.
-FEW = settings(max_examples=12)
+FEW = settings(max_examples=6)
 
 
 def written(name, release):

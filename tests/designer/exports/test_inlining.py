@@ -31,7 +31,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(parts, st.fixed_dictionaries(dict.fromkeys("abc", parts)), values)
 def test_judges_as_before_unless_something_was_cut(schema, defined, value):
     schema = {**schema, "$defs": defined}

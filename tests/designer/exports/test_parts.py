@@ -12,7 +12,7 @@ from tests.designer.exports.formats import OF_TOOLS
 
 
 @pytest.mark.parametrize("format_", OF_TOOLS, ids=lambda format_: format_.name)
-@settings(max_examples=10)  # in each format, and a release holds several tools
+@settings(max_examples=5)  # in each format, and a release holds several tools
 @given(release=strategies.releases())
 def test_parts_of_every_tool_add_up(format_, release):
     fitting = carried(release, format_.limits).fitting

@@ -53,7 +53,7 @@ legal = st.sampled_from(["a", "b", "due_date", "_x", "City"])
 properties = st.dictionaries(legal, schemas.schemas.filter(lambda each: isinstance(each, dict)), max_size=3)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(schemas.objects(), properties)
 def test_what_was_not_tuned_is_exported_as_it_came(around, own):
     inputs = around | {"type": "object", "properties": own, "required": sorted(own)[:2]}
@@ -62,7 +62,7 @@ def test_what_was_not_tuned_is_exported_as_it_came(around, own):
         assert canonical(schema.as_the_vendor_does(shown)) == canonical(inputs)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(properties)
 def test_output_schemas_are_exported_as_they_came(own):
     outputs = {"type": "object", "properties": own, "required": sorted(own)}
@@ -437,7 +437,7 @@ def test_the_one_property_has_a_name_of_its_own():
     assert list(schema_in("anthropic", make_release(signature_of(inputs)))["properties"]) == ["input__"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(schemas.objects(), properties)
 def test_no_target_is_sent_a_rule_at_the_top_that_it_refuses(around, own):
     release = make_release(signature_of(around | {"type": "object", "properties": own}))

@@ -174,7 +174,7 @@ def test_tool_that_takes_nothing_is_strict():
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(schemas.objects(), st.dictionaries(st.sampled_from("abc"), schemas.schemas, max_size=3))
 def test_whatever_a_vendor_writes_is_strict_or_refused(around, own):
     release = make_release(signature_of(around | {"type": "object", "properties": own}))
@@ -243,7 +243,7 @@ def filled(draw: Any, schema: dict[str, Any]) -> Any:
     return draw(st.sampled_from(["", "x"]))
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.data(), objects(lossless))
 def test_what_a_model_fills_in_fits_the_vendors_schema_once_its_nulls_are_gone(data, inputs):
     inputs = {**inputs, "$defs": {"row": ROW}}

@@ -5,10 +5,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.calls import queue
-from catalog.models import Endpoint, Tool, Vendor
+from catalog.models import Configuration, Endpoint, Tool, Vendor
 from designer import agents, pins, tunings
 from designer.exports import document as release_document
-from designer.models import Draft, Procedure
+from designer.models import Draft, Pin, Procedure
+from designer.models.pins import PinMode
 from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people.models import Role
@@ -132,6 +133,12 @@ CHANGES = {
     "tool.tuning": lambda agent, pin: tunings.tune(pin, actor=make_user(Role.DESIGNER), description="Ours"),
     "tool.retry": lambda agent, pin: pins.set_retry(
         pin, actor=make_user(Role.DESIGNER), changes={"retry": "all"}
+    ),
+    "tool.mode": lambda agent, pin: pins.set_mode(pin, actor=make_user(Role.DESIGNER), mode=PinMode.FRESH),
+    "tool.configuration": lambda agent, pin: Pin.objects.update(
+        configuration=Configuration.objects.create(
+            tool=pin.tool, version=pin.version, name="Warm", number=1, values={}
+        )
     ),
     "procedure.slug": lambda agent, pin: Procedure.objects.update(slug="other"),
     "procedure.title": lambda agent, pin: save(agent, title="Other"),

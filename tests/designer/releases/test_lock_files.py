@@ -9,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from designer import pins, tunings
 from designer.models import Receipt
+from designer.models.pins import PinMode
 from designer.releases import publishing
 from people.models import Role, Scope
 from tests.clients import bearer, client_of
@@ -196,3 +197,17 @@ def test_what_another_thread_forgets_between_two_looks_costs_no_answer(runtime_a
     monkeypatch.setattr("designer.releases.receipts._known", Forgetful())
     for _ in range(2):
         assert runtime_api.get(f"{AGENT}releases/live/tools/?format=mcp").status_code == 200
+
+
+def test_a_check_says_what_else_was_decided_about_a_tool(runtime_api, desk, sky, alice, lock):
+    assert "mode" not in lock["tools"][0]
+    pins.set_retry(sky, actor=alice, changes={"retry": "none"})
+    pins.set_mode(sky, actor=alice, mode=PinMode.FRESH)
+    publishing.publish(desk, actor=alice, channel="live")
+    _, changed = check(runtime_api, lock).json()["changes"]
+    assert (changed["code"], changed["class"]) == ("tool_changed", "notice")
+    assert "When it fails: sends it again when that does no harm" in changed["message"]
+    assert "It follows its vendor now" in changed["message"]
+    newer = runtime_api.get(f"{AGENT}releases/live/lock/").json()
+    assert newer["tools"][0]["mode"] == "fresh"
+    assert check(runtime_api, newer).json()["status"] == "current"

@@ -1,9 +1,11 @@
-"""What a call does that fails, on the pages of a pin, an agent and an endpoint; attempts on a time line."""
+"""What a call does that fails, and whether a tool follows its vendor, on pages; attempts on a time line."""
 
 import pytest
 
 from catalog.calls import invocation, queue
 from designer import agents, pins
+from designer.models.pins import PinMode
+from designer.releases import publishing
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
@@ -76,3 +78,23 @@ def test_attempts_stand_on_a_time_line_with_their_words():
     assert "1. Not available HTTP_503" in says
     assert "2. Worked after a pause of 2" in says
     assert answer.content.decode().count("<rect") >= 4
+
+
+def test_a_pin_follows_its_vendor_once_a_designer_has_chosen_so(pin):
+    page, at = signed_in(Role.DESIGNER), f"/agents/desk/pins/{pin.pk}/"
+    first = publishing.publish(pin.agent, actor=pin.created_by)
+    state = page.get(at).context["pin_state"]
+    saved = page.post(f"{at}mode/", {"mode": "fresh", "expected": state}, follow=True)
+    assert "Saved." in text_of(saved)
+    late = page.post(f"{at}mode/", {"mode": "cached", "expected": state})
+    assert (late.status_code, "has changed this since you opened it" in text_of(late)) == (409, True)
+    assert "Select a valid choice" in text_of(page.post(f"{at}mode/", {"mode": "new"}))
+    pin.refresh_from_db()
+    assert pin.mode == PinMode.FRESH
+    assert '"mode"' not in first.document
+
+    assert "It follows its vendor now" in text_of(page.get("/agents/desk/publish/"))
+    second = publishing.publish(pin.agent, actor=pin.created_by)
+    assert '"mode":"fresh"' in second.document
+    assert "1 of 1 follows its vendor" in text_of(page.get("/agents/desk/releases/2/"))
+    assert "follows its vendor" not in text_of(page.get("/agents/desk/releases/1/"))

@@ -9,6 +9,7 @@ from catalog.calls import examples, queue
 from catalog.models import Call, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
+from designer import tunings
 from people.models import Role
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
 from tests.pages import signed_in, text_of
@@ -54,6 +55,12 @@ def finished(tool, outcome="ok", *, result=UNSET, arguments=None, **fields) -> C
     facts = {"status": CallStatus.FINISHED, "outcome": outcome, "result": kept, "duration_ms": 40} | fields
     Call.objects.filter(pk=call.pk).update(**facts)
     return Call.objects.get(pk=call.pk)
+
+
+def test_why_a_model_made_a_call_is_told_as_text(designer):
+    call = finished(make_it(), reasoning="<b>Both</b> were asked about.")
+    page = designer.get(f"{try_url(call.tool)}?call={call.pk}").content.decode()
+    assert "&lt;b&gt;Both&lt;/b&gt; were asked about." in page
 
 
 def test_each_input_has_a_field_that_fits_it(designer):
@@ -444,6 +451,23 @@ def test_an_example_of_what_may_destroy_fills_the_form_first(designer):
     page = designer.post(f"/tools/{tool.pk}/examples/{example.pk}/run/", {"ordinal": 1}, follow=True)
     assert "may destroy something" in text_of(page)
     assert Call.objects.count() == 1
+
+
+def test_words_for_all_agents_say_what_a_call_does(designer):
+    tool, actor = make_it(), make_user(Role.DESIGNER)
+    assert "Harmless to repeat" not in text_of(designer.get(try_url(tool)))
+    tunings.tune(tool, actor=actor, effects={"idempotent": True})
+    assert "Harmless to repeat" in text_of(designer.get(try_url(tool)))
+    designer.post(try_url(tool), form(tool, city="Oslo"))
+    assert Call.objects.get().terms.may_run_twice
+
+    tunings.tune(tool, actor=actor, effects={"destructive": True})
+    says = text_of(designer.get(try_url(tool)))
+    assert f"Words for all agents say that “{tool}” may destroy something." in says
+    asked = designer.post(try_url(tool), form(tool, city="Oslo"))
+    assert ("Say yes to run it." in text_of(asked), Call.objects.count()) == (True, 1)
+    designer.post(try_url(tool), form(tool, city="Oslo") | {"confirm": "on"})
+    assert Call.objects.count() == 2
 
 
 def test_an_example_is_removed(designer):

@@ -1,0 +1,130 @@
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from core.errors import DomainError
+from designer.api.agents import chosen_agent, django_request, moved
+from designer.models import Release, Retirement
+from designer.releases import publishing, retiring
+from people.permissions import key_of, person
+
+NUMBER = OpenApiParameter(
+    "number",
+    str,
+    OpenApiParameter.PATH,
+    description="A number, `sha256:` with a release's digest, or the name of a channel, such as `live`: the "
+    "release that it leads to now.",
+)
+ENVIRONMENT = OpenApiParameter(
+    "environment",
+    str,
+    description="One of the agent's environments; else that of the key, or the default one. Of formats, only "
+    "`tool-system` says what runs.",
+)
+DOCUMENT_HEADERS = [
+    OpenApiParameter(
+        "If-None-Match",
+        str,
+        OpenApiParameter.HEADER,
+        description="Answers 304 when it names the release's ETag.",
+    ),
+    OpenApiParameter(
+        "ETag",
+        str,
+        OpenApiParameter.HEADER,
+        response=[200, 304],
+        description="The release's digest; `.partial` follows where tools were left out.",
+    ),
+]
+# A retired release is told of wherever it is read.
+DOCUMENT_HEADERS += [
+    OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[200, 304, 410], description=says)
+    for name, says in (
+        ("Deprecation", "Since when the release is retired, as RFC 9745 writes it: `@1777636800`."),
+        ("Sunset", "From when on API keys get it no more (RFC 8594); absent where no date is set."),
+        ("Link", "The same of the release that succeeds it, as `successor-version`."),
+    )
+]
+UNCHANGED = OpenApiResponse(description="The caller has it already.")
+GONE = OpenApiResponse(OpenApiTypes.OBJECT, description="The release is retired, and its date is past.")
+
+
+EXPECTED = serializers.IntegerField(
+    required=False,
+    min_value=0,
+    max_value=2**31 - 1,
+    help_text="The release that the channel leads to as far as you know, 0 for none. If it leads elsewhere "
+    "by now, nothing is done and the answer is 409 `channel_moved`.",
+)
+
+
+def releases_at(request: Request, slug: str) -> QuerySet[Release]:
+    return (
+        # First whether the caller may see the agent: of another team's, nothing but 404 is said.
+        Release.objects.filter(agent=chosen_agent(request, slug))
+        .select_related("agent", "created_by", "retirement__retired_by")
+        .defer("document")
+    )
+
+
+@dataclass(frozen=True)
+class RetiredRelease:
+    """What DeprecationMiddleware says with the answer; `successor` is the number of the one to read."""
+
+    since: datetime
+    sunset_at: datetime | None
+    successor: int | None
+
+
+def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_out: bool) -> None:
+    """Has the answer say that the release is retired, if it is. Raises DomainError where the answer
+    `hands_out` a release to an API key that gets it no more."""
+    retirement: Retirement | None = getattr(release, "retirement", None)
+    if retirement is None:
+        return
+    succeeds = retiring.successor(release)
+    django_request(request).retired_release = RetiredRelease(  # type: ignore[attr-defined]
+        retirement.retired_at, retirement.sunset_at, succeeds.number if succeeds else None
+    )
+    # A user who is signed in goes on reading it: what was published can be looked up for ever.
+    if hands_out and retirement.is_over and key_of(request):
+        instead = f"Read release {succeeds.number} in its place." if succeeds else "None is in its place yet."
+        message = f"Release {release.number} is retired, and answers no longer. {instead}"
+        raise DomainError("release_retired", message, status=410)
+
+
+def found_release(
+    request: HttpRequest | Request, slug: str, number: str, formats: Sequence[str] = ()
+) -> Release:
+    """The release that a program asks for, by one indexed query, without its document; in `written` those of
+    `formats` that are kept of it. Raises DomainError and Http404."""
+    release = publishing.find(slug, number, person(request), key_of(request), formats=formats)
+    if release is None and (agent := moved(request, slug)):
+        release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
+    if release is None:
+        chosen_agent(request, slug)
+        raise publishing.nothing_there(number)
+    tell_if_retired(request, release, hands_out=True)
+    return release
+
+
+def asked_release(request: Request, slug: str, number: str, *, hands_out: bool = False) -> Release:
+    release = chosen_release(releases_at(request, slug), number)
+    tell_if_retired(request, release, hands_out=hands_out)
+    return release
+
+
+def chosen_release(found: QuerySet[Release], name: str) -> Release:
+    """Of these, which are one agent's, the one that is named. Raises DomainError."""
+    which = publishing.release_conditions(name)
+    release = None if which is None else found.filter(**which).first()
+    if release is None:
+        raise publishing.nothing_there(name)
+    return release

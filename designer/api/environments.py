@@ -1,0 +1,243 @@
+from typing import Any
+
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.models import Activity
+from core.errors import DomainError, invalid
+from core.serializers import Input
+from designer import environments
+from designer.api.agents import chosen_agent
+from designer.environments import Bound
+from designer.models import Binding, Environment, Pin
+from people.api.generics import GenericAPIView
+from people.models import Role
+from people.permissions import person
+
+NAME = OpenApiParameter("env", str, OpenApiParameter.PATH, description="Its name: `production`, `test`.")
+TOOL = OpenApiParameter("tool", str, OpenApiParameter.PATH, description="As a model knows the tool.")
+AGENT = OpenApiParameter(
+    "agent",
+    str,
+    description="The slug of the sub-agent that has the tool, where two agents of the tree have one of this "
+    "name. Else the first one's, in the order of the tree.",
+)
+
+
+class EnvironmentInput(Input):
+    name = serializers.RegexField(f"^{environments.NAME.pattern}$", max_length=30)
+    is_default = serializers.BooleanField(required=False)
+
+
+class EnvironmentChange(Input):
+    is_default = serializers.BooleanField(
+        help_text="Whether it is that of callers who name none. An agent has one such, or none."
+    )
+
+
+class EnvironmentOutput(serializers.ModelSerializer[Environment]):
+    class Meta:
+        model = Environment
+        fields = ["name", "is_default", "created_at"]
+        read_only_fields = fields
+
+
+class EnvironmentListOutput(serializers.Serializer[Any]):
+    results = EnvironmentOutput(many=True, help_text="In the order in which they were made: 10 at most.")
+
+
+class BindingChange(Input):
+    activity = serializers.IntegerField(
+        allow_null=True, min_value=1, help_text="The id of an activity; null leaves the tool to the model."
+    )
+
+
+class BindingInput(BindingChange):
+    tool = serializers.CharField(max_length=64, help_text="As a model knows the tool.")
+    agent = serializers.SlugField(
+        max_length=60,
+        required=False,
+        help_text="The sub-agent that has it, where several are called so.",
+    )
+
+
+class BindingOutput(serializers.Serializer[Any]):
+    """What runs for one tool, whether or not something is bound to it."""
+
+    tool = serializers.CharField(source="pin.name")
+    agent = serializers.SlugField(source="pin.agent.slug", help_text="The agent of the tree that has it.")
+    is_bound = serializers.BooleanField()
+    runs = serializers.ChoiceField(
+        source="resolution.runs",
+        choices=["vendor", "activity", "latent", "nothing"],
+        help_text="`latent`: the model answers itself. `nothing`: calls are refused; `message` says why.",
+    )
+    why = serializers.ChoiceField(
+        source="resolution.why",
+        choices=["bound", "explicit", "vendor", "same_name", "no_activity"],
+        help_text="`bound` here; `explicit`: named by its definition; `same_name`: the activity of its name; "
+        "`vendor`: it is a vendor's; `no_activity`: there is none of its name.",
+    )
+    activity = serializers.IntegerField(source="activity.pk", default=None, allow_null=True)
+    activity_name = serializers.CharField(source="activity.name", default="")
+    kind = serializers.CharField(source="activity.current.kind", default="")
+    digest = serializers.CharField(
+        source="pin.version.digest",
+        help_text="Of its signature, which is the same in each environment.",
+    )
+    code = serializers.CharField(source="resolution.fault.code", default="")
+    message = serializers.CharField(source="resolution.fault.message", default="")
+
+
+class BindingListOutput(serializers.Serializer[Any]):
+    results = BindingOutput(many=True, help_text="Every tool of the agent, then those of its sub-agents.")
+
+
+def chosen_environment(request: Request, slug: str, env: str) -> Environment:
+    rows = Environment.objects.select_related("agent")
+    return get_object_or_404(rows, agent=chosen_agent(request, slug), name=env)
+
+
+def chosen_tool(environment: Environment, name: str, agent: str = "") -> Pin | None:
+    pins = environments.pins_of(environment.agent)
+    return next((pin for pin in pins if pin.name == name and agent in ("", pin.agent.slug)), None)
+
+
+@extend_schema(tags=["environments"])
+class EnvironmentList(GenericAPIView[Environment]):
+    """The places that an agent runs in. What runs for its tools may differ between them; their signatures and
+    the releases do not."""
+
+    write_role = Role.DESIGNER
+    runtime = True
+    serializer_class = EnvironmentListOutput
+    pagination_class = None
+    queryset = Environment.objects.none()
+
+    @extend_schema(operation_id="agents_environments_list", responses=EnvironmentListOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        rows = chosen_agent(request, slug).environments.all()
+        return Response(EnvironmentListOutput({"results": rows}).data)
+
+    @extend_schema(
+        operation_id="agents_environments_create",
+        request=EnvironmentInput,
+        responses={201: EnvironmentOutput},
+    )
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = EnvironmentInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        made = environments.create(agent, actor=person(request), **given.validated_data)
+        return Response(EnvironmentOutput(made).data, status=201)
+
+
+@extend_schema(tags=["environments"])
+class EnvironmentDetail(GenericAPIView[Environment]):
+    """Removing an environment removes its bindings. Keys and callers that name it are refused from then on:
+    nothing runs at a vendor in its place."""
+
+    write_role = Role.DESIGNER
+    runtime = True
+    serializer_class = EnvironmentOutput
+    pagination_class = None
+    queryset = Environment.objects.none()
+
+    @extend_schema(parameters=[NAME])
+    def get(self, request: Request, slug: str, env: str) -> Response:
+        return Response(EnvironmentOutput(chosen_environment(request, slug, env)).data)
+
+    @extend_schema(parameters=[NAME], request=EnvironmentChange)
+    def patch(self, request: Request, slug: str, env: str) -> Response:
+        row = chosen_environment(request, slug, env)
+        given = EnvironmentChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = environments.make_default(row, actor=person(request), **given.validated_data)
+        return Response(EnvironmentOutput(row).data)
+
+    @extend_schema(parameters=[NAME], responses={204: None})
+    def delete(self, request: Request, slug: str, env: str) -> Response:
+        environments.remove(chosen_environment(request, slug, env), actor=person(request))
+        return Response(status=204)
+
+
+@extend_schema(tags=["environments"])
+class BindingList(GenericAPIView[Binding]):
+    """What runs for each tool in one environment."""
+
+    write_role = Role.DESIGNER
+    serializer_class = BindingListOutput
+    pagination_class = None
+    queryset = Binding.objects.none()
+
+    @extend_schema(operation_id="agents_environments_bindings_list", parameters=[NAME])
+    def get(self, request: Request, slug: str, env: str) -> Response:
+        rows = environments.bound_in(chosen_environment(request, slug, env))
+        return Response(BindingListOutput({"results": rows}).data)
+
+    @extend_schema(
+        operation_id="agents_environments_bindings_create",
+        parameters=[NAME],
+        request=BindingInput,
+        responses={200: BindingOutput},
+    )
+    def post(self, request: Request, slug: str, env: str) -> Response:
+        """Binds an activity to a tool, in place of what was bound to it."""
+        environment = chosen_environment(request, slug, env)
+        given = BindingInput.taken(request.data)
+        pin = chosen_tool(environment, given["tool"], given.get("agent", ""))
+        if pin is None:
+            raise invalid(tool=f"“{environment.agent}” has no tool of this name.")
+        return _bound(request, environment, pin, given["activity"])
+
+
+@extend_schema(tags=["environments"])
+class BindingDetail(GenericAPIView[Binding]):
+    """What runs for one tool in one environment. Without a binding a definition runs by the activity that it
+    names, or by that of its own name, or it is latent; a vendor's tool runs at its vendor."""
+
+    write_role = Role.DESIGNER
+    serializer_class = BindingOutput
+    pagination_class = None
+    queryset = Binding.objects.none()
+
+    @extend_schema(parameters=[NAME, TOOL, AGENT])
+    def get(self, request: Request, slug: str, env: str, tool: str) -> Response:
+        environment, pin = self._chosen(request, slug, env, tool)
+        return _shown(environment, pin)
+
+    @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange)
+    def put(self, request: Request, slug: str, env: str, tool: str) -> Response:
+        environment, pin = self._chosen(request, slug, env, tool)
+        return _bound(request, environment, pin, BindingChange.taken(request.data)["activity"])
+
+    @extend_schema(parameters=[NAME, TOOL, AGENT], responses={204: None})
+    def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
+        environment, pin = self._chosen(request, slug, env, tool)
+        environments.unbind(environment, pin.tool, actor=person(request))
+        return Response(status=204)
+
+    def _chosen(self, request: Request, slug: str, env: str, tool: str) -> tuple[Environment, Pin]:
+        environment = chosen_environment(request, slug, env)
+        pin = chosen_tool(environment, tool, request.query_params.get("agent", ""))
+        if pin is None:
+            raise DomainError("not_found", f"“{environment.agent}” has no tool of this name.", status=404)
+        return environment, pin
+
+
+def _bound(request: Request, environment: Environment, pin: Pin, pk: int | None) -> Response:
+    activity = None
+    if pk is not None:
+        activity = Activity.objects.live().select_related("current__interface").filter(pk=pk).first()
+        if activity is None:
+            raise invalid(activity="There is no such activity.")
+    environments.bind(environment, pin.tool, actor=person(request), activity=activity)
+    return _shown(environment, pin)
+
+
+def _shown(environment: Environment, pin: Pin) -> Response:
+    found: Bound = next(iter(environments.bound_in(environment, [pin])))
+    return Response(BindingOutput(found).data)

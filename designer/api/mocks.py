@@ -1,0 +1,374 @@
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from catalog.activities.mocks import answers, assertions, situations
+from catalog.activities.mocks.answers import Reply
+from catalog.activities.mocks.assertions import ASSERTIONS, Assertion, Verdict
+from catalog.activities.mocks.situations import SITUATIONS
+from catalog.api.calls import AskOutput, CallErrorOutput, RetryOutput
+from catalog.calls import results
+from catalog.models import Call
+from catalog.models.calls import OUTCOMES
+from core.serializers import Input
+from designer import mocks, pinned_signatures
+from designer.api.agents import chosen_agent
+from designer.mocks import Asked, MockedTool
+from designer.models import Pin
+from people.api.generics import APIView, GenericAPIView, ListAPIView
+from people.api.preconditions import IF_MATCH, etag_of, expected
+from people.models import Role
+from people.permissions import person
+
+NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the agent calls it.")
+MAX_ID = 2**63 - 1
+
+
+class MockExample(Input):
+    """Of several that fit a call, the one with the most arguments answers."""
+
+    arguments = serializers.DictField(
+        required=False, help_text="By the vendor's names. Answers calls that have these, beside others."
+    )
+    outputs = serializers.DictField(help_text="By the vendor's names; they fit the output schema.")
+
+
+class MockSituation(Input):
+    """Each takes `when`, `switch` and `message`, and only the members that it is said to take."""
+
+    name = serializers.ChoiceField(choices=[str(each.__struct_config__.tag) for each in SITUATIONS])
+    when = serializers.DictField(
+        required=False, help_text="By input, what its value is. In a text, * stands for any characters."
+    )
+    switch = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        help_text="On or off. Without it, it is on where `when` says for which calls.",
+    )
+    message = serializers.CharField(required=False, allow_blank=True, max_length=500)
+    parameter_errors = serializers.DictField(
+        child=serializers.CharField(), required=False, help_text="Of invalid_input: by input, why."
+    )
+    hint = serializers.CharField(required=False, allow_blank=True, max_length=4000, help_text="Of can_retry.")
+    after_ms = serializers.IntegerField(
+        required=False, min_value=0, max_value=situations.MAX_SECONDS * 1000, help_text="Of can_retry."
+    )
+    provider = serializers.CharField(required=False, max_length=100, help_text="Of authorization.")
+    polls = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=situations.MAX_POLLS,
+        help_text="Of authorization: at which call that goes on it is given.",
+    )
+    url = serializers.CharField(required=False, max_length=2000, help_text="Of authorization.")
+    schema = serializers.DictField(
+        required=False, help_text="Of interrupt: the JSON Schema of the answer; a yes or no unless told."
+    )
+    retry_after = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=situations.MAX_SECONDS,
+        help_text="Of unavailable, in seconds.",
+    )
+    seconds = serializers.FloatField(
+        required=False, min_value=0, max_value=situations.MAX_SECONDS, help_text="Of slow."
+    )
+
+
+class MockInput(Input):
+    """Replaces the mock as a whole."""
+
+    seed = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=answers.MAX_SEED,
+        help_text="Of what is made up: the same seed and arguments give the same answer. 0 unless told.",
+    )
+    examples = serializers.ListField(child=MockExample(), required=False, max_length=answers.MAX_EXAMPLES)
+    situations = serializers.ListField(
+        child=MockSituation(),
+        required=False,
+        max_length=answers.MAX_SITUATIONS,
+        help_text="The first one that a call meets answers it; `slow` only makes it wait.",
+    )
+
+
+class MockSwitch(Input):
+    switch = serializers.DictField(
+        child=serializers.BooleanField(), help_text="By the name of a situation, whether it is on."
+    )
+
+
+class MockOutput(serializers.Serializer[Any]):
+    tool = serializers.CharField(help_text="As the agent calls it.")
+    pin = serializers.IntegerField()
+    activity = serializers.IntegerField(allow_null=True, help_text="Null where nothing was saved.")
+    number = serializers.IntegerField(allow_null=True, help_text="How often it was saved.")
+    seed = serializers.IntegerField()
+    examples = serializers.ListField(child=serializers.DictField())
+    situations = serializers.ListField(child=serializers.DictField())
+    on = serializers.ListField(
+        child=serializers.CharField(), help_text="Situations that some call meets, for people."
+    )
+    problems = serializers.DictField(
+        child=serializers.CharField(),
+        help_text="Why it does not answer as the pinned version does, by place.",
+    )
+
+
+class MockPreviewInput(MockInput):
+    """What is not given is as it is saved."""
+
+    arguments = serializers.DictField(required=False, help_text="By the vendor's names.")
+
+
+class MockAnswerOutput(serializers.Serializer[Any]):
+    because = serializers.CharField(help_text="Why it is this answer.")
+    seconds = serializers.FloatField(help_text="How long a call would wait for it.")
+    outcome = serializers.ChoiceField(choices=OUTCOMES)
+    outputs = serializers.DictField()
+    error = CallErrorOutput(allow_null=True)
+    retry = RetryOutput(allow_null=True)
+    asks = AskOutput(many=True)
+
+
+class MockCallOutput(serializers.Serializer[Any]):
+    call = serializers.IntegerField(source="pk")
+    tool = serializers.SerializerMethodField(
+        help_text="As the agent calls it; empty for one that it has no more."
+    )
+    arguments = serializers.DictField()
+    outcome = serializers.CharField(help_text="Empty until it is finished.")
+    environment = serializers.CharField()
+    key = serializers.IntegerField(source="api_key_id", allow_null=True)
+    requested_by = serializers.CharField(source="requested_name")
+    requested_at = serializers.DateTimeField(source="queued_at")
+    continues = serializers.IntegerField(source="continues_id", allow_null=True)
+
+    def get_tool(self, call: Call) -> str:
+        return str(self.context["names"].get(call.tool_id, ""))
+
+
+# `is` cannot be the name of a member in Python.
+MockAssertion = type(
+    "MockAssertion",
+    (Input,),
+    {
+        "__doc__": "`before` takes `other`, and `called` may take `times`.",
+        "__module__": __name__,
+        "tool": serializers.CharField(
+            max_length=assertions.MAX_NAME_LENGTH, help_text="As the agent calls it."
+        ),
+        "is": serializers.ChoiceField(choices=[str(each.__struct_config__.tag) for each in ASSERTIONS]),
+        "other": serializers.CharField(max_length=assertions.MAX_NAME_LENGTH, required=False),
+        "times": serializers.IntegerField(required=False, min_value=1, max_value=1000),
+    },
+)
+
+
+class AssertionsInput(Input):
+    assertions = serializers.ListField(child=MockAssertion(), max_length=assertions.MAX_ASSERTIONS)
+
+
+class MockCallFilter(serializers.Serializer[Any]):
+    key = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_ID, help_text="Made with this API key."
+    )
+    environment = serializers.CharField(required=False, max_length=60, allow_blank=True)
+    tool = serializers.CharField(required=False, max_length=assertions.MAX_NAME_LENGTH)
+    since = serializers.DateTimeField(required=False)
+    until = serializers.DateTimeField(required=False)
+
+
+class JudgeInput(Input, MockCallFilter):
+    """Which calls are judged. Without `assertions`, by those that are kept."""
+
+    assertions = serializers.ListField(
+        child=MockAssertion(), required=False, max_length=assertions.MAX_ASSERTIONS
+    )
+
+
+class AssertionsOutput(serializers.Serializer[Any]):
+    assertions = serializers.ListField(child=serializers.DictField())
+
+
+class VerdictOutput(serializers.Serializer[Any]):
+    assertion = serializers.DictField()
+    says = serializers.CharField()
+    holds = serializers.BooleanField()
+    why = serializers.CharField()
+    calls = serializers.ListField(child=serializers.IntegerField(), help_text="Those that show it.")
+
+
+class JudgedOutput(serializers.Serializer[Any]):
+    holds = serializers.BooleanField(help_text="Whether all of them do.")
+    verdicts = VerdictOutput(many=True)
+
+
+def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
+    pins = pinned_signatures.pinned([chosen_agent(request, slug)]).select_related("agent")
+    return mocks.of_pin(get_object_or_404(pins, name=name))
+
+
+def described(mocked: MockedTool) -> dict[str, Any]:
+    version = mocked.activity.current if mocked.activity else None
+    told = {"seed": 0, "examples": [], "situations": [], **mocked.config}
+    return {
+        "tool": mocked.pin.name,
+        "pin": mocked.pin.pk,
+        "activity": mocked.activity.pk if mocked.activity else None,
+        "number": version.number if version else None,
+        **told,
+        "on": mocked.is_on,
+        "problems": mocked.problems,
+    }
+
+
+def answer_of(reply: Reply) -> dict[str, Any]:
+    outcome = reply.outcome
+    return {
+        "because": reply.because,
+        "seconds": reply.seconds,
+        "outcome": outcome.outcome,
+        "outputs": dict(outcome.outputs),
+        "error": outcome.error,
+        "retry": results.retry(outcome, is_safe=False),
+        "asks": outcome.asks,
+    }
+
+
+@extend_schema(tags=["mocks"])
+class MockList(GenericAPIView[Pin]):
+    """The agent's tools, and what their mocks answer."""
+
+    serializer_class = MockOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_mocks_list", responses=MockOutput(many=True))
+    def get(self, request: Request, slug: str) -> Response:
+        found = mocks.of(chosen_agent(request, slug))
+        return Response(MockOutput([described(mocked) for mocked in found], many=True).data)
+
+
+@extend_schema(tags=["mocks"], parameters=[NAME])
+class MockDetail(GenericAPIView[Pin]):
+    """What a tool of the agent answers where an environment binds it to its mock."""
+
+    write_role = Role.DESIGNER
+    serializer_class = MockOutput
+    pagination_class = None
+
+    @extend_schema(operation_id="agents_mocks_retrieve", responses=MockOutput)
+    def get(self, request: Request, slug: str, name: str) -> Response:
+        return self._answer(chosen_mock(request, slug, name))
+
+    @extend_schema(parameters=[IF_MATCH], request=MockInput, responses=MockOutput)
+    def put(self, request: Request, slug: str, name: str) -> Response:
+        mocked = chosen_mock(request, slug, name)
+        given = MockInput.taken(request.data)
+        saved = mocks.save(mocked.pin, actor=person(request), config=given, expected=expected(request))
+        return self._answer(saved)
+
+    @extend_schema(request=MockSwitch, responses=MockOutput)
+    def patch(self, request: Request, slug: str, name: str) -> Response:
+        """Switches situations on or off, and leaves the rest of the mock as it is."""
+        mocked = chosen_mock(request, slug, name)
+        given = MockSwitch.taken(request.data)
+        return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=given["switch"]))
+
+    def _answer(self, mocked: MockedTool) -> Response:
+        return Response(MockOutput(described(mocked)).data, headers=etag_of(mocked.facts))
+
+
+@extend_schema(tags=["mocks"], parameters=[NAME])
+class MockPreview(APIView):
+    """What the mock would answer. No call is made, and nothing is kept."""
+
+    write_role = Role.VIEWER
+    only_reads = True
+
+    @extend_schema(request=MockPreviewInput, responses=MockAnswerOutput)
+    def post(self, request: Request, slug: str, name: str) -> Response:
+        mocked = chosen_mock(request, slug, name)
+        given = MockPreviewInput.taken(request.data)
+        arguments = given.pop("arguments", {})
+        reply = mocks.preview(mocked.pin, {**mocked.config, **given}, arguments)
+        return Response(MockAnswerOutput(answer_of(reply)).data)
+
+
+@extend_schema(tags=["mocks"])
+class MockCallList(ListAPIView[Call]):
+    """What was asked of the agent's mocks, the newest first."""
+
+    serializer_class = MockCallOutput
+    ordering = ("-id",)
+
+    def get_queryset(self) -> QuerySet[Call]:
+        agent = chosen_agent(self.request, self.kwargs["slug"])
+        asked = MockCallFilter(data=self.request.query_params.dict())
+        asked.is_valid(raise_exception=True)
+        return mocks.calls(agent, Asked(**asked.validated_data)).defer("result", "answers")
+
+    def get_serializer_context(self) -> dict[str, Any]:
+        names = mocks.names(chosen_agent(self.request, self.kwargs["slug"]))
+        return {**super().get_serializer_context(), "names": names}
+
+    @extend_schema(operation_id="agents_mock_calls_list", parameters=[MockCallFilter])
+    def get(self, request: Request, slug: str) -> Response:
+        return super().get(request, slug)
+
+
+@extend_schema(tags=["mocks"])
+class MockAssertions(APIView):
+    """What must be true of the calls that the agent makes of its mocks."""
+
+    write_role = Role.DESIGNER
+
+    @extend_schema(operation_id="agents_mock_assertions_retrieve", responses=AssertionsOutput)
+    def get(self, request: Request, slug: str) -> Response:
+        return self._answer(mocks.asserted(chosen_agent(request, slug)))
+
+    @extend_schema(request=AssertionsInput, responses=AssertionsOutput)
+    def put(self, request: Request, slug: str) -> Response:
+        """In place of those that were kept."""
+        agent = chosen_agent(request, slug)
+        said = AssertionsInput.taken(request.data)["assertions"]
+        return self._answer(mocks.set_assertions(agent, actor=person(request), said=said))
+
+    def _answer(self, asserted: Sequence[Assertion]) -> Response:
+        return Response(AssertionsOutput({"assertions": msgspec.to_builtins(asserted)}).data)
+
+
+@extend_schema(tags=["mocks"])
+class MockJudgement(APIView):
+    """Whether the assertions hold, with the calls that show it. Nothing is kept."""
+
+    write_role = Role.VIEWER
+    only_reads = True
+
+    @extend_schema(request=JudgeInput, responses=JudgedOutput)
+    def post(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = JudgeInput.taken(request.data)
+        said = given.pop("assertions", None)
+        asserted = mocks.asserted(agent) if said is None else mocks.read_assertions(agent, said)
+        verdicts = mocks.judged(agent, asserted, Asked(**given))
+        shown = {"holds": all(each.holds for each in verdicts), "verdicts": [_verdict(v) for v in verdicts]}
+        return Response(JudgedOutput(shown).data)
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    return {
+        "assertion": msgspec.to_builtins(verdict.assertion),
+        "says": verdict.assertion.says,
+        "holds": verdict.holds,
+        "why": verdict.why,
+        "calls": verdict.calls,
+    }

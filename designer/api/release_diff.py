@@ -1,0 +1,105 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.errors import DomainError
+from core.serializers import Input
+from designer.api.asked_releases import NUMBER, chosen_release, releases_at, tell_if_retired
+from designer.exports import document as release_document
+from designer.models import Release
+from designer.releases import diff, publishing
+from people.api.generics import GenericAPIView
+
+
+class MemberOutput(serializers.Serializer[Any]):
+    path = serializers.CharField(help_text="Into what a model is shown: `inputs.city.description`.")
+    before = serializers.JSONField(allow_null=True)
+    after = serializers.JSONField(allow_null=True)
+
+
+class ToolChangeOutput(serializers.Serializer[Any]):
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    tool = serializers.IntegerField()
+    name = serializers.CharField()
+    sentences = serializers.ListField(child=serializers.CharField())
+    members = MemberOutput(many=True)
+
+
+class ProcedureChangeOutput(serializers.Serializer[Any]):
+    """`before` and `after` are the texts that a model reads, empty where there is none."""
+
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    slug = serializers.SlugField()
+    title = serializers.CharField()
+    before = serializers.CharField(allow_blank=True)
+    after = serializers.CharField(allow_blank=True)
+
+
+class TransferChangeOutput(serializers.Serializer[Any]):
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    agent = serializers.SlugField(help_text="The sub-agent that takes over.")
+    name = serializers.CharField()
+    members = MemberOutput(many=True)
+
+
+class AgentChangeOutput(serializers.Serializer[Any]):
+    """What differs in one sub-agent; of one that came or is gone, all that it has."""
+
+    mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
+    slug = serializers.SlugField()
+    name = serializers.CharField()
+    agent = MemberOutput(many=True, help_text="What is said otherwise of the sub-agent itself.")
+    tools = ToolChangeOutput(many=True)
+    procedures = ProcedureChangeOutput(many=True)
+    transfers = TransferChangeOutput(many=True)
+
+
+class ReleaseDiffOutput(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    against = serializers.IntegerField()
+    agent = MemberOutput(
+        source="changes.own.agent", many=True, help_text="What is said otherwise of the agent itself."
+    )
+    tools = ToolChangeOutput(source="changes.own.tools", many=True)
+    procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
+    transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
+    agents = AgentChangeOutput(
+        source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+    )
+
+
+class Against(Input):
+    against = serializers.CharField(
+        required=False, max_length=80, help_text="Another release; the one before, unless told."
+    )
+
+
+@extend_schema(tags=["releases"])
+class ReleaseDiff(GenericAPIView[Release]):
+    """What differs in this release from another one: in sentences for people, and member by member."""
+
+    serializer_class = ReleaseDiffOutput
+    pagination_class = None
+
+    @extend_schema(parameters=[NUMBER, Against], responses=ReleaseDiffOutput)
+    def get(self, request: Request, slug: str, number: str) -> Response:
+        given = Against(data=request.query_params.dict())
+        given.is_valid(raise_exception=True)
+        found = releases_at(request, slug)
+        release = chosen_release(found, number)
+        tell_if_retired(request, release, hands_out=False)
+        asked = given.validated_data.get("against")
+        other = chosen_release(found, asked) if asked else publishing.previous_release(release)
+        if other is None:
+            message = "There is no release before this one. Name another."
+            raise DomainError("nothing_to_compare", message, fields={"against": message})
+        old, new = release_document.decode(other.document), release_document.decode(release.document)
+        answer = {
+            "number": release.number,
+            "against": other.number,
+            "changes": diff.between(old, new),
+        }
+        return Response(ReleaseDiffOutput(answer).data)

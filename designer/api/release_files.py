@@ -1,0 +1,317 @@
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from django.http import Http404, HttpResponse, HttpResponseNotModified
+from django.http.response import HttpResponseBase
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework import serializers
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.request import Request
+
+from catalog.rules import diff
+from core.errors import DomainError, invalid
+from designer import environments, exports
+from designer.api.asked_releases import (
+    DOCUMENT_HEADERS,
+    ENVIRONMENT,
+    GONE,
+    NUMBER,
+    UNCHANGED,
+    found_release,
+)
+from designer.exports import document as release_document
+from designer.exports import json_schema, transfers
+from designer.exports.base import JSON
+from designer.models import Release
+from designer.releases import fresh_signatures, freshness, publishing, receipts, shown_activities
+from designer.releases.freshness import Decision
+from people.api.generics import GenericAPIView
+from people.permissions import key_of
+
+MARKDOWN = "text/markdown; charset=utf-8"
+
+
+class AsStored(BaseContentNegotiation):
+    """The bytes were settled at publishing; `format` names an export here, never a renderer."""
+
+    def select_renderer(self, request: Request, renderers: Any, format_suffix: str | None = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+    def select_parser(self, request: Request, parsers: Any) -> Any:
+        return parsers[0]
+
+
+class ReleaseBytesView(GenericAPIView[Release]):
+    """Answers 304 out of one indexed query on the release."""
+
+    runtime = True
+    pagination_class = None
+    content_negotiation_class = AsStored
+    queryset = Release.objects.none()
+
+    def answer(
+        self, request: Request, tag: str, body: Callable[[], bytes], media_type: str = JSON
+    ) -> HttpResponseBase:
+        response: HttpResponse
+        if publishing.etag_matches(tag, request.headers.get("If-None-Match", "")):
+            response = HttpResponseNotModified()
+        else:
+            response = HttpResponse(body(), content_type=media_type)
+        response["ETag"] = f'"{tag}"'
+        response["Cache-Control"] = publishing.CACHE_CONTROL
+        return response
+
+
+EXPORT_PARAMETERS = [
+    OpenApiParameter("format", str, required=True, enum=[format_.name for format_ in exports.FORMATS]),
+    OpenApiParameter(
+        "partial",
+        str,
+        enum=["0", "1"],
+        description="1 leaves out the tools that the format cannot carry, which the release names in "
+        "`formats`; the document then has an ETag of its own.",
+    ),
+    ENVIRONMENT,
+    *DOCUMENT_HEADERS,
+]
+EXPORT_REPLIES = {
+    200: OpenApiResponse(
+        OpenApiTypes.ANY,
+        description="The release in this format; a file where the format is none of JSON.",
+    ),
+    304: UNCHANGED,
+    409: OpenApiResponse(
+        OpenApiTypes.OBJECT, description="This format cannot carry all of this release, or any of it."
+    ),
+    410: GONE,
+}
+
+
+@extend_schema(tags=["releases"])
+class ReleaseTools(ReleaseBytesView):
+    @extend_schema(
+        operation_id="agents_releases_tools_retrieve",
+        parameters=[NUMBER, *EXPORT_PARAMETERS],
+        responses=EXPORT_REPLIES,
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        return self.exported(request, slug, number)
+
+    def exported(self, request: Request, slug: str, number: str, sub: str = "") -> HttpResponseBase:
+        is_partial = request.query_params.get("partial", "0")
+        if is_partial not in ("0", "1"):
+            message = "Give 1 to leave out the tools that the format cannot carry, or 0."
+            raise DomainError("invalid", message, fields={"partial": message})
+        name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
+        wanted = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
+        release = found_release(request, slug, number, wanted)
+        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
+        # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
+        kept, body = next((each for each in wanted if each in release.written), ""), None
+        if not kept:
+            body, kept = publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)
+        receipts.note(key_of(request), release, surface=wanted[0], name=number)
+        tag = release.digest if kept == wanted[0] else f"{release.digest}{publishing.PARTIAL}"
+        format_ = publishing.find_format(name)
+
+        def whole() -> bytes:
+            return body or publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)[0]
+
+        if format_.resolve:
+            as_published = whole()
+            body = shown_activities.written(release, format_, as_published, place, sub_agent=sub)
+            tag = shown_activities.tag(tag, as_published, body)
+        response = self.answer(request, tag, whole, format_.media_type)
+        if not format_.is_text:
+            file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
+            response["Content-Disposition"] = f'attachment; filename="{file_name}"'
+        return response
+
+
+TOOL_NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
+TOOL_FORMAT = OpenApiParameter(
+    "format", str, enum=[format_.name for format_ in exports.FORMATS], description="`json-schema` if unsaid."
+)
+# Of the signature that is answered: which it is, and what it differs in from that of the release.
+_SIGNATURE = (
+    (
+        "Pegboard-Signature",
+        "`fresh`: as it is at the vendor. `cached`: that of the release.",
+        ("fresh", "cached"),
+    ),
+    ("Pegboard-Signature-Reason", "Why it is `cached`.", tuple(freshness.REASONS)),
+    (
+        "Pegboard-Signature-Version",
+        "The version, as the vendor numbers it, percent-encoded; absent for none.",
+        (),
+    ),
+    (
+        "Pegboard-Signature-Ordinal",
+        "Ours for it. A call that goes by this signature says it as `ordinal`.",
+        (),
+    ),
+    (
+        "Pegboard-Signature-Class",
+        "What the vendor has changed since the release; absent where the vendor was not asked.",
+        diff.CLASSES,
+    ),
+)
+FRESH = [
+    ENVIRONMENT,
+    OpenApiParameter(
+        "fresh",
+        str,
+        enum=["0", "1"],
+        description="1 asks the vendor, where the tool follows its vendor and it was not asked in the last "
+        "minute. What only adds inputs and outputs to the signature of the release is answered in its "
+        "place, with the words of the release. The headers say which it is.",
+    ),
+    *(
+        OpenApiParameter(
+            name, str, OpenApiParameter.HEADER, response=[200, 304], description=says, enum=values or None
+        )
+        for name, says, values in _SIGNATURE
+    ),
+]
+TOOL_REPLIES = {
+    **EXPORT_REPLIES,
+    200: OpenApiResponse(OpenApiTypes.ANY, description="The tool, as the export of all tools has it."),
+}
+
+
+@extend_schema(tags=["releases"])
+class ReleaseTool(ReleaseBytesView):
+    """One tool of a release in one format."""
+
+    @extend_schema(
+        operation_id="agents_releases_tools_one_retrieve",
+        parameters=[NUMBER, TOOL_NAME, TOOL_FORMAT, *FRESH, *DOCUMENT_HEADERS],
+        responses=TOOL_REPLIES,
+    )
+    def get(self, request: Request, slug: str, number: str, name: str) -> HttpResponseBase:
+        return self.one(request, slug, number, name)
+
+    def one(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
+        format_ = request.query_params.get("format", json_schema.FORMAT.name)
+        release = found_release(request, slug, number)
+        # Before anything is said to be unchanged: a tool that is not there never was.
+        body = publishing.export_of_tool(release, format_, name, sub_agent=sub)
+        surface = publishing.export_names(format_, is_partial=False, sub_agent=sub)[0]
+        is_fresh = request.query_params.get("fresh", "0")
+        if is_fresh not in ("0", "1"):
+            raise invalid(fresh="Give 1 for the signature as it is now, or 0 for that of the release.")
+        receipts.note(key_of(request), release, surface=surface, name=number)
+        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
+        how, tag = publishing.find_format(format_), release.digest
+        if how.resolve:
+            as_published = body
+            body = shown_activities.written(release, how, as_published, place, sub_agent=sub, tool=name)
+            tag = shown_activities.tag(tag, as_published, body)
+        if is_fresh == "0":
+            return self.answer(request, tag, lambda: body)
+        shown = transfers.shown(publishing.part_of(release, sub)).tools
+        released = next(tool for tool in shown if tool.signature.name == name)
+        found = fresh_signatures.now(released)
+        if found.tool != released:
+            other = publishing.export_of_version(release, format_, found.tool, sub_agent=sub)
+            if other is None:
+                found = replace(found, tool=released, reason="not_carried")
+            else:
+                # The words are of the release, and a version never changes.
+                body = shown_activities.written(release, how, other, place, sub_agent=sub, tool=name)
+                tag = f"{tag}.{found.tool.version.ordinal}"
+        response = self.answer(request, tag, lambda: body)
+        for header, value in _said_of(found).items():
+            response[header] = value
+        return response
+
+
+def _said_of(found: Decision) -> dict[str, str]:
+    version = found.tool.version
+    said = {
+        "Pegboard-Signature": "fresh" if found.is_fresh else "cached",
+        "Pegboard-Signature-Reason": found.reason,
+        # Vendors may write anything, and a header holds ASCII.
+        "Pegboard-Signature-Version": quote(version.label),
+        "Pegboard-Signature-Ordinal": str(version.ordinal),
+        "Pegboard-Signature-Class": found.class_ or "",
+    }
+    return {header: value for header, value in said.items() if value}
+
+
+@extend_schema(tags=["releases"])
+class ReleaseBundle(ReleaseBytesView):
+    @extend_schema(
+        operation_id="agents_releases_bundle_retrieve",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={
+            200: OpenApiResponse(OpenApiTypes.OBJECT, description="The whole release document."),
+            304: UNCHANGED,
+            410: GONE,
+        },
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        release = found_release(request, slug, number)
+        receipts.note(key_of(request), release, surface="bundle", name=number)
+        return self.answer(request, release.digest, lambda: release.document.encode())
+
+
+class ReleasedReferenceOutput(serializers.Serializer[Any]):
+    line = serializers.IntegerField(help_text="From 1, in `text`.")
+    kind = serializers.ChoiceField(["tool", "input", "output", "agent", "item"])
+    name = serializers.CharField(allow_blank=True, help_text="Of the tool, or of the transfer.")
+    member = serializers.CharField(allow_blank=True, help_text="The input, the output or the item.")
+
+
+class ReleasedProcedureOutput(serializers.Serializer[Any]):
+    slug = serializers.SlugField()
+    title = serializers.CharField()
+    text = serializers.CharField(help_text="What a model reads: markdown.")
+    references = ReleasedReferenceOutput(many=True)
+
+
+class ReleasedProceduresOutput(serializers.Serializer[Any]):
+    results = ReleasedProcedureOutput(many=True)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseProcedures(ReleaseBytesView):
+    """The operating procedures of a release, in their order."""
+
+    @extend_schema(
+        operation_id="agents_releases_procedures_list",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={200: ReleasedProceduresOutput, 304: UNCHANGED, 410: GONE},
+    )
+    def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
+        release = found_release(request, slug, number)
+
+        def body() -> bytes:
+            procedures = release_document.decode(release.document).procedures
+            return msgspec.json.encode({"results": procedures})
+
+        receipts.note(key_of(request), release, surface="procedures", name=number)
+        return self.answer(request, release.digest, body)
+
+
+@extend_schema(tags=["releases"])
+class ReleaseProcedure(ReleaseBytesView):
+    """One operating procedure of a release, as a model reads it."""
+
+    @extend_schema(
+        operation_id="agents_releases_procedures_retrieve",
+        parameters=[NUMBER, *DOCUMENT_HEADERS],
+        responses={(200, "text/markdown"): OpenApiTypes.STR, 304: UNCHANGED, 410: GONE},
+    )
+    def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
+        release = found_release(request, slug, number)
+        procedures = release_document.decode(release.document).procedures
+        found = next((each for each in procedures if each.slug == procedure), None)
+        if found is None:
+            raise Http404
+        receipts.note(key_of(request), release, surface="procedures", name=number)
+        return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)

@@ -1,0 +1,425 @@
+"""Environments of agents: which there are, what is bound in them, and what runs for a tool there.
+
+Bindings are live, and no part of a release: to change one changes no signature, and moves no channel.
+docs/environments.md has them in words.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import Q
+
+from catalog import protocols
+from catalog.activities import interfaces, kinds, operations
+from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
+from core.errors import DomainError, invalid
+from core.outbound.errors import printable
+from core.prepared_statements import run_prepared
+from designer import agents
+from designer.exports.document import ReleasedTool
+from designer.models import Agent, Binding, Environment, Pin, Place, Release
+from designer.resolution import VENDOR, Facts, Resolution, resolved
+from people import audit
+from people.models import ApiKey, User
+
+NAME = re.compile("[a-z][a-z0-9-]{0,29}")
+NAME_RULE = (
+    "An environment's name starts with a letter and goes on with letters, digits and hyphens, all in lower "
+    "case, 30 characters at most: “production”."
+)
+# Each is a column of a page.
+MAX_ENVIRONMENTS = 10
+# As choices for one tool.
+MAX_OFFERED = 500
+# In place of what is expected to be bound: it does not matter.
+WHATEVER = "whatever"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A version of a tool, of which it is asked what runs for it. `name` is the one that it is defined by."""
+
+    tool: int
+    ordinal: int
+    name: str
+    is_own: bool
+
+    @classmethod
+    def of(cls, tool: ReleasedTool) -> "Subject":
+        return cls(tool.id, tool.version.ordinal, tool.signature.wire_name, is_own(tool.protocol))
+
+    @classmethod
+    def of_version(cls, version: ToolVersion) -> "Subject":
+        is_ours = is_own(version.tool.endpoint.protocol)
+        return cls(version.tool_id, version.ordinal, version.decoded().name, is_ours)
+
+    @classmethod
+    def of_pin(cls, pin: Pin) -> "Subject":
+        pin.version.tool = pin.tool
+        return cls.of_version(pin.version)
+
+
+def is_own(protocol: str) -> bool:
+    # A transfer has none.
+    return bool(protocol) and protocols.get(protocol).is_own
+
+
+@transaction.atomic
+def create(agent: Agent, *, actor: User, name: str, is_default: bool = False) -> Environment:
+    agent = agents.locked(agent)
+    name = name.strip()
+    if not NAME.fullmatch(name):
+        raise invalid(name=NAME_RULE)
+    there = list(agent.environments.values_list("name", flat=True))
+    if name in there:
+        raise invalid(name=f"“{agent}” has an environment of this name.")
+    if len(there) >= MAX_ENVIRONMENTS:
+        message = f"An agent has {MAX_ENVIRONMENTS} environments at most. Remove one."
+        raise DomainError("too_many_environments", message, status=409)
+    made = Environment.objects.create(agent=agent, name=name)
+    audit.record(actor, "create", made, after={"name": name}, agent=agent.pk)
+    return make_default(made, actor=actor) if is_default else made
+
+
+@transaction.atomic
+def make_default(environment: Environment, *, actor: User, is_default: bool = True) -> Environment:
+    """From now on it is that of callers who name none; or it is so no more, and they have none."""
+    environment = _locked(environment)
+    if environment.is_default == is_default:
+        return environment
+    others = Environment.objects.filter(agent=environment.agent_id, is_default=True)
+    for other in others.exclude(pk=environment.pk):
+        _set_default(other, actor, is_default=False)
+    return _set_default(environment, actor, is_default=is_default)
+
+
+def _set_default(environment: Environment, actor: User, *, is_default: bool) -> Environment:
+    environment.is_default = is_default
+    environment.save(update_fields=["is_default"])
+    before, after = {"is_default": not is_default}, {"is_default": is_default}
+    audit.record(actor, "edit", environment, before=before, after=after, agent=environment.agent_id)
+    return environment
+
+
+@transaction.atomic
+def remove(environment: Environment, *, actor: User) -> None:
+    """With its bindings. Keys and callers that name it are refused from now on.
+
+    Raises DomainError for the default one: who names none would be served as if nothing were bound.
+    """
+    environment = _locked(environment)
+    if environment.is_default:
+        message = (
+            f"“{environment.name}” is where calls run that name no environment. Make another one the default "
+            "first, or say that there is none."
+        )
+        raise DomainError("environment_is_default", message, status=409)
+    before = {
+        "name": environment.name,
+        "bindings": {str(row.tool): says(row) for row in bindings_of(environment)},
+    }
+    audit.record(actor, "remove", environment, before=before, agent=environment.agent_id)
+    environment.delete()
+
+
+@transaction.atomic
+def bind(
+    environment: Environment,
+    tool: Tool,
+    *,
+    actor: User,
+    activity: Activity | None,
+    expected: str = WHATEVER,
+) -> Binding:
+    """Has the activity run for the tool in this environment; None leaves it to the model.
+
+    `expected` is the `state` that the actor saw: where another one is there by now, nothing is done and
+    DomainError (binding_changed) says so.
+    """
+    environment = _locked(environment)
+    kept = _kept(environment, tool, expected)
+    if kept and kept.activity_id == (activity.pk if activity else None):
+        return kept
+    pin = next((pin for pin in pins_of(environment.agent) if pin.tool_id == tool.pk), None)
+    if pin is None:
+        raise invalid(tool=f"“{environment.agent}” has no such tool.")
+    if activity:
+        check(pin, activity)
+    before = {"runs": says(kept)} if kept else {}
+    row, _ = Binding.objects.update_or_create(
+        environment=environment, tool=tool, defaults={"activity": activity}
+    )
+    facts = {"environment": environment.name, "tool": pin.name, "runs": says(row)}
+    audit.record(actor, "bind", row, before=before, after=facts, agent=environment.agent_id)
+    return row
+
+
+@transaction.atomic
+def unbind(environment: Environment, tool: Tool, *, actor: User, expected: str = WHATEVER) -> None:
+    """Has the tool run as it does without a binding. Safe to call twice."""
+    environment = _locked(environment)
+    kept = _kept(environment, tool, expected)
+    if kept is None:
+        return
+    before = {"environment": environment.name, "tool": str(tool), "runs": says(kept)}
+    audit.record(actor, "unbind", kept, before=before, agent=environment.agent_id)
+    kept.delete()
+
+
+def state(binding: Binding | None) -> str:
+    """What is bound, as a form and a program name it: an activity's id, `latent`, or "" for nothing."""
+    if binding is None:
+        return ""
+    return "latent" if binding.activity_id is None else str(binding.activity_id)
+
+
+def says(binding: Binding) -> str:
+    return f"activity “{binding.activity}”" if binding.activity else "latent"
+
+
+def check(pin: Pin, activity: Activity) -> None:
+    """Raises DomainError for an activity that cannot run for this tool of an agent."""
+    if activity.removed_at or activity.current is None:
+        message = f"“{activity}” was removed. Choose another activity."
+        raise DomainError("activity_removed", message, fields={"activity": message}, status=409)
+    if activity.agent is not None and (activity.agent, activity.tool_id) != (pin.agent_id, pin.tool_id):
+        raise invalid(activity="This mock is that of another tool.")
+    signature, interface = pin.version.decoded(), activity.current.interface
+    if interface and (why := interfaces.why_unfit(interface.decoded(), signature)):
+        raise DomainError("activity_unfit", why, fields={"activity": why}, status=409)
+    if interface is None:
+        kinds.get(activity.current.kind).check(activity.current.config, signature)
+
+
+def bindings_of(environment: Environment) -> list[Binding]:
+    return list(environment.bindings.select_related("tool", "activity__current").order_by("pk"))
+
+
+def pins_of(agent: Agent) -> list[Pin]:
+    """The tools that can be bound: those of the agent, then those of its sub-agents."""
+    below = [each.pk for each in agents.with_all_below([agent])[agent.pk]]
+    rows = Pin.objects.live().filter(agent__in=below)
+    rows = rows.select_related("agent", "version", "tool__endpoint__vendor")
+    return sorted(rows.defer("version__raw"), key=lambda pin: (below.index(pin.agent_id), pin.name))
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What runs for a tool in an environment; `activity` is the one that does, or that was bound and is
+    removed."""
+
+    pin: Pin
+    environment: Environment | None
+    resolution: Resolution
+    binding: Binding | None = None
+    activity: Activity | None = None
+
+    @property
+    def is_bound(self) -> bool:
+        return self.binding is not None
+
+
+def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[Bound]:
+    """Of all tools of the agent, or of these."""
+    pins = pins_of(environment.agent) if pins is None else pins
+    return table([environment], pins)[environment.pk]
+
+
+def table(places: Sequence[Environment], pins: Sequence[Pin]) -> dict[int, list[Bound]]:
+    """What runs for these tools in each environment, by its primary key, in a number of statements that does
+    not grow with either."""
+    subjects = [Subject.of_pin(pin) for pin in pins]
+    found = matrix([place.pk for place in places], subjects)
+    rows = Binding.objects.filter(environment__in=places, tool__in=[pin.tool_id for pin in pins])
+    kept = {(row.environment_id, row.tool_id): row for row in rows.select_related("activity__current")}
+    run = {each.activity for each in found.values() if each.activity}
+    known = Activity.objects.select_related("current").in_bulk(run)
+    told: dict[int, list[Bound]] = {place.pk: [] for place in places}
+    for place in places:
+        for pin, subject in zip(pins, subjects, strict=True):
+            resolution, binding = found[place.pk, subject], kept.get((place.pk, pin.tool_id))
+            activity = known.get(resolution.activity or 0) or (binding.activity if binding else None)
+            told[place.pk].append(Bound(pin, place, resolution, binding, activity))
+    return told
+
+
+def outside(pins: Sequence[Pin]) -> list[Bound]:
+    """What runs for these tools where nothing is bound to them."""
+    subjects = [Subject.of_pin(pin) for pin in pins]
+    found = resolve_all(None, subjects)
+    known = Activity.objects.select_related("current").in_bulk(
+        {each.activity for each in found.values() if each.activity}
+    )
+    told = (found[subject] for subject in subjects)
+    return [
+        Bound(pin, None, each, None, known.get(each.activity or 0))
+        for pin, each in zip(pins, told, strict=True)
+    ]
+
+
+def fitting(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
+    """The activities that can be bound to each of these tools, by name. One that names no interface may be
+    refused yet when it is bound."""
+    owned = Q(agent__in={pin.agent_id for pin in pins}, tool__in={pin.tool_id for pin in pins})
+    rows = Activity.objects.live().filter(Q(agent=None) | owned).exclude(current=None)
+    rows = rows.select_related("current__interface").order_by("name", "pk")[:MAX_OFFERED]
+    made_for = {
+        row.pk: row.current.interface.decoded() for row in rows if row.current and row.current.interface
+    }
+    told: dict[Pin, list[Activity]] = {}
+    for pin in pins:
+        signature, whose = pin.version.decoded(), (pin.agent_id, pin.tool_id)
+        told[pin] = [
+            row
+            for row in rows
+            if (row.agent is None or (row.agent, row.tool_id) == whose)
+            and not (row.pk in made_for and interfaces.why_unfit(made_for[row.pk], signature))
+        ]
+    return told
+
+
+def places_of(release: Release) -> list[Place]:
+    """The environments of the agent, by name; those that `publishing.find` has read with the release."""
+    known: list[Place] | None = getattr(release, "places", None)
+    if known is None:
+        rows = Environment.objects.filter(agent=release.agent_id).order_by("name")
+        known = [Place(*row) for row in rows.values_list("pk", "name", "is_default")]
+    return known
+
+
+def chosen(release: Release, key: ApiKey | None, named: str = "") -> Place | None:
+    """Where a call runs: as it says, as its key has it, else in the default environment, if there is one.
+
+    Raises DomainError for an environment that there is not: nothing runs at a vendor in its place.
+    """
+    places = places_of(release)
+    of_key = key.environment if key else ""
+    if of_key and named and named != of_key:
+        message = f"This API key runs tools in “{of_key}” and in no other environment."
+        raise DomainError("environment_of_key", message, fields={"environment": message}, status=403)
+    if wanted := of_key or named:
+        found = next((place for place in places if place.name == wanted), None)
+        if found is None:
+            raise _unknown(release, wanted, places, is_of_key=bool(of_key))
+        return found
+    return next((place for place in places if place.is_default), None)
+
+
+def _unknown(release: Release, name: str, places: Sequence[Place], *, is_of_key: bool) -> DomainError:
+    there = ", ".join(place.name for place in places) or "none yet"
+    message = f"“{release.agent}” has no environment “{printable(name, 60)}”. It has: {there}."
+    if is_of_key:
+        message += " This API key names it, so make it again, or make another key."
+        return DomainError("unknown_environment", message, status=409)
+    return DomainError("unknown_environment", message, fields={"environment": message})
+
+
+def resolve(place: Place | None, subject: Subject) -> Resolution:
+    """What runs for one tool there. Raises DomainError where nothing does."""
+    found = resolve_all(place, [subject])[subject]
+    if found.fault:
+        raise found.fault
+    return found
+
+
+def version_of(found: Resolution) -> ActivityVersion | None:
+    """The activity that runs, as it is now; None where none does."""
+    if found.activity is None:
+        return None
+    activity = Activity.objects.select_related("current").get(pk=found.activity)
+    version = operations.current(activity)
+    version.activity = activity
+    return version
+
+
+def of_users_of(tool: Tool, reader: User) -> list[Environment]:
+    """The environments of the agents that have pinned the tool, of those that the reader sees."""
+    using = Pin.objects.live().filter(tool=tool).values_list("agent", flat=True)
+    rows = Environment.objects.filter(agent__in=agents.with_all_above(using))
+    rows = rows.filter(agent__in=Agent.objects.live().visible_to(reader)).select_related("agent")
+    return list(rows.order_by("agent__name", "pk"))
+
+
+def resolve_all(place: Place | None, subjects: Iterable[Subject]) -> dict[Subject, Resolution]:
+    """By one statement, and by none where nothing was decided for any of them."""
+    asked = list(dict.fromkeys(subjects))
+    # One that was removed since it was chosen has no bindings any more, and must not run as if it had none.
+    known = [each for each in asked if place or each.is_own]
+    facts = _facts([place.pk] if place else [0], known) if known else {}
+    pk = place.pk if place else 0
+    return {each: resolved(facts[pk, each]) if (pk, each) in facts else VENDOR for each in asked}
+
+
+def matrix(places: Sequence[int], subjects: Sequence[Subject]) -> Mapping[tuple[int, Subject], Resolution]:
+    """The same in several environments by their primary keys; 0 is outside of all."""
+    return {which: resolved(facts) for which, facts in _facts(places, subjects).items()}
+
+
+def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int, Subject], Facts]:
+    rows = run_prepared(
+        _READ,
+        [
+            [each.tool for each in subjects],
+            [each.ordinal for each in subjects],
+            [each.name for each in subjects],
+            [each.is_own for each in subjects],
+            list(places),
+        ],
+    )
+    return {
+        (place, subjects[index - 1]): Facts(
+            is_there=is_there,
+            is_own=subjects[index - 1].is_own,
+            is_bound=is_bound,
+            activity=activity,
+            is_removed=is_removed,
+            explicit=explicit,
+            named=named,
+        )
+        for index, place, is_there, is_bound, activity, is_removed, explicit, named in rows
+    }
+
+
+_READ = """
+    SELECT asked.index, place.id, place.id = 0 OR environment.id IS NOT NULL,
+        binding.id IS NOT NULL, bound.id, bound.removed_at IS NOT NULL,
+        definition.explicit, named.id
+    FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::boolean[])
+        WITH ORDINALITY AS asked (tool, ordinal, name, is_own, index)
+    CROSS JOIN unnest(%s::bigint[]) AS place (id)
+    LEFT JOIN designer_environment environment ON environment.id = place.id
+    LEFT JOIN designer_binding binding ON binding.environment_id = place.id AND binding.tool_id = asked.tool
+    LEFT JOIN catalog_activity bound ON bound.id = binding.activity_id
+    LEFT JOIN LATERAL (
+        SELECT version.raw::jsonb #>> '{properties,_activity,const}' AS explicit
+        FROM catalog_toolversion version
+        WHERE asked.is_own AND version.tool_id = asked.tool AND version.ordinal = asked.ordinal
+    ) definition ON true
+    LEFT JOIN catalog_activity named ON asked.is_own AND named.agent IS NULL AND named.removed_at IS NULL
+        AND named.name = coalesce(nullif(definition.explicit, ''), asked.name)
+"""
+
+
+def _locked(environment: Environment) -> Environment:
+    # Under the lock of its agent, as all edits of it are.
+    agent = agents.locked(environment.agent)
+    found = Environment.objects.filter(pk=environment.pk).first()
+    if found is None:
+        message = f"“{environment.name}” has been removed."
+        raise DomainError("environment_removed", message, status=409)
+    found.agent = agent
+    return found
+
+
+def _kept(environment: Environment, tool: Tool, expected: str) -> Binding | None:
+    kept = environment.bindings.select_related("tool", "activity").filter(tool=tool).first()
+    if expected not in (WHATEVER, state(kept)):
+        now = says(kept) if kept else "nothing"
+        message = (
+            f"What is bound to “{tool}” in “{environment.name}” has changed since you opened this: it is "
+            f"{now} now. Look at it, then decide again."
+        )
+        raise DomainError("binding_changed", message, status=409)
+    return kept

@@ -1,0 +1,17 @@
+"""What must be true of the calls that an agent makes of its mocks."""
+
+from django.db import models
+
+from designer.models.agents import Agent
+
+
+class MockAssertions(models.Model):
+    """In the order and form of catalog/activities/mocks/assertions.py."""
+
+    agent = models.OneToOneField(
+        Agent, on_delete=models.CASCADE, primary_key=True, related_name="mock_assertions"
+    )
+    said = models.JSONField(default=list)
+
+    def __str__(self) -> str:
+        return f"Assertions about the mocks of {self.agent}"

@@ -1,0 +1,83 @@
+"""What runs for a tool, by the three rules of “The Tool System” and by what was decided for an environment.
+
+Pure. https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9, “Activity Resolution Strategy”.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from core.errors import DomainError
+from core.outbound.errors import printable
+
+Runs = Literal["vendor", "activity", "latent", "nothing"]
+Why = Literal["bound", "explicit", "vendor", "same_name", "no_activity"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of one tool in one environment.
+
+    `is_there`: the environment was not removed meanwhile. `is_own`: the tool is defined here, and has no
+    vendor. `activity` is the id of the one that is bound, None where the model shall answer; it says
+    nothing where nothing `is_bound`. `explicit` is the `_activity` of the definition, None where it has
+    none. `named` is the id of the live activity of that name, or else of the tool's own.
+    """
+
+    is_there: bool = True
+    is_own: bool = False
+    is_bound: bool = False
+    activity: int | None = None
+    is_removed: bool = False
+    explicit: str | None = None
+    named: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """`activity` is the id of the one that runs. With a `fault` nothing runs."""
+
+    runs: Runs
+    why: Why
+    activity: int | None = None
+    explicit: str | None = None
+    fault: DomainError | None = None
+
+    def shown_as(self, name: str) -> str:
+        """The `_activity` that a model is shown of a tool that it knows by this name: "" where it answers."""
+        if self.runs == "latent":
+            return ""
+        # What an environment binds to a tool stands there for the activity of the tool's name.
+        return self.explicit or name
+
+
+VENDOR = Resolution("vendor", "vendor")
+
+
+def resolved(facts: Facts) -> Resolution:
+    """What was bound goes first. A vendor's tool runs at its vendor, and a definition by the rules."""
+    if not facts.is_there:
+        message = "The environment was removed meanwhile. Nothing was run."
+        fault = DomainError("unknown_environment", message, status=409)
+        return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
+    if facts.is_bound:
+        if facts.is_removed:
+            message = "The activity that is bound to this tool was removed. Bind another one."
+            fault = DomainError("activity_removed", message, status=409)
+            return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
+        runs: Runs = "latent" if facts.activity is None else "activity"
+        return Resolution(runs, "bound", facts.activity, facts.explicit)
+    if not facts.is_own:
+        return VENDOR
+    if facts.explicit and facts.named is None:
+        message = (
+            f"Its definition names the activity “{printable(facts.explicit, 100)}”, and there is none. "
+            "Register one of that name, or bind another in the environment."
+        )
+        fault = DomainError("unknown_activity", message, status=409)
+        return Resolution("nothing", "explicit", explicit=facts.explicit, fault=fault)
+    if facts.explicit == "":
+        return Resolution("latent", "explicit", explicit="")
+    if facts.named is not None:
+        why: Why = "explicit" if facts.explicit else "same_name"
+        return Resolution("activity", why, facts.named, facts.explicit)
+    return Resolution("latent", "no_activity")

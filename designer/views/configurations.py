@@ -1,0 +1,73 @@
+"""How a tool is set up for its runs: the states that are kept, and a form for another one."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog.calls import results
+from catalog.models.calls import Asked
+from catalog.tools import configurations
+from core.errors import DomainError
+from designer.argument_forms import ArgumentsForm
+from designer.forms.pins import ConfigurationNameForm
+from designer.views.tools import find_tool, header
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(write=Role.DESIGNER)
+def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
+    row = find_tool(pk)
+    if row.current is None or (parameter := configurations.parameter_of(row.current)) is None:
+        raise Http404
+    schema = parameter.schema if isinstance(parameter.schema, dict) else {}
+    signature = results.questions(Asked("values", "", schema))
+    begins_as = row.configurations.filter(pk=_number(request.GET.get("from", ""))).first()
+    given: Any = begins_as.values if begins_as and isinstance(begins_as.values, dict) else {}
+    name = ConfigurationNameForm(request.POST or None, initial={"name": begins_as.name if begins_as else ""})
+    values = ArgumentsForm(
+        request.POST or None,
+        signature=signature,
+        prefix="values",
+        given=given,
+    )
+    if request.method == "POST" and name.is_valid() and values.is_valid():
+        try:
+            kept = configurations.save(
+                row,
+                actor=person(request),
+                name=name.cleaned_data["name"],
+                values=results.answer_of(signature, values.arguments),
+            )
+        except DomainError as error:
+            name.refuse(error)
+        else:
+            messages.success(
+                request, f"Kept as “{kept}”. Choose it on the page of a pin, or name it in a call."
+            )
+            return redirect("tool-configurations", row.pk)
+    context = {
+        "name_form": name,
+        "values_form": values,
+        "kept": configurations.newest(row),
+        "chosen": {each.pk for each in row.configurations.filter(pins__removed_at=None, pins__isnull=False)},
+        **header(row),
+    }
+    return render(request, "designer/tool_configurations.html", context, status=name.status)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int) -> HttpResponse:
+    row = find_tool(pk)
+    kept = get_object_or_404(row.configurations, pk=configuration)
+    configurations.remove(row, actor=person(request), name=kept.name)
+    messages.success(request, f"“{kept.name}” is offered no more. What has chosen it goes on with it.")
+    return redirect("tool-configurations", row.pk)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 18 else 0

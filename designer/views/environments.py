@@ -1,0 +1,196 @@
+"""The environments of an agent: what runs for each of its tools in each, and changes of that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog.activities import kinds
+from catalog.models import Activity
+from catalog.views.asked import number
+from core.errors import DomainError
+from designer import environments
+from designer.environments import Bound
+from designer.forms.environments import EnvironmentForm
+from designer.models import Agent, Environment, Pin
+from people.models import ApiKey, Role
+from people.permissions import person, requires
+
+TOOLS_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One tool in one environment. `wanted` is what is chosen in the form and `was` what is bound, each as
+    `environments.state` names it; `says` is what runs, and `fault` why nothing does."""
+
+    place: Environment
+    name: str
+    was: str
+    wanted: str
+    says: str
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One tool. `choices` are those of each cell, by what a form sends for them."""
+
+    pin: Pin
+    choices: Sequence[tuple[str, str]]
+    cells: Sequence[Cell]
+
+
+@requires(write=Role.DESIGNER)
+def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
+    """The matrix of tools and environments. A POST adds an environment, or saves what was chosen."""
+    agent = _agent(request, slug)
+    form = EnvironmentForm(request.POST if request.POST.get("do") == "add" else None)
+    pins, places = environments.pins_of(agent), list(agent.environments.all())
+    start = number(request.GET.get("from", ""))
+    shown = pins[start : start + TOOLS_SHOWN]
+    refusal = ""
+    if request.method == "POST":
+        try:
+            if "do" not in request.POST:
+                changed = _save(request, shown, places)
+                messages.success(request, _said(changed))
+                return redirect(request.get_full_path())
+            if form.is_valid():
+                made = environments.create(agent, actor=person(request), **form.cleaned_data)
+                messages.success(
+                    request, f"“{made.name}” is there. Until you bind anything, tools run as usual."
+                )
+                return redirect("agent-environments", slug)
+        except DomainError as error:
+            if "do" in request.POST:
+                form.refuse(error)
+            refusal = error.message
+    rows = _rows(shown, places, request)
+    context = {
+        "agent": agent,
+        "form": form,
+        "places": places,
+        "rows": rows,
+        "refusal": refusal if "do" not in request.POST else "",
+        "keys": _keys(agent),
+        "before": max(0, start - TOOLS_SHOWN) if start else None,
+        "after": start + TOOLS_SHOWN if start + TOOLS_SHOWN < len(pins) else None,
+        "tool_count": len(pins),
+    }
+    status = 409 if refusal else 400 if form.errors else 200
+    return render(request, "designer/environments.html", context, status=status)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def environment_default(request: HttpRequest, slug: str, env: str) -> HttpResponse:
+    row = _environment(request, slug, env)
+    is_default = request.POST.get("is_default", "1") == "1"
+    environments.make_default(row, actor=person(request), is_default=is_default)
+    what = f"in “{row.name}” now" if is_default else "in no environment now"
+    messages.success(request, f"Callers who name no environment run {what}.")
+    return redirect("agent-environments", slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpResponse:
+    row = _environment(request, slug, env)
+    environments.remove(row, actor=person(request))
+    messages.success(request, f"“{row.name}” is removed. Keys and callers that name it are refused.")
+    return redirect("agent-environments", slug)
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    return get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+
+
+def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
+    rows = Environment.objects.select_related("agent")
+    return get_object_or_404(rows, agent=_agent(request, slug), name=env)
+
+
+def _rows(pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest) -> list[Row]:
+    found = environments.table(places, pins) if places else {}
+    offered, usual = environments.fitting(pins), environments.outside(pins)
+    rows = []
+    for index, pin in enumerate(pins):
+        choices = [("", f"As usual: {_words(usual[index])}"), ("latent", "Latent: the model answers")]
+        choices += [(str(each.pk), f"{kind_of(each)}: {each}") for each in offered[pin]]
+        known, cells = {value for value, _ in choices}, []
+        for place in places:
+            bound, name = found[place.pk][index], _name(pin, place)
+            was, fault = environments.state(bound.binding), bound.resolution.fault
+            if was not in known:
+                choices.append((was, f"{bound.activity}, which does not run"))
+                known.add(was)
+            wanted = request.POST.get(name, was)
+            cells.append(Cell(place, name, was, wanted, _words(bound), fault.message if fault else ""))
+        rows.append(Row(pin, choices, cells))
+    return rows
+
+
+def _words(bound: Bound) -> str:
+    """What runs, in a few words."""
+    match bound.resolution.runs:
+        case "vendor":
+            return "its vendor"
+        case "latent":
+            return "latent, the model answers"
+        case "activity" if bound.activity:
+            return f"{kind_of(bound.activity).lower()} “{bound.activity}”"
+    return "nothing"
+
+
+def _name(pin: Pin, place: Environment) -> str:
+    return f"{pin.pk}-{place.pk}"
+
+
+@transaction.atomic
+def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
+    # All that was chosen, or nothing: a user looks at one table. What was not touched stays as it is by now.
+    changed = 0
+    for pin in pins:
+        for place in places:
+            name = _name(pin, place)
+            wanted, was = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
+            if wanted is None or wanted == was:
+                continue
+            changed += 1
+            if wanted == "":
+                environments.unbind(place, pin.tool, actor=person(request), expected=was)
+                continue
+            activity = None
+            if wanted != "latent":
+                activity = (
+                    Activity.objects.select_related("current__interface").filter(pk=number(wanted)).first()
+                )
+                if activity is None:
+                    raise DomainError("unknown_activity", "There is no such activity any more.", status=409)
+            environments.bind(place, pin.tool, actor=person(request), activity=activity, expected=was)
+    return changed
+
+
+def _said(changed: int) -> str:
+    if not changed:
+        return "Nothing was changed."
+    what = "One tool runs" if changed == 1 else f"{changed} cells are saved: tools run"
+    return f"{what} as chosen from the next call on. No signature and no release has changed."
+
+
+def _keys(agent: Agent) -> dict[str, int]:
+    """How many API keys that work run in each environment."""
+    keys = ApiKey.objects.filter(named__agent=agent, revoked_at=None).exclude(environment="")
+    counted: dict[str, int] = {}
+    for name in keys.values_list("environment", flat=True):
+        counted[name] = counted.get(name, 0) + 1
+    return counted
+
+
+def kind_of(activity: Activity) -> str:
+    return kinds.get(activity.current.kind).label if activity.current else ""

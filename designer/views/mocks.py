@@ -1,0 +1,312 @@
+"""The pages of an agent's mocks: what they answer, what they were asked, and a procedure gone through."""
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from catalog.activities.mocks.answers import Reply
+from catalog.calls import queue
+from catalog.models import Call
+from catalog.views.asked import number
+from core.errors import DomainError
+from core.pagination import Keyset
+from designer import mocks, pinned_signatures
+from designer.argument_forms import JSON_FIELD, ArgumentsForm
+from designer.forms.mocks import (
+    KINDS,
+    AssertionForm,
+    LogForm,
+    SeedForm,
+    SituationForm,
+    inputs_of_example,
+    outputs_as_inputs,
+)
+from designer.mocks import Asked, MockedTool
+from designer.models import Agent, Pin, Procedure
+from designer.procedures import references, steps, vocabulary
+from designer.procedures.steps import ToolStep
+from people.audit import edit_conflicts
+from people.models import ApiKey, Role
+from people.permissions import person, requires
+
+CALLS_SHOWN = 50
+ANSWERS_OFFERED = 10
+# A step of a rehearsal may be tried again so often.
+TRIES = 20
+
+
+def _agent(request: HttpRequest, slug: str) -> Agent:
+    rows = Agent.objects.live().visible_to(person(request)).select_related("parent", "team")
+    return get_object_or_404(rows, slug=slug)
+
+
+def _mocked(request: HttpRequest, slug: str, pk: int) -> MockedTool:
+    pins = pinned_signatures.pinned([_agent(request, slug)]).select_related("agent")
+    return mocks.of_pin(get_object_or_404(pins, pk=pk))
+
+
+@requires(write=Role.DESIGNER)
+def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
+    """All mocks of an agent, its assertions, and the calls that they are judged by."""
+    agent = _agent(request, slug)
+    names = sorted(set(mocks.names(agent).values()))
+    asserted = mocks.asserted(agent)
+    form = AssertionForm(request.POST if "add" in request.POST else None, names=names)
+    if request.method == "POST":
+        said = msgspec.to_builtins(asserted)
+        if "remove" in request.POST:
+            said = [each for at, each in enumerate(said) if str(at) != request.POST["remove"]]
+        elif form.is_valid():
+            said.append(form.assertion())
+        if form.is_valid() or "remove" in request.POST:
+            try:
+                mocks.set_assertions(agent, actor=person(request), said=said)
+            except DomainError as error:
+                form.refuse(error)
+            else:
+                return redirect(f"{reverse('mocks', args=[agent.slug])}#assertions")
+    made = mocks.calls(agent, Asked()).exclude(api_key=None).order_by().values("api_key").distinct()
+    keys = list(ApiKey.objects.filter(pk__in=made).values_list("pk", "name"))
+    log = LogForm(request.GET or None, names=names, keys=keys)
+    asked = Asked(**log.chosen()) if log.is_valid() else Asked()
+    rows = mocks.calls(agent, asked).select_related("api_key").defer("result", "answers")
+    named = mocks.names(agent)
+    page = Keyset(rows, "-id").page(request.GET.get("cursor"), CALLS_SHOWN)
+    context = {
+        "agent": agent,
+        "mocked": mocks.of(agent),
+        "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
+        "form": form,
+        "log": log,
+        "is_narrowed": bool(log.is_valid() and log.chosen()),
+        "verdicts": mocks.judged(agent, asserted, asked),
+        "page": page,
+        "calls": [(call, named.get(call.tool_id, "")) for call in page.rows],
+        "now": timezone.localtime().strftime("%Y-%m-%dT%H:%M"),
+    }
+    return render(request, "designer/mocks.html", context, status=400 if form.errors else 200)
+
+
+@requires(write=Role.DESIGNER)
+def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """What one tool answers; each part of it has a form of its own."""
+    mocked = _mocked(request, slug, pk)
+    forms = _MockForms(request, mocked)
+    refused = None
+    if request.method == "POST" and (change := forms.change(request.POST)):
+        expected = request.POST.get("expected", edit_conflicts.ANY_STATE)
+        try:
+            mocks.edit(mocked.pin, actor=person(request), change=change, expected=expected)
+        except DomainError as error:
+            refused = error
+        else:
+            return redirect("mock", slug, pk)
+    context = {
+        "agent": mocked.pin.agent,
+        "pin": mocked.pin,
+        "mocked": mocked,
+        "forms": forms,
+        "refused": refused,
+        "expected": edit_conflicts.etag(mocked.facts) if mocked.activity else edit_conflicts.ANY_STATE,
+        "answered": _real_calls(request, mocked.pin).order_by("-pk").defer("result")[:ANSWERS_OFFERED],
+        "saved": mocked.pin.tool.examples.all()[:ANSWERS_OFFERED],
+        "opened": request.POST.get("kind") or request.POST.get("act"),
+    }
+    return render(request, "designer/mock.html", context, status=400 if request.method == "POST" else 200)
+
+
+class _MockForms:
+    """The forms of the page of a mock; one of them may have been sent, which `act` says."""
+
+    def __init__(self, request: HttpRequest, mocked: MockedTool) -> None:
+        signature = mocked.pin.version.decoded()
+        sent, act = request.POST, request.POST.get("act", "")
+        self.seed = SeedForm(sent if act == "seed" else None, initial={"seed": mocked.mock.seed})
+        kind = sent.get("kind", "") if act == "situation" else ""
+        self.situations = {
+            each: SituationForm(sent if each == kind else None, kind=each, signature=signature)
+            for each in KINDS
+        }
+        # An example begins as what the vendor has answered once, where such a call is chosen.
+        call = _real_calls(request, mocked.pin).filter(pk=number(request.GET.get("call", ""))).first()
+        example = sent if act == "example" else None
+        self.inputs = ArgumentsForm(
+            example,
+            signature=inputs_of_example(signature),
+            prefix="inputs",
+            given=call.arguments if call else {},
+        )
+        self.outputs = ArgumentsForm(
+            example,
+            signature=outputs_as_inputs(signature),
+            prefix="outputs",
+            given=call.decoded().outputs if call else {},
+        )
+        self.outputs.fields[JSON_FIELD].label = "All outputs as one JSON object"
+        self.begins_as_answered = call is not None
+        self.tried = ArgumentsForm(
+            request.GET if "try" in request.GET else None,
+            signature=signature,
+            prefix="try",
+            given=_begins(request, mocked.pin),
+        )
+        self.reply: Reply | None = None
+        if self.tried.is_bound and self.tried.is_valid() and not mocked.problems:
+            self.reply = mocks.preview(mocked.pin, mocked.config, self.tried.arguments)
+
+    def change(self, sent: QueryDict) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
+        """What becomes of the mock; None where the form that was sent is not right."""
+        match sent.get("act", ""), self.situations.get(sent.get("kind", "")), self.reply:
+            case "seed", _, _ if self.seed.is_valid():
+                return lambda now: {**now, "seed": self.seed.cleaned_data["seed"]}
+            case "situation", SituationForm() as told, _ if told.is_valid():
+                return lambda now: _with(now, "situations", told.situation())
+            case "example", _, _ if self.inputs.is_valid() and self.outputs.is_valid():
+                example = {"arguments": self.inputs.arguments, "outputs": self.outputs.arguments}
+                return lambda now: _with(now, "examples", example)
+            case "keep", _, Reply() as reply if reply.outcome.outcome == "ok":
+                kept = {"arguments": self.tried.arguments, "outputs": dict(reply.outcome.outputs)}
+                return lambda now: _with(now, "examples", kept)
+            case "remove", _, _:
+                return lambda now: _without(now, sent)
+            case "switch", _, _:
+                return lambda now: _switched(now, sent)
+        return None
+
+
+def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
+    example = pin.tool.examples.filter(pk=number(request.GET.get("example", ""))).first()
+    return example.arguments if example else {}
+
+
+def _real_calls(request: HttpRequest, pin: Pin) -> Any:
+    return pin.tool.calls.visible_to(person(request)).filter(outcome="ok", activity=None)
+
+
+def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
+    return {**now, member: [*now[member], added]}
+
+
+def _without(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+    member = "examples" if sent.get("of") == "examples" else "situations"
+    kept = [each for at, each in enumerate(now[member]) if str(at) != sent.get("at")]
+    return {**now, member: kept}
+
+
+def _switched(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
+    told = [
+        {**each, "switch": sent.get("on") == "1"} if str(at) == sent.get("at") else each
+        for at, each in enumerate(now["situations"])
+    ]
+    return {**now, "situations": told}
+
+
+@requires(Role.VIEWER)
+def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """A procedure gone through step by step, each against the mock of its tool."""
+    agent = _agent(request, slug)
+    row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
+    run = _uuid(request.GET.get("run", ""))
+    if run is None:
+        return redirect(f"{request.path}?run={uuid.uuid4()}")
+    return _rehearsal(request, agent, row, run)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
+    agent = _agent(request, slug)
+    row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
+    found, run = _steps(agent, row), _uuid(request.GET.get("run", ""))
+    if run is None or not 0 < step <= len(found):
+        return redirect("mock-rehearsal", slug, procedure)
+    chosen = found[step - 1]
+    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=chosen.pin)
+    form = ArgumentsForm(request.POST, signature=pin.version.decoded(), prefix=f"step-{step}")
+    if not form.is_valid():
+        return _rehearsal(request, agent, row, run, sent=(step, form))
+    done = Call.objects.filter(key__in=[_key(run, step, again) for again in range(TRIES)]).count()
+    try:
+        mocks.call_step(
+            pin, actor=person(request), key=_key(run, step, min(done, TRIES - 1)), arguments=form.arguments
+        )
+    except queue.ArgumentsError as error:
+        form.refuse(error)
+        return _rehearsal(request, agent, row, run, sent=(step, form))
+    except DomainError as error:
+        messages.error(request, error.message)
+    return redirect(f"{reverse('mock-rehearsal', args=[slug, procedure])}?run={run}#step-{step}")
+
+
+def _rehearsal(
+    request: HttpRequest,
+    agent: Agent,
+    row: Procedure,
+    run: uuid.UUID,
+    sent: tuple[int, ArgumentsForm] | None = None,
+) -> HttpResponse:
+    found = _steps(agent, row)
+    pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
+    keys = {_key(run, at, again): at for at in range(1, len(found) + 1) for again in range(TRIES)}
+    rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
+    made = {keys[each.key]: _newest(each) for each in rows}
+    shown = []
+    for at, step in enumerate(found, 1):
+        signature = pins[step.pin].version.decoded()
+        given = {each.name: step.given[each.id] for each in signature.inputs if each.id in step.given}
+        form = ArgumentsForm(
+            signature=signature, prefix=f"step-{at}", given=made[at].arguments if at in made else given
+        )
+        call = made.get(at)
+        shown.append(
+            {
+                "at": at,
+                "step": step,
+                "pin": pins[step.pin],
+                "call": call,
+                "result": call.decoded() if call else None,
+                "declared": signature.outputs,
+                "form": sent[1] if sent and sent[0] == at else form,
+            }
+        )
+    context = {
+        "agent": agent,
+        "procedure": row,
+        "steps": shown,
+        "run": run,
+        "done": sum(call.outcome == "ok" for call in made.values()),
+        "next": next((each["at"] for each in shown if not each["call"]), 0),
+    }
+    return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
+
+
+def _steps(agent: Agent, row: Procedure) -> list[ToolStep]:
+    known = vocabulary.of_agent(agent, texts=[row.text])
+    live = {tool.pin for tool in known.tools if tool.state != "removed"}
+    return [step for step in steps.of(references.parse(row.text, known)) if step.pin in live]
+
+
+def _newest(call: Call) -> Call:
+    # What was asked on the way has been answered on the call's own page.
+    while following := call.continued_by.select_related("tool", "version").order_by("-pk").first():
+        call = following
+    return call
+
+
+def _key(run: uuid.UUID, step: int, again: int) -> uuid.UUID:
+    return uuid.uuid5(run, f"{step}.{again}")
+
+
+def _uuid(text: str) -> uuid.UUID | None:
+    try:
+        return uuid.UUID(text)
+    except ValueError:
+        return None

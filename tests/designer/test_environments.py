@@ -1,0 +1,184 @@
+"""Environments of an agent on their page, in the form of a key and where a tool is tried."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from catalog.activities import interfaces
+from catalog.activities import operations as activities
+from catalog.models import Call
+from designer import environments
+from designer.models import Binding, Environment
+from designer.resolution import Facts, resolved
+from people.models import ApiKey, AuditEntry, Role
+from tests.executor.test_calls import desk, owner, vendor
+from tests.factories import make_parameter, make_signature, make_user
+
+__all__ = ["desk", "owner", "vendor"]
+pytestmark = pytest.mark.django_db
+PAGE = "/agents/desk/environments/"
+
+
+@pytest.fixture
+def mock(owner, desk):
+    return activities.create(
+        actor=owner, name="Fair always", kind="mock", config={}, interface=desk[1].version
+    )
+
+
+def add(client, *names, **more):
+    for name in names:
+        assert client.post(PAGE, {"do": "add", "name": name, **more}).status_code == 302
+
+
+def test_a_designer_chooses_what_runs_in_each_environment(client, owner, desk, mock):
+    _, pin = desk
+    client.force_login(owner)
+    assert "No environment yet" in client.get(PAGE).content.decode()
+    add(client, "prototype", "test")
+    add(client, "production", is_default="on")
+    page = client.get(PAGE).content.decode()
+    assert page.count(pin.version.digest[:12]) >= 3
+    assert page.count("As usual: its vendor") == 3
+    assert f'<option value="{mock.pk}">' in page
+
+    prototype, test, production = Environment.objects.order_by("pk")
+    assert production.is_default
+    cells = {f"{pin.pk}-{place.pk}": "" for place in (prototype, test, production)}
+    were = {f"was-{name}": "" for name in cells}
+    chosen = {f"{pin.pk}-{prototype.pk}": "latent", f"{pin.pk}-{test.pk}": str(mock.pk)}
+    said = client.post(PAGE, cells | were | chosen, follow=True).content.decode()
+    assert "2 cells are saved" in said
+    bound = {row.environment_id: row.activity_id for row in Binding.objects.all()}
+    assert bound == {prototype.pk: None, test.pk: mock.pk}
+    assert AuditEntry.objects.filter(action="bind", agent=desk[0].pk).count() == 2
+
+    # Another designer has the page of before still open.
+    late = client.post(PAGE, cells | were | {f"{pin.pk}-{test.pk}": "latent"})
+    assert late.status_code == 409
+    assert "has changed since you opened this" in late.content.decode()
+    assert Binding.objects.get(environment=test).activity_id == mock.pk
+    untouched = client.post(PAGE, cells | were | {f"was-{pin.pk}-{test.pk}": str(mock.pk)}, follow=True)
+    assert "One tool runs as chosen" in untouched.content.decode()
+    assert not Binding.objects.filter(environment=test).exists()
+
+    wrong = client.post(PAGE, {"do": "add", "name": "Test 2"})
+    assert (wrong.status_code, "starts with a letter" in wrong.content.decode()) == (400, True)
+    assert client.post(f"{PAGE}production/default/", {"is_default": "0"}).status_code == 302
+    assert client.post(f"{PAGE}prototype/remove/").status_code == 302
+    assert [*Environment.objects.values_list("name", "is_default").order_by("pk")] == [
+        ("test", False),
+        ("production", False),
+    ]
+    client.force_login(make_user(Role.VIEWER))
+    read = client.get(PAGE).content.decode()
+    assert "its vendor" in read
+    assert "<select" not in read
+
+
+def test_the_matrix_costs_the_same_however_many_environments_there_are(client, owner, desk, mock):
+    client.force_login(owner)
+    add(client, "one")
+    client.get(PAGE)
+    with CaptureQueriesContext(connection) as few:
+        client.get(PAGE)
+    add(client, *(f"place-{number}" for number in range(9)))
+    for place in Environment.objects.all():
+        environments.bind(place, desk[1].tool, actor=owner, activity=mock)
+    with CaptureQueriesContext(connection) as many:
+        client.get(PAGE)
+    assert len(many) <= len(few) + 2
+    too_many = client.post(PAGE, {"do": "add", "name": "eleventh"})
+    assert "10 environments at most" in too_many.content.decode()
+
+
+def test_a_key_is_made_for_an_environment_of_its_agents(client, owner, desk):
+    client.force_login(owner)
+    assert "Where it runs them" not in client.get("/keys/new/").content.decode()
+    add(client, "test")
+    assert "Where it runs them" in client.get("/keys/new/").content.decode()
+    asked = {"name": "In tests", "scope": "invoke", "days": "90", "environment": "test"}
+    refused = client.post("/keys/new/", asked)
+    assert "Name the agents whose environment it is." in refused.content.decode()
+    made = client.post("/keys/new/", asked | {"agents": ["desk"]})
+    assert made.status_code == 200
+    assert ApiKey.objects.get().environment == "test"
+    assert "in test" in client.get("/keys/").content.decode()
+    api = client.post(
+        "/api/v1/keys/",
+        {"name": "k", "scopes": ["invoke"], "agents": ["desk"], "environment": "moon"},
+        content_type="application/json",
+    )
+    assert api.json()["fields"]["environment"] == "“desk” has no environment “moon”."
+
+
+def test_a_tool_is_tried_in_an_environment(client, owner, vendor, desk, mock):
+    _, pin = desk
+    client.force_login(owner)
+    add(client, "prototype", "test")
+    prototype, test = Environment.objects.order_by("pk")
+    environments.bind(prototype, pin.tool, actor=owner, activity=None)
+    environments.bind(test, pin.tool, actor=owner, activity=mock)
+    url = f"/tools/{pin.tool_id}/try/"
+    assert "desk: prototype" in client.get(url).content.decode()
+    asked = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30"}
+    page = client.post(url, asked | {"environment": str(prototype.pk)}, follow=True).content.decode()
+    latent = Call.objects.latest("pk")
+    assert (latent.outcome, latent.environment) == ("latent", "prototype")
+    assert "Waits for its output" in page
+    assert "in prototype" in page
+    client.post(url, asked | {"environment": str(test.pk)})
+    assert Call.objects.latest("pk").activity == mock.current
+    assert client.post(url, asked | {"environment": "999999"}).status_code == 404
+    assert vendor.requests == []
+
+
+FACTS = st.builds(
+    Facts,
+    is_own=st.booleans(),
+    is_bound=st.booleans(),
+    activity=st.none() | st.just(7),
+    is_removed=st.just(False),
+    explicit=st.sampled_from([None, "", "smtp"]),
+    named=st.none() | st.just(9),
+)
+
+
+@given(facts=FACTS)
+@settings(max_examples=200)
+def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
+    found = resolved(facts)
+    assert (found.runs == "activity") == (found.activity is not None)
+    assert (found.runs == "nothing") == (found.fault is not None)
+    assert (found.shown_as("tool") == "") == (found.runs == "latent")
+    if facts.is_bound:
+        assert (found.why, found.activity) == ("bound", facts.activity)
+    elif not facts.is_own:
+        assert found.runs == "vendor"
+    elif facts.explicit is not None:
+        assert found.why == "explicit"
+        assert found.activity == (facts.named if facts.explicit else None)
+    else:
+        assert found.activity == facts.named
+
+
+@pytest.mark.parametrize(
+    ("needs", "gives", "why"),
+    [
+        ({"place": "string"}, {"sky": "string"}, ""),
+        ({"place": "enum"}, {"sky": "string", "wind": "int"}, ""),
+        ({"city": "string"}, {"sky": "string"}, "It needs the input “city”, which the tool does not take."),
+        ({"place": "int"}, {"sky": "string"}, "It takes the input “place” as another type than the tool."),
+        ({}, {}, "It does not give the output “sky”, which the tool promises."),
+        ({}, {"sky": "boolean"}, "It gives the output “sky” as another type than the tool."),
+    ],
+)
+def test_what_was_made_for_one_interface_fits_another(needs, gives, why):
+    tool = make_signature(inputs=(make_parameter("place"),), outputs=(make_parameter("sky"),))
+    made_for = make_signature(
+        inputs=tuple(make_parameter(name, type=kind) for name, kind in needs.items()),
+        outputs=tuple(make_parameter(name, type=kind) for name, kind in gives.items()),
+    )
+    assert interfaces.why_unfit(made_for, tool) == why

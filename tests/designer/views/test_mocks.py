@@ -1,0 +1,173 @@
+"""The pages of an agent's mocks: without JavaScript, by their forms."""
+
+import re
+import uuid
+
+import pytest
+from django.test import Client
+
+from catalog.calls import examples
+from catalog.models import Activity, Call
+from designer import mocks
+from designer.procedures import editing
+from people.models import Role
+from tests.factories import (
+    make_agent,
+    make_endpoint,
+    make_parameter,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+)
+
+URL = "/agents/desk/mocks/"
+
+
+@pytest.fixture
+def designer(client: Client, db):
+    user = make_user(Role.DESIGNER)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def desk(db):
+    agent = make_agent(slug="desk", name="Desk")
+    endpoint = make_endpoint(url="http://127.0.0.1:9/")
+    for name in ("authenticate", "look_up"):
+        signature = make_signature(name, inputs=(make_parameter("city"),), outputs=(make_parameter("sky"),))
+        make_pin(agent, make_tool(signature, endpoint=endpoint))
+    return agent
+
+
+def pin_of(desk, name="look_up"):
+    return desk.pins.select_related("version", "tool", "agent").get(name=name)
+
+
+def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer, desk):
+    pin = pin_of(desk)
+    page = f"{URL}{pin.pk}/"
+    examples.keep(pin.tool, {"city": "Oslo"}, actor=designer, name="Oslo")
+
+    client.post(page, {"act": "seed", "seed": "9"})
+    client.post(page, {"act": "example", "inputs-input-0": "Oslo", "outputs-input-0": "snow"})
+    client.post(
+        page,
+        {
+            "act": "situation",
+            "kind": "unavailable",
+            "unavailable-retry_after": "7",
+            "unavailable-input": "city",
+            "unavailable-like": "At*",
+        },
+    )
+    saved = mocks.of_pin(pin).config
+    assert saved == {
+        "seed": 9,
+        "examples": [{"arguments": {"city": "Oslo"}, "outputs": {"sky": "snow"}}],
+        "situations": [{"name": "unavailable", "retry_after": 7, "when": {"city": "At*"}}],
+    }
+    shown = client.get(page, {"try": "1", "try-input-0": "Oslo"}).content.decode()
+    away = client.get(page, {"try": "1", "try-input-0": "Atlantis"}).content.decode()
+    filled = client.get(page, {"example": pin.tool.examples.get().pk}).content.decode()
+    assert "Example 1 fits the inputs." in shown
+    assert "To be tried again after 7 seconds." in away
+    assert "Oslo</textarea>" in filled
+    client.post(page, {"act": "switch", "at": "0", "on": "0"})
+    client.post(page, {"act": "remove", "of": "examples", "at": "0"})
+    after = mocks.of_pin(pin)
+    assert after.is_on == []
+    assert after.mock.examples == ()
+
+
+def test_a_made_up_answer_is_kept_as_an_example(client, designer, desk):
+    pin = pin_of(desk)
+    page = f"{URL}{pin.pk}/?try=1&try-input-0=Rome"
+    made = mocks.preview(pin, {}, {"city": "Rome"}).outcome.outputs
+
+    client.post(page, {"act": "keep"})
+
+    assert mocks.of_pin(pin).config["examples"] == [{"arguments": {"city": "Rome"}, "outputs": made}]
+
+
+@pytest.mark.parametrize(
+    ("sent", "says"),
+    [
+        ({"act": "seed", "seed": "-1"}, "greater than or equal to 0"),
+        ({"act": "example"}, "Is required"),
+        ({"act": "situation", "kind": "slow", "slow-seconds": "0"}, "greater than or equal to 0.1"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_at_its_field(client, designer, desk, sent, says):
+    answer = client.post(f"{URL}{pin_of(desk).pk}/", sent)
+
+    assert answer.status_code == 400
+    assert says in answer.content.decode()
+    assert not Activity.objects.exists()
+
+
+def test_a_late_edit_of_a_mock_is_refused(client, designer, desk):
+    pin = pin_of(desk)
+    page = f"{URL}{pin.pk}/"
+    client.post(page, {"act": "seed", "seed": "1"})
+    expected = re.search(r'name="expected" value="(\w+)"', client.get(page).content.decode())[1]
+    client.post(page, {"act": "seed", "seed": "2"})
+
+    late = client.post(page, {"act": "seed", "seed": "3", "expected": expected})
+
+    assert "has changed this since you opened it" in late.content.decode()
+    assert mocks.of_pin(pin).mock.seed == 2
+
+
+def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(client, designer, desk):
+    body = "1. authenticate(city) first.\n2. Then look_up(city=Oslo), and tell look_up().sky."
+    editing.create_procedure(desk, actor=designer, title="Weather", body=body)
+    client.post(URL, {"add": "1", "tool": "authenticate", "is": "before", "other": "look_up"})
+    rehearsal = client.get(f"{URL}procedures/weather/").headers["Location"]
+    begun = client.get(rehearsal).content.decode()
+    assert "0 of 2 steps went well" in begun
+    assert "Line 2: 2. Then look_up(city=Oslo)" in begun
+    assert "Oslo</textarea>" in begun
+
+    def run(step, city):
+        address = rehearsal.replace("/?", f"/{step}/?")
+        return client.post(address, {f"step-{step}-input-0": city}, follow=True).content.decode()
+
+    early = run(2, "Oslo")
+    assert "1 of 2 steps went well" in early
+    assert "Failed" in client.get(URL).content.decode()
+    assert "is required" in run(1, "").lower()
+    assert "2 of 2 steps went well" in run(1, "Rome")
+    assert "2 of 2 steps went well" in run(2, "Rome")
+    assert [call.arguments["city"] for call in mocks.calls(desk, mocks.Asked()).order_by("pk")] == [
+        "Oslo",
+        "Rome",
+        "Rome",
+    ]
+    later = Call.objects.order_by("pk")[1].queued_at.isoformat()
+    assert "Holds" in client.get(URL, {"since": later}).content.decode()
+    client.post(URL, {"remove": "0"})
+    assert mocks.asserted(desk) == []
+
+
+def test_the_list_costs_the_same_however_many_tools_and_calls_there_are(
+    client, designer, desk, django_assert_max_num_queries
+):
+    endpoint = desk.pins.first().tool.endpoint
+    for number in range(8):
+        make_pin(desk, make_tool(make_signature(f"more_{number}"), endpoint=endpoint))
+    for pin in desk.pins.select_related("version", "tool", "agent"):
+        mocks.call_step(pin, actor=designer, key=uuid.uuid4(), arguments={"city": "Oslo"})
+
+    with django_assert_max_num_queries(21):
+        assert client.get(URL).content.decode().count('id="call-') == 10
+
+
+def test_a_viewer_looks_and_changes_nothing(client, desk):
+    client.force_login(make_user(Role.VIEWER))
+    page = f"{URL}{pin_of(desk).pk}/"
+
+    assert client.get(URL).status_code == client.get(page).status_code == 200
+    assert client.post(page, {"act": "seed", "seed": "1"}).status_code == 403
+    assert not Activity.objects.exists()
