@@ -4,21 +4,24 @@ ids, our words, its procedures by the names that are shown, and its sub-agents.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from django.db import transaction
 
+from catalog import protocols
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from catalog.models.tools import ToolStatus
-from catalog.protocols.base import canonical
+from catalog.protocols import definition
+from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.rules import retries
-from catalog.tools import versions
+from catalog.tools import definitions, versions
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from designer import agent_budgets, agent_vendors, agents, pinned_signatures, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Transfer
+from designer.models.pins import PinMode
 from designer.procedures import editing, references, vocabulary
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
@@ -58,7 +61,10 @@ NO_RETRY = FiledRetry()
 
 
 class FiledPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`name` is the one that a model is shown; `digest` is that of the vendor's own text of the version."""
+    """`name` is the one that a model is shown; `digest` is that of the vendor's own text of the version.
+
+    `definition` is the whole form of a tool that is defined here, which goes along because no vendor has it.
+    """
 
     name: Line
     vendor: Line
@@ -69,6 +75,9 @@ class FiledPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     digest: Line
     tuning: Words = NOTHING
     retry: FiledRetry = NO_RETRY
+    mode: Literal["cached", "fresh"] = "cached"
+    # Left out for a vendor's tool, so that files are as they were before there were definitions.
+    definition: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
 
 
 class FiledProcedure(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -201,9 +210,13 @@ def _filed_pin(pin: Pin) -> FiledPin:
         version=pin.version.label,
         # By this it is found again; labels of two installations may mean different texts.
         digest=pin.version.digest,
-        # Both layers in one, because the words for all agents are another installation's own.
-        tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)),
+        # All layers in one, because words for all agents and configurations are another installation's own.
+        tuning=merged(pinned_signatures.words_about(pin.tool), pinned_signatures.agents_words(pin)),
         retry=msgspec.convert(pin.retry, FiledRetry),
+        mode="fresh" if pin.mode == PinMode.FRESH else "cached",
+        definition=endpoint.speak().write(pin.version.decoded(), pin.tool.tool_id, pin.version.label)
+        if endpoint.vendor.is_own
+        else msgspec.UNSET,
     )
 
 
@@ -330,6 +343,14 @@ def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
 def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]]:
     # Pins the tool, if it is here, and yields what is not as in the file: a code and a sentence.
     name, address = printable(filed.name, SHOWN), printable(filed.endpoint, 200)
+    if filed.protocol == protocols.OWN.name:
+        try:
+            ours = _defined(filed, actor)
+        except (DomainError, UnreadableItemError) as error:
+            yield "tool_missing", f"“{name}” is defined in another Pegboard, and cannot be here: {error}"
+            return
+        yield from _pin_found(agent, filed, ours, actor)
+        return
     endpoints = Endpoint.objects.live().filter(url__in=_spellings(filed.endpoint), protocol=filed.protocol)
     if not endpoints.exists():
         yield "endpoint_missing", f"“{name}” is a tool at {address}, which no vendor here has."
@@ -344,6 +365,23 @@ def _pin(agent: Agent, filed: FiledPin, actor: User) -> Iterator[tuple[str, str]
     if tool is None:
         yield "tool_missing", f"The vendor at {address} has no tool “{printable(filed.tool_id, SHOWN)}”."
         return
+    yield from _pin_found(agent, filed, tool, actor)
+
+
+def _defined(filed: FiledPin, actor: User) -> Tool:
+    # The same definition, one of the same name, or a new one as the file has it.
+    rows = definitions.all_of_them().select_related("current", "endpoint__vendor")
+    if found := rows.filter(tool_id=filed.tool_id).first():
+        return found
+    if filed.definition is msgspec.UNSET:
+        raise UnreadableItemError("SHAPE", "The file does not say how it is defined.")
+    parts = definition.parts_of(filed.definition)
+    found = rows.filter(name=parts.name, status=ToolStatus.ACTIVE).first()
+    return found or definitions.define(actor=actor, parts=parts)
+
+
+def _pin_found(agent: Agent, filed: FiledPin, tool: Tool, actor: User) -> Iterator[tuple[str, str]]:
+    name = printable(filed.name, SHOWN)
     # The same text is the same version, whatever it is numbered here.
     version = tool.versions.filter(digest=filed.digest).order_by("-ordinal").first()
     if version is None:
@@ -374,7 +412,15 @@ def _pinned(agent: Agent, filed: FiledPin, tool: Tool, version: ToolVersion | No
     alias = "" if is_vendors else filed.name
     ordinal = version.ordinal if version else None
     retry = msgspec.to_builtins(filed.retry)
-    return pins.pin_tool(agent, actor=actor, tool=tool, ordinal=ordinal, alias=alias, retry=retry)
+    return pins.pin_tool(
+        agent,
+        actor=actor,
+        tool=tool,
+        ordinal=ordinal,
+        alias=alias,
+        retry=retry,
+        mode=PinMode(filed.mode),
+    )
 
 
 def _spellings(url: str) -> list[str]:

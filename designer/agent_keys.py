@@ -6,8 +6,9 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Prefetch, QuerySet
 
-from core.errors import DomainError
-from designer.models import Agent, KeyAgent
+from core.errors import DomainError, invalid
+from core.outbound.errors import printable
+from designer.models import Agent, Environment, KeyAgent
 from people import api_keys, audit
 from people.models import CALLS_AT_ONCE, ApiKey, User
 
@@ -24,12 +25,16 @@ def issue(
     expires_at: datetime | None = None,
     agents: Iterable[Agent] = (),
     calls_at_once: int = CALLS_AT_ONCE,
+    environment: str = "",
 ) -> tuple[ApiKey, str]:
-    """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone."""
+    """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone, and with
+    an `environment`, which each of them has, it runs their tools there alone."""
     named = list(dict.fromkeys(agents))
     if len(named) > MAX_AGENTS:
         message = f"Name at most {MAX_AGENTS} agents."
         raise DomainError("invalid", message, fields={"agents": message})
+    if environment:
+        _check_environment(environment, named)
     key, plain = api_keys.issue(
         owner,
         actor=actor,
@@ -38,11 +43,42 @@ def issue(
         expires_at=expires_at,
         is_narrowed=bool(named),
         calls_at_once=calls_at_once,
+        environment=environment,
     )
     KeyAgent.objects.bulk_create([KeyAgent(api_key=key, agent=agent) for agent in named])
     for agent in named:  # an entry each, as each agent has its own readers
         audit.record(actor, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
     return key, plain
+
+
+def _check_environment(name: str, agents: list[Agent]) -> None:
+    if not agents:
+        raise invalid(environment="Name the agents whose environment it is.")
+    having = set(Environment.objects.filter(agent__in=agents, name=name).values_list("agent", flat=True))
+    if lacking := next((agent for agent in agents if agent.pk not in having), None):
+        raise invalid(environment=f"“{lacking}” has no environment “{printable(name, 60)}”.")
+
+
+def environments_of(agents: Iterable[Agent]) -> list[str]:
+    """The names that a key for some of these can have as its environment."""
+    rows = Environment.objects.filter(agent__in=list(agents)).order_by("name")
+    return list(rows.values_list("name", flat=True).distinct())
+
+
+def of_signed_in(owner: User, agent: Agent) -> str:
+    """The digest of the key by which clients are known that `owner` signs in to use the agent.
+
+    It has no secret, is made at the first visit, and is revoked like any other.
+    """
+    digest = f"{ApiKey.SIGNED_IN}{agent.pk}:{owner.pk}"
+    if ApiKey.objects.filter(digest=digest).exists():
+        return digest
+    with transaction.atomic():
+        # None where another process is a moment faster.
+        if key := api_keys.admit(owner, name=f"{agent.name[:80]}, signed in", digest=digest):
+            KeyAgent.objects.create(api_key=key, agent=agent)
+            audit.record(owner, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
+    return digest
 
 
 def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:

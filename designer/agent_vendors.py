@@ -61,6 +61,9 @@ class Allowed:
 
     def against(self, vendor: Vendor) -> Limit | None:
         """The nearest agent that does not name this vendor; None where it may be used."""
+        # Vendors are named because others are not trusted; a tool that is defined here comes from none.
+        if vendor.is_own:
+            return None
         return next((limit for limit in self.limits if vendor.pk not in limit.vendors), None)
 
     def refusal(self, agent: Agent, tool: Tool, *, is_pinned: bool = False) -> str:

@@ -136,6 +136,8 @@ class ArgumentsForm(OperationForm):
 
     def refuse(self, error: DomainError) -> None:
         # Sentences about inputs go to their fields, unless a field has one of its own already.
+        if not error.fields:
+            self.add_error(None, error.message)
         if JSON_FIELD in self.errors:
             return
         if self.cleaned_data.get(JSON_FIELD, "").strip():
@@ -149,8 +151,6 @@ class ArgumentsForm(OperationForm):
                 self.add_error(None, _sentence(name, why))
             elif place not in self.errors:
                 self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
-        if not error.fields:
-            self.add_error(None, error.message)
 
 
 def _sentence(name: str, why: str) -> str:

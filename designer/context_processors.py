@@ -9,10 +9,10 @@ from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from catalog.models import Endpoint, Finding
+from catalog.models import Endpoint, Finding, Thread
 from catalog.models.findings import FindingState
 from designer import exports, following, pending_work
-from designer.models import Agent, Pin, Procedure, Release
+from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from people.permissions import person
 
 THEMES = ("light", "dark")
@@ -91,8 +91,10 @@ def _tab_counts(request: HttpRequest) -> dict[str, int]:
     counted: dict[str, QuerySet[Any]] = {
         "tools": Pin.objects.live().filter(agent__in=this),
         "procedures": Procedure.objects.live().filter(agent__in=this),
+        "rehearsals": Rehearsal.objects.filter(agent__in=this),
         "upgrades": pending_work.behind(Pin.objects.live().filter(agent__in=this)),
         "releases": Release.objects.filter(agent__in=this),
+        "threads": Thread.objects.filter(agent__in=this.values("pk"), removed_at=None),
     }
     # One query: each of these is a number.
     found = [

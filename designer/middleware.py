@@ -2,7 +2,7 @@
 an agent is that was renamed; and that a release is retired.
 
 Of the first, nothing is decided here but that one answer: whatever else there is to say, the view says it
-(designer/api/releases.py). docs/decisions/0034-unchanged-releases.md says why it stands before the view.
+(designer/api/release_files.py). docs/decisions/0034-unchanged-releases.md says why it stands before the view.
 """
 
 import re
@@ -13,14 +13,14 @@ from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
-import psycopg
-from django.db import connection
+from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.urls import ResolverMatch, resolve, reverse
 from django.utils import timezone
 from django.utils.encoding import iri_to_uri
 from django.utils.http import http_date
 
+from core.prepared_statements import run_together
 from designer import agent_addresses, exports
 from designer.models import AGENTS_OF_KEY
 from designer.releases import publishing, receipts
@@ -184,24 +184,18 @@ def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
     now = timezone.now()
     moments = {"now": now, "lately": now - WRITE_LAST_USE_EVERY, "noted": now - receipts.WRITE_EVERY}
     try:
-        connection.ensure_connection()
-        line: psycopg.Connection = connection.connection
-        # Planning takes five times as long as the answer, and nothing is prepared unless this is set.
-        # Django's own cursors prepare nothing even then.
-        line.prepare_threshold = 0
-        with psycopg.Cursor(line) as cursor:
-            cursor.execute(text, {**facts, **moments})
-            row: tuple[int, int, str] | None = cursor.fetchone()
-            return row
-    except psycopg.Error:
+        (rows,) = run_together((text, {**facts, **moments}), is_checked=False)
+    except DatabaseError:
         # The database may be away: then the view finds that out, and says so.
         connection.close()
         return None
+    return rows[0] if rows else None
 
 
 @cache
 def _formats() -> frozenset[str]:
-    return frozenset(format_.name for format_ in exports.FORMATS)
+    # What a format says of environments may have changed while the release has not.
+    return frozenset(format_.name for format_ in exports.FORMATS if format_.resolve is None)
 
 
 @cache

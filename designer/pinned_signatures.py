@@ -9,12 +9,13 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.rules.retries import Resolved
+from catalog.tools import configurations
 from core.outbound.errors import printable
 from designer import tunings
 from designer.models import Agent, Pin
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, effective, misfits
-from designer.signatures.words import Stale, Words, merged
+from designer.signatures.words import ParameterWords, Stale, Words, merged
 from designer.tunings import words_of
 
 
@@ -23,7 +24,7 @@ def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
     return (
         Pin.objects.live()
         .filter(agent__in=agents)
-        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor")
+        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor", "configuration")
     )
 
 
@@ -34,7 +35,7 @@ def effective_of(pin: Pin, tried: Words | None = None) -> Effective:
         pin.version.decoded(),
         name=pin.name,
         catalog_tuning=words_about(pin.tool),
-        agent_tuning=words_about(pin) if tried is None else tried,
+        agent_tuning=agents_words(pin, tried),
     )
 
 
@@ -53,7 +54,7 @@ def retry_of(pin: Pin) -> Resolved:
 
 def misfits_of(pin: Pin) -> list[Misfit]:
     """Tuned words that the pinned version has no place for."""
-    return misfits(pin.version.decoded(), merged(words_about(pin.tool), words_about(pin)))
+    return misfits(pin.version.decoded(), merged(words_about(pin.tool), agents_words(pin)))
 
 
 def stale_of(pin: Pin) -> list[Stale]:
@@ -64,6 +65,20 @@ def stale_of(pin: Pin) -> list[Stale]:
 
 def words_about(target: Pin | Tool) -> Words:
     return words_of(getattr(target, "tuning", None))
+
+
+def agents_words(pin: Pin, tried: Words | None = None) -> Words:
+    """The agent's own words, or those that are `tried`. The values of a configuration stand above them, for
+    an input that a model is not shown."""
+    own = words_about(pin) if tried is None else tried
+    if pin.configuration is None:
+        return own
+    pin.version.tool = pin.tool  # read already
+    parameter = configurations.parameter_of(pin.version)
+    # Where the version has no such input any more, this is told as a misfit.
+    name = parameter.name if parameter else configurations.INPUT
+    configured = ParameterWords(hidden=True, preset=pin.configuration.values)
+    return merged(own, Words(parameters={name: configured}))
 
 
 def kept_out(pins: Collection[Pin]) -> dict[int, tuple[FindingState, str]]:

@@ -7,19 +7,20 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from catalog.models import Tool, ToolVersion
+from catalog.models import Configuration, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.review import holds, inspector
 from catalog.rules import retries
 from catalog.rules.retries import Stated
-from catalog.tools import versions
-from core.errors import DomainError
+from catalog.tools import configurations, versions
+from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from designer import agent_vendors, agents, transfers, tunings
 from designer.agents import locked
 from designer.errors import NameTakenError
 from designer.models import Agent, Pin, Tuning
+from designer.models.pins import PinMode
 from designer.signatures import model_names
 from people import audit
 from people.audit import edit_conflicts
@@ -39,15 +40,21 @@ def pin_tool(
     ordinal: int | None = None,
     alias: str = "",
     retry: Stated | None = None,
+    mode: PinMode = PinMode.CACHED,
+    configuration: str | None = None,
 ) -> Pin:
-    """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`."""
+    """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`;
+    `configuration` is as in `configurations.named`."""
     agent = locked(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
     if tool.endpoint.removed_at or tool.endpoint.vendor.removed_at:
         message = f"“{tool}” belongs to a vendor that has been removed. Choose another tool."
         raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
     if tool.status == ToolStatus.WITHDRAWN:
-        message = f"The vendor has withdrawn “{tool}”. Choose another tool."
+        who_did = (
+            f"“{tool}” was withdrawn" if tool.endpoint.vendor.is_own else f"The vendor has withdrawn “{tool}”"
+        )
+        message = f"{who_did}. Choose another tool."
         raise DomainError("tool_withdrawn", message, fields={"tool": message}, status=409)
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
@@ -57,9 +64,10 @@ def pin_tool(
     alias = alias.strip()
     pin = _unused_row(agent, tool)
     pin.version, pin.alias, pin.name = chosen, alias, _name(agent, tool, chosen, alias)
-    pin.created_by, pin.retry = actor, retries.stated({}, retry or {})
+    pin.created_by, pin.retry, pin.mode = actor, retries.stated({}, retry or {}), mode
+    pin.configuration = _configuration(pin, configuration)
     pin.save()
-    audit.record(actor, "pin", pin, after=facts(pin), agent=pin.agent_id)
+    audit.record(actor, "pin", pin, after=_told(pin), agent=pin.agent_id)
     return pin
 
 
@@ -72,6 +80,8 @@ class PinRequest:
     ordinal: int | None = None
     alias: str = ""
     retry: Stated | None = None
+    mode: PinMode = PinMode.CACHED
+    configuration: str | None = None
 
 
 @transaction.atomic
@@ -97,6 +107,8 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
                 ordinal=each.ordinal,
                 alias=each.alias,
                 retry=each.retry,
+                mode=each.mode,
+                configuration=each.configuration,
             )
         except DomainError as error:
             answers.append(error)
@@ -196,11 +208,53 @@ def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_co
 
 
 @transaction.atomic
+def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_conflicts.ANY_STATE) -> Pin:
+    """Whether runtimes may be shown what the vendor adds to the pinned version."""
+    pin = _locked(pin)
+    before = facts(pin)
+    edit_conflicts.check(pin, expected, now=before, wanted=before | {"mode": mode})
+    if mode != pin.mode:
+        pin.mode = mode
+        pin.save(update_fields=["mode"])
+        audit.record(actor, "edit", pin, before=before, after=facts(pin), agent=pin.agent_id)
+    return pin
+
+
+@transaction.atomic
+def set_configuration(
+    pin: Pin, *, actor: User, configuration: str | None, expected: str = edit_conflicts.ANY_STATE
+) -> Pin:
+    """With which values every call is made, as in `configurations.named`. None leaves that to each call."""
+    pin = _locked(pin)
+    before = facts(pin)
+    pin.configuration = _configuration(pin, configuration, chosen=pin.configuration)
+    edit_conflicts.check(pin, expected, now=before, wanted=facts(pin))
+    if facts(pin) != before:
+        pin.save(update_fields=["configuration"])
+        audit.record(actor, "edit", pin, before=before, after=facts(pin), agent=pin.agent_id)
+    return pin
+
+
+def _configuration(
+    pin: Pin, said: str | None, *, chosen: Configuration | None = None
+) -> Configuration | None:
+    if not said:
+        return None
+    pin.version.tool = pin.tool  # read already
+    # What is chosen may have been removed since, and stays chosen.
+    found = chosen if chosen and said == str(chosen) else configurations.named(pin.tool, said)
+    if why := configurations.why_not(pin.version, found.values):
+        message = f"“{found}” does not fit version {printable(pin.version.name, 60)}. {why}"
+        raise invalid(configuration=message)
+    return found
+
+
+@transaction.atomic
 def remove_pin(pin: Pin, *, actor: User) -> None:
     pin = _locked(pin)
     pin.removed_at = timezone.now()
     pin.save(update_fields=["removed_at"])
-    audit.record(actor, "unpin", pin, before=facts(pin), agent=pin.agent_id)
+    audit.record(actor, "unpin", pin, before=_told(pin), agent=pin.agent_id)
 
 
 @transaction.atomic
@@ -243,14 +297,15 @@ def move_to_agent(
 def _moved(pin: Pin, target: Agent, actor: User, alias: str) -> Pin:
     # The pin that is left stays as the removed one that the procedures there still refer to.
     new = _unused_row(target, pin.tool)
-    new.version, new.alias, new.created_by, new.retry = pin.version, alias, actor, pin.retry
+    new.version, new.alias, new.created_by = pin.version, alias, actor
+    new.retry, new.mode, new.configuration = pin.retry, pin.mode, pin.configuration
     new.name = _name(target, pin.tool, pin.version, alias)
     new.save()
     pin.removed_at = timezone.now()
     pin.save(update_fields=["removed_at"])
     Tuning.objects.filter(pin=pin).update(pin=new)
-    audit.record(actor, "unpin", pin, before=facts(pin), why=f"Moved to “{target}”.", agent=pin.agent_id)
-    audit.record(actor, "pin", new, after=facts(new), why=f"Moved from “{pin.agent}”.", agent=target.pk)
+    audit.record(actor, "unpin", pin, before=_told(pin), why=f"Moved to “{target}”.", agent=pin.agent_id)
+    audit.record(actor, "pin", new, after=_told(new), why=f"Moved from “{pin.agent}”.", agent=target.pk)
     return new
 
 
@@ -260,9 +315,10 @@ def copy_pin(pin: Pin, agent: Agent, *, actor: User) -> Pin:
     why = f"Copied from “{pin.agent}”."
     tuning = getattr(pin, "tuning", None)
     new = Pin(agent=agent, tool=pin.tool, version=pin.version, alias=pin.alias, name=pin.name)
-    new.created_by, new.retry = actor, pin.retry
+    new.created_by, new.retry, new.mode = actor, pin.retry, pin.mode
+    new.configuration = pin.configuration
     new.save()
-    audit.record(actor, "pin", new, after=facts(new), why=why, agent=agent.pk)
+    audit.record(actor, "pin", new, after=_told(new), why=why, agent=agent.pk)
     if tuning is not None:
         tunings.copy_tuning(tuning, new, actor=actor, why=why)
     return new
@@ -289,12 +345,25 @@ def facts(pin: Pin) -> dict[str, Any]:
         "alias": pin.alias,
         "name": pin.name,
         "retry": pin.retry,
+        "mode": pin.mode,
+        # Left out where there is none, as it was before there were any.
+        **({"configuration": str(pin.configuration)} if pin.configuration else {}),
     }
+
+
+def _told(pin: Pin) -> dict[str, Any]:
+    # A row about a whole pin says what was chosen for it, and not the mode that all have.
+    return {name: value for name, value in facts(pin).items() if (name, value) != ("mode", PinMode.CACHED)}
 
 
 def _locked(pin: Pin) -> Pin:
     agent = locked(pin.agent)
-    found = agent.pins.live().select_related("tool__endpoint__vendor", "version").filter(pk=pin.pk).first()
+    found = (
+        agent.pins.live()
+        .select_related("tool__endpoint__vendor", "version", "configuration")
+        .filter(pk=pin.pk)
+        .first()
+    )
     if found is None:
         raise DomainError("pin_removed", f"“{pin.name}” is not pinned any more.", status=409)
     found.agent = agent

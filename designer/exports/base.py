@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -69,7 +69,8 @@ class Format:
     """`name` is what a URL says. `write` gets the tools that fit the limits and returns anything that JSON
     can hold, or bytes: `media_type` and `suffix`, of a file name, say what these are. `wire` is the way back
     from the names that it writes, by default a model's aliases. `places` is where it writes each tool; a
-    format of procedures has none.
+    format of procedures has none. One that says what carries a tool out has `resolve`, which writes that into
+    a tool as `write` has it: "" where the model itself answers.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Format:
     media_type: str = JSON
     suffix: str = "json"
     places: Places | None = None
+    resolve: Callable[[dict[str, Any], str], None] | None = None
 
     @property
     def is_text(self) -> bool:

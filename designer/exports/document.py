@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from typing import Literal
 
 import msgspec
 
@@ -28,10 +29,21 @@ class ReleasedVersion(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
 
 
+class ReleasedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
+    """Which one was chosen. Its values are a preset of a hidden input."""
+
+    name: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.number}"
+
+
 class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from.
 
-    Without `retry` the default policy holds, as in releases from before there were others.
+    Without `retry` the default policy holds, as in releases from before there were others; `mode` is as in
+    `designer.models.Pin`, and its default is left out likewise. So is a `configuration` where none is chosen.
     """
 
     id: int
@@ -43,6 +55,12 @@ class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     signature: Effective
     tuning: Mapping[str, Words]
     retry: RetryPolicy | None = None
+    mode: Literal["cached", "fresh"] = "cached"
+    configuration: ReleasedConfiguration | None = None
+
+    @property
+    def follows_vendor(self) -> bool:
+        return self.mode == "fresh"
 
     @property
     def retry_policy(self) -> RetryPolicy:

@@ -66,6 +66,10 @@ def _wire(tool: ReleasedTool) -> dict[str, Any]:
     }
     if tool.retry:
         way["retry"] = structs.asdict(tool.retry)
+    if tool.follows_vendor:
+        way["mode"] = tool.mode
+    if tool.configuration:
+        way["configuration"] = str(tool.configuration)
     if names.whole:
         way["whole"] = names.whole
     if names.whole_output:

@@ -1,7 +1,7 @@
 """The array of calls that a model fills in, as “The Tool System” composes it: one branch for each tool.
 
-Every tool of a release is carried out by an activity of its own name. What the page leaves open is settled in
-docs/decisions/0045-more-formats.md.
+As it is published, every tool is carried out by an activity of its own name; what an environment has in its
+place is put in by `resolve`. What the page leaves open is settled in docs/decisions/0045-more-formats.md.
 """
 
 from typing import Any
@@ -58,6 +58,13 @@ def _branch(tool: Effective) -> dict[str, Any]:
     }
 
 
+def resolve(branch: dict[str, Any], activity: str) -> None:
+    branch["properties"][ACTIVITY]["const"] = activity
+    # An activity fills the output in, or else the model.
+    if not activity:
+        branch["required"] = [*branch["required"], OUTPUT]
+
+
 def wire(tool: Effective) -> Wire:
     names = dialects.wire_both_ways(tool, LIMITS.dialect)
     return structs.replace(names, beside=(TOOL, ACTIVITY, REASONING, OUTPUT))
@@ -69,6 +76,7 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=wire,
+    resolve=resolve,
     places=Places(
         tools=("calls", "items", "anyOf"),
         name=("properties", TOOL, "const"),

@@ -165,6 +165,16 @@ def outputs_for_the_caller(
     return renamed
 
 
+def outputs_of_the_caller(tool: Effective, wire: Wire, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The other way round: by the signature's names, what a model gives in place of what would come back."""
+    whole = output_of_all(tool)
+    if whole and not wire.whole_output:
+        return {whole.parameter.name: dict(given)}
+    if not whole and wire.whole_output and isinstance(inside := given.get(wire.whole_output), dict):
+        given = {name: value for name, value in given.items() if name != wire.whole_output} | inside
+    return {wire.outputs.get(name, name): value for name, value in given.items()}
+
+
 def _without_absent(tool: Effective, arguments: dict[str, Any]) -> dict[str, Any]:
     # Arguments by the vendor's names, judged by the vendor's schema. What has a preset need not be given.
     if whole := whole_input(tool):

@@ -17,6 +17,7 @@ from designer import agents, pinned_signatures, transfers
 from designer.exports import document as release_document
 from designer.exports.document import (
     ReleasedAgent,
+    ReleasedConfiguration,
     ReleaseDocument,
     ReleasedSubAgent,
     ReleasedTool,
@@ -24,6 +25,7 @@ from designer.exports.document import (
     ReleasedVersion,
 )
 from designer.models import Agent, Pin, Transfer
+from designer.models.pins import PinMode
 from designer.procedures import rendering
 from designer.signatures.words import Words
 
@@ -119,10 +121,17 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
         signature=pinned_signatures.effective_of(pin, tried),
         tuning={
             "catalog": pinned_signatures.words_about(pin.tool),
-            "agent": pinned_signatures.words_about(pin) if tried is None else tried,
+            "agent": pinned_signatures.agents_words(pin, tried),
         },
         retry=None if policy == retries.DEFAULT else policy,
+        mode="fresh" if pin.mode == PinMode.FRESH else "cached",
+        configuration=_configuration(pin),
     )
+
+
+def _configuration(pin: Pin) -> ReleasedConfiguration | None:
+    chosen = pin.configuration
+    return ReleasedConfiguration(name=chosen.name, number=chosen.number) if chosen else None
 
 
 def _node(

@@ -224,9 +224,7 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
         yield f"It was called “{old.signature.name}”."
     if old.tuning != new.tuning:
         yield "Our words changed."
-    if old.retry_policy != new.retry_policy:
-        before, after = (retries.sentence(tool.retry_policy) for tool in (old, new))
-        yield f"When it fails: {before} before, {after} now."
+    yield from at_run_time(old, new)
     if (old.vendor, old.endpoint, old.protocol) != (new.vendor, new.endpoint, new.protocol):
         yield "Its vendor is reached in another way."
     shown = [member for member in members if member.path != "name"]
@@ -234,6 +232,22 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
         yield f"What a model reads differs: {shown[0].place}."
     elif shown:
         yield f"What a model reads differs in {len(shown)} places."
+
+
+def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
+    """What differs beside the words and the version: sentences for people."""
+    if old.retry_policy != new.retry_policy:
+        before, after = (retries.sentence(tool.retry_policy) for tool in (old, new))
+        yield f"When it fails: {before} before, {after} now."
+    if new.configuration != old.configuration:
+        chosen = f"It runs as configured by “{new.configuration}” now." if new.configuration else ""
+        yield chosen or f"It does not run as configured by “{old.configuration}” any more."
+    if new.mode != old.mode:
+        yield (
+            "It follows its vendor now: a runtime may be shown what the vendor adds to it."
+            if new.follows_vendor
+            else "It does not follow its vendor any more: a runtime is shown it as it was published."
+        )
 
 
 def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[Member]:

@@ -102,7 +102,7 @@ WITH RECURSIVE tree AS (
     )::text) AS made_of
     FROM designer_agent a CROSS JOIN LATERAL (
         SELECT array_agg(ROW(t.id, t.tool_id, v.slug, e.url, e.protocol, e.retry,
-            p.version_id, p.name, p.retry,
+            p.version_id, p.name, p.retry, p.mode, p.configuration_id,
             everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,
             everywhere.effects, here.title, here.description, here.parameters, here.outputs,
             here.effects)::text

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from catalog.rules import diff as signature_diff
 from designer import token_budget
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTool
+from designer.releases import diff as release_diff
 from designer.signatures.words import NOTHING
 
 SCHEMA = "pegboard.lock/1"
@@ -73,6 +74,8 @@ def _locked(tool: ReleasedTool) -> dict[str, Any]:
         "ordinal": tool.version.ordinal,
         "digest": tool.version.digest,
         "tuned": any(words != NOTHING for words in tool.tuning.values()),
+        # One that is shown as it was published is locked as it was before there was another mode.
+        **({"mode": tool.mode} if tool.follows_vendor else {}),
     }
 
 
@@ -186,9 +189,11 @@ def _changed(old: ReleasedTool, new: ReleasedTool, number: int) -> Moved:
         return Moved(
             "tool_changed", "breaking", name, f"“{name}” breaks in release {number}: {' '.join(broken)}"
         )
-    said = " ".join(change.sentence for change in comparison.changes) or "What a model reads is the same."
-    class_: Class = "notice" if comparison.class_ == "notice" else "compatible"
-    return Moved("tool_changed", class_, name, f"“{name}” differs in release {number}: {said}")
+    said = [change.sentence for change in comparison.changes] or ["What a model reads is the same."]
+    at_run_time = list(release_diff.at_run_time(old, new))
+    class_: Class = "notice" if at_run_time or comparison.class_ == "notice" else "compatible"
+    message = f"“{name}” differs in release {number}: {' '.join([*said, *at_run_time])}"
+    return Moved("tool_changed", class_, name, message)
 
 
 def _offered(tools: Iterable[ReleasedTool], offers: Mapping[int, Offer]) -> Iterator[Moved]:

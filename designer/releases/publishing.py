@@ -8,18 +8,19 @@ import msgspec
 from django.db import connection, transaction
 from django.http import Http404
 from django.utils.http import parse_etags
+from msgspec import structs
 
 from catalog.models import ToolVersion
 from catalog.notifications import outbox
-from core.compiled_queries import run_prepared
 from core.errors import DomainError
+from core.prepared_statements import run_prepared
 from designer import agent_addresses, agents, exports, transfers
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format, carried
-from designer.exports.document import ReleaseDocument
+from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
-from designer.models import AGENTS_OF_KEY, Agent, Export, Release, Retirement
+from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
 from designer.releases import channels, composition, draft_checks, effective_versions, proofs, signing
 from designer.releases.checks import Check, not_accepted
 from designer.releases.composition import Node
@@ -40,7 +41,10 @@ _FIND = """
         retirement.retired_at, retirement.sunset_at, ARRAY(
         SELECT export.format FROM designer_export export
         WHERE export.release_id = release.id AND export.format = ANY(%s)
-    ) AS written
+    ) AS written, ARRAY(
+        SELECT place.id || ' ' || place.is_default || ' ' || place.name
+        FROM designer_environment place WHERE place.agent_id = agent.id ORDER BY place.name
+    ) AS places
     FROM designer_release release JOIN designer_agent agent ON agent.id = release.agent_id
     LEFT JOIN designer_retirement retirement ON retirement.release_id = release.id
     WHERE agent.slug = %s AND agent.removed_at IS NULL {}
@@ -204,8 +208,8 @@ def find(
     slug: str, name: str, reader: User, key: ApiKey | None = None, *, formats: Sequence[str] = ()
 ) -> Release | None:
     """The release that `name` means, without its document; in `written` those of `formats` that are kept of
-    it, and the dates of its retirement. None when there is none, or for an agent that `reader` may not see
-    with this key, as `AgentQuerySet.visible_to` has it.
+    it, in `places` the environments of its agent, and the dates of its retirement. None when there is none,
+    or for an agent that `reader` may not see with this key, as `AgentQuerySet.visible_to` has it.
     """
     # Runtimes ask this all day, with each call and to hear that nothing is new. The text of the query is
     # constant, because putting it together again each time took longer than running it.
@@ -219,13 +223,15 @@ def find(
     ]
     conditions = " ".join(text for text, value in asked if value is not None)
     parameters = [list(formats), slug, *(value for _, value in asked if value is not None)]
-    rows = run_prepared(_FIND.format(conditions), parameters)
+    ask = key.ask if key else run_prepared
+    rows = ask(_FIND.format(conditions), parameters)
     if not rows:
         return None
-    *own, slug, agent_name, retired_at, sunset_at, written = rows[0]
+    *own, slug, agent_name, retired_at, sunset_at, written, places = rows[0]
     found = Release.from_db(connection.alias, ["id", "agent_id", "number", "digest"], own)
     found.agent = Agent.from_db(connection.alias, ["id", "slug", "name"], [found.agent_id, slug, agent_name])
     found.written = written
+    found.places = [Place.read(text) for text in places]
     # As `select_related` leaves it, so that no other query asks whether there is one.
     retirement = Retirement(release=found, retired_at=retired_at, sunset_at=sunset_at) if retired_at else None
     Release.retirement.related.set_cached_value(found, retirement)
@@ -298,6 +304,19 @@ def export_of_tool(release: Release, name: str, tool: str, *, sub_agent: str = "
         raise DomainError("format_cannot_carry", " ".join(reasons[:REASONS_SHOWN]), status=409)
     whole, _ = export(release, name, is_partial=True, sub_agent=sub_agent)
     return msgspec.json.encode(tools_in(msgspec.json.decode(whole), format_.places)[names.index(tool)])
+
+
+def export_of_version(
+    release: Release, name: str, tool: ReleasedTool, *, sub_agent: str = ""
+) -> bytes | None:
+    """The same of a tool in another version than the released one; None where the format cannot carry it."""
+    format_ = find_format(name)
+    alone = structs.replace(part_of(release, sub_agent), tools=(tool,), transfers=(), procedures=())
+    judged = carried(alone, format_.limits)
+    if format_.places is None or not judged.fitting.tools:
+        return None
+    whole = msgspec.json.decode(format_.body(judged.fitting))
+    return msgspec.json.encode(tools_in(whole, format_.places)[0])
 
 
 def part_of(release: Release, sub_agent: str) -> ReleaseDocument:

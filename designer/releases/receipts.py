@@ -13,8 +13,8 @@ from django.db import Error as DatabaseError
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from core.compiled_queries import run_prepared
 from core.db_errors import outage
+from core.prepared_statements import run_prepared
 from designer.models import Agent, Channel, Receipt, Release
 from designer.releases import channels
 from people.models import ApiKey, User

@@ -1,0 +1,164 @@
+from collections.abc import Sequence
+from typing import Any
+
+from django import forms
+from django.forms import BoundField
+
+from catalog.forms.retry_fields import RetryForm
+from catalog.models import Vendor
+from catalog.rules.retries import RetryPolicy, Stated
+from core import slugs
+from core.errors import DomainError
+from designer import agent_budgets
+from designer.agents import MAX_DESCRIPTION_LENGTH, MAX_NAME_LENGTH
+from designer.forms.base import offer
+from designer.models import Agent
+from people.forms import OperationForm
+from people.models import Team, User
+
+MAX_FILE_BYTES = 1_000_000
+
+
+class AgentForm(OperationForm):
+    name = forms.CharField(max_length=MAX_NAME_LENGTH)
+    slug = forms.CharField(
+        max_length=slugs.MAX_LENGTH,
+        required=False,
+        label="Address",
+        help_text="Made from the name if you leave it out.",
+    )
+    description = forms.CharField(
+        max_length=MAX_DESCRIPTION_LENGTH,
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3}),
+        help_text="What this agent is for.",
+    )
+    parent = forms.ModelChoiceField(
+        queryset=Agent.objects.none(),
+        required=False,
+        to_field_name="slug",
+        label="Sub-agent of",
+        empty_label="No other agent",
+    )
+    team = forms.ModelChoiceField(
+        queryset=Team.objects.none(),
+        to_field_name="slug",
+        empty_label=None,
+        help_text="Its people see this agent and work on it. A sub-agent goes with its parent.",
+    )
+
+    def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "parent", Agent.objects.active().visible_to(actor))
+        own = Team.objects.open_to(actor)
+        offer(self, "team", own)
+        if len(own[:2]) < 2:  # a company of one team need not think of it
+            del self.fields["team"]
+
+    def facts(self) -> dict[str, Any]:
+        # A parent decides the team, so none is given with one.
+        given = {"team": None, **self.cleaned_data}
+        return given | {"team": None} if given["parent"] else given
+
+
+class AgentEditForm(RetryForm, AgentForm):
+    """`named` are the vendors that are named for the agent; removed ones stay on offer."""
+
+    limits_vendors = forms.BooleanField(required=False, label="Only the vendors ticked here")
+    vendors = forms.ModelMultipleChoiceField(
+        queryset=Vendor.objects.none(), required=False, to_field_name="slug", label="Which vendors it may use"
+    )
+
+    def __init__(self, *args: Any, named: Sequence[Vendor], retry: Stated, **kwargs: Any) -> None:
+        kwargs["initial"] |= {"vendors": [vendor.slug for vendor in named]}
+        super().__init__(*args, **kwargs)
+        live = Vendor.objects.live()
+        offered = live | Vendor.objects.filter(pk__in=[vendor.pk for vendor in named])
+        offer(self, "vendors", offered.order_by("name", "pk"))
+        self.add_retry(retry, None)
+
+    def ticks(self) -> list[tuple[Vendor, bool]]:
+        ticked = set(self["vendors"].value() or ())
+        return [(vendor, vendor.slug in ticked) for vendor in self.fields["vendors"].queryset]  # type: ignore[attr-defined]
+
+    def plain_fields(self) -> list[BoundField]:
+        apart = {"limits_vendors", "vendors", *RetryPolicy.__struct_fields__}
+        return [field for field in self if field.name not in apart]
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean() or self.cleaned_data
+        was_limited = self.initial.get("limits_vendors")
+        if given.get("vendors") and not given.get("limits_vendors") and not was_limited:
+            self.add_error("vendors", "Tick “Only the vendors ticked here” as well, or no vendor.")
+        return given
+
+    def facts(self) -> dict[str, Any]:
+        given = super().facts()
+        is_limited = given.pop("limits_vendors")
+        rest = {name: value for name, value in given.items() if name not in RetryPolicy.__struct_fields__}
+        return rest | {"vendors": list(given["vendors"]) if is_limited else None, "retry": self.retry()}
+
+
+class TokenLimitForm(OperationForm):
+    limit = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=agent_budgets.MAX_TOKENS,
+        label="Tokens that tools and procedures may take",
+    )
+    stops = forms.BooleanField(required=False, label="More than that stops publishing")
+
+
+class CopyAgentForm(OperationForm):
+    name = forms.CharField(max_length=MAX_NAME_LENGTH, label="Name of the copy")
+    with_sub_agents = forms.BooleanField(required=False, label="Copy its sub-agents too")
+
+    def __init__(self, *args: Any, has_sub_agents: bool, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if not has_sub_agents:
+            del self.fields["with_sub_agents"]
+
+
+class AgentImportForm(OperationForm):
+    """The first press sends a file; the second one the text of it, which the page has kept."""
+
+    file = forms.FileField(
+        required=False,
+        label="File of an agent",
+        help_text="Another Pegboard gives one out on the page where an agent is edited.",
+        widget=forms.ClearableFileInput(attrs={"accept": ".json,application/json"}),
+    )
+    text = forms.CharField(required=False, strip=False, widget=forms.HiddenInput)
+    act = forms.ChoiceField(choices=[("check", "Check"), ("import", "Import")], widget=forms.HiddenInput)
+    accept_missing = forms.BooleanField(required=False, widget=forms.HiddenInput)
+    team = forms.ModelChoiceField(queryset=Team.objects.none(), to_field_name="slug", empty_label=None)
+
+    def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.actor = actor
+        own = Team.objects.open_to(actor)
+        offer(self, "team", own)
+        if len(own[:2]) < 2:
+            del self.fields["team"]
+
+    def document(self) -> bytes:
+        """Raises DomainError where neither is there."""
+        if sent := self.cleaned_data["file"]:
+            body: bytes = sent.read(MAX_FILE_BYTES + 1)
+            return body
+        if not self.cleaned_data["text"]:
+            raise DomainError("invalid", "Choose a file.", fields={"file": "Choose a file."})
+        return str(self.cleaned_data["text"]).encode()
+
+
+class MoveAgentForm(OperationForm):
+    """Another parent for one agent of a tree; none makes it a root."""
+
+    agent = forms.ModelChoiceField(queryset=Agent.objects.none(), to_field_name="slug")
+    parent = forms.ModelChoiceField(queryset=Agent.objects.none(), to_field_name="slug", required=False)
+
+    def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        rows = Agent.objects.filter(pk__in=[row.pk for row in tree])
+        offer(self, "agent", rows)
+        offer(self, "parent", rows)

@@ -1,0 +1,11 @@
+from typing import Any
+
+from django import forms
+from django.db.models import QuerySet
+
+COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
+
+
+def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
+    """What one person may choose there."""
+    form.fields[name].queryset = rows  # type: ignore[attr-defined]

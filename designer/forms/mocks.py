@@ -1,0 +1,167 @@
+"""What a designer enters about the mock of a tool, and about the calls that mocks are asked for."""
+
+from typing import Any
+
+from django import forms
+from msgspec.structs import replace
+
+from catalog.activities.mocks import answers, situations
+from catalog.activities.mocks.assertions import ASSERTIONS, Assertion
+from catalog.activities.mocks.situations import SITUATIONS, Situation
+from catalog.protocols.json.subschemas import DEFINITIONS
+from catalog.protocols.signature import Signature
+from people.forms import OperationForm
+
+KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
+IS: dict[str, type[Assertion]] = {str(each.__struct_config__.tag): each for each in ASSERTIONS}
+
+
+def _own_fields() -> dict[str, dict[str, forms.Field]]:
+    # What each situation can be told beside when it is met, in plain fields. The rest is for the API.
+    return {
+        "invalid_input": {"why": forms.CharField(label="What is wrong with the input", max_length=200)},
+        "can_retry": {
+            "hint": forms.CharField(label="Hint for the model", max_length=1000),
+            "after_ms": forms.IntegerField(
+                label="Milliseconds until then", min_value=0, max_value=situations.MAX_SECONDS * 1000
+            ),
+        },
+        "authorization": {
+            "provider": forms.CharField(label="Provider", max_length=100),
+            "polls": forms.IntegerField(
+                label="Given when it is asked again for the time number",
+                min_value=1,
+                max_value=situations.MAX_POLLS,
+            ),
+        },
+        "interrupt": {},
+        "unavailable": {
+            "retry_after": forms.IntegerField(
+                label="Seconds until it is back", min_value=0, max_value=situations.MAX_SECONDS
+            )
+        },
+        "slow": {
+            "seconds": forms.FloatField(label="Seconds", min_value=0.1, max_value=situations.MAX_SECONDS)
+        },
+    }
+
+
+class SeedForm(OperationForm):
+    seed = forms.IntegerField(
+        min_value=0,
+        max_value=answers.MAX_SEED,
+        help_text="The same seed and inputs give the same answer. Another number gives other answers.",
+    )
+
+
+class SituationForm(OperationForm):
+    """One kind of situation: for all calls, or for those of which one input looks so."""
+
+    def __init__(self, *args: Any, kind: str, signature: Signature, **kwargs: Any) -> None:
+        super().__init__(*args, prefix=kind, **kwargs)
+        self.kind = kind
+        self.label = KINDS[kind].label
+        own = _own_fields().get(kind, {})
+        defaults = dict(zip(KINDS[kind].__struct_fields__, KINDS[kind].__struct_defaults__, strict=False))
+        for name, field in own.items():
+            field.required = name in ("seconds",)
+            field.initial = defaults.get(name)
+            self.fields[name] = field
+        if kind == "interrupt":
+            self.fields["message"] = forms.CharField(label="What it asks", max_length=500, required=False)
+        names = [(each.name, each.name) for each in signature.inputs]
+        self.fields["input"] = forms.ChoiceField(
+            label="For", required=False, choices=[("", "every call"), *names]
+        )
+        self.fields["like"] = forms.CharField(
+            label="whose value is",
+            required=False,
+            max_length=200,
+            help_text="* stands for any characters. Only where an input is chosen.",
+        )
+
+    def situation(self) -> dict[str, Any]:
+        """As it is saved, once the form is valid."""
+        given = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
+        name, like, why = given.pop("input", ""), given.pop("like", "*"), given.pop("why", "")
+        made: dict[str, Any] = {"name": self.kind, **given}
+        made |= {"when": {name: like}} if name else {"switch": True}
+        if why and name:
+            made["parameter_errors"] = {name: why}
+        elif why:
+            made["message"] = why
+        return made
+
+
+class AssertionForm(OperationForm):
+    def __init__(self, *args: Any, names: list[str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        choices = [(name, name) for name in names]
+        self.fields["tool"] = forms.ChoiceField(choices=choices)
+        self.fields["is"] = forms.ChoiceField(
+            label="What must be true of it", choices=[(name, each.label) for name, each in IS.items()]
+        )
+        self.fields["other"] = forms.ChoiceField(
+            label="The other tool", required=False, choices=[("", "none"), *choices]
+        )
+        self.fields["times"] = forms.IntegerField(
+            label="How often",
+            required=False,
+            min_value=1,
+            max_value=1000,
+            help_text="For “is called”; empty: at least once.",
+        )
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if cleaned.get("is") == "before" and not cleaned.get("other"):
+            self.add_error("other", "Choose the tool that comes after.")
+        return cleaned
+
+    def assertion(self) -> dict[str, Any]:
+        given = self.cleaned_data
+        own = {"before": ("other",), "called": ("times",)}.get(given["is"], ())
+        return {
+            "is": given["is"],
+            "tool": given["tool"],
+            **{name: given[name] for name in own if given[name]},
+        }
+
+
+class LogForm(forms.Form):
+    """Which calls are shown and judged."""
+
+    key = forms.ChoiceField(label="API key", required=False)
+    environment = forms.CharField(required=False, max_length=60)
+    tool = forms.ChoiceField(required=False)
+    since = forms.DateTimeField(
+        required=False, widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M")
+    )
+
+    def __init__(self, *args: Any, names: list[str], keys: list[tuple[int, str]], **kwargs: Any) -> None:
+        kwargs.setdefault("label_suffix", "")
+        super().__init__(*args, **kwargs)
+        self.fields["tool"].choices = [("", "all"), *((name, name) for name in names)]  # type: ignore[attr-defined]
+        self.fields["key"].choices = [("", "any"), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
+
+    def chosen(self) -> dict[str, Any]:
+        given = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
+        return given | ({"key": int(given["key"])} if "key" in given else {})
+
+
+def inputs_of_example(signature: Signature) -> Signature:
+    """Any of the inputs of a tool, without the rules that hold for all of them together."""
+    rest = signature.schema_rest or {}
+    kept = {keyword: rest[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in rest}
+    return replace(
+        signature,
+        inputs=tuple(replace(each, required=False) for each in signature.inputs),
+        schema_rest=kept or None,
+    )
+
+
+def outputs_as_inputs(signature: Signature) -> Signature:
+    """So that a form and its check come out of the output schema."""
+    return Signature(
+        name="outputs", description="", inputs=signature.outputs, schema_rest=signature.outputs_rest
+    )

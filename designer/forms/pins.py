@@ -1,0 +1,198 @@
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from django import forms
+from django.db.models import Exists
+from django.http import QueryDict
+
+from catalog.forms.retry_fields import RetryForm
+from catalog.models import Tool, ToolVersion
+from catalog.models.findings import FindingState
+from catalog.review import holds
+from catalog.rules import retries
+from catalog.tools import configurations
+from catalog.tools.versions import stopping
+from core.errors import DomainError
+from designer.agents import MAX_NAME_LENGTH
+from designer.errors import NameTakenError
+from designer.forms.base import offer
+from designer.models import Agent, Pin
+from designer.models.pins import PinMode
+from designer.signatures import model_names
+from people.forms import ExplainedChoiceField, OperationForm
+from people.models import User
+
+
+class PinRetryForm(RetryForm):
+    """What a call of one pinned tool does that fails; empty fields go by its agent and its endpoint."""
+
+    def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        below = retries.resolved(agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
+        self.add_retry(pin.retry, below)
+
+
+class PinModeForm(OperationForm):
+    """What a runtime is shown that asks for the signature of one pinned tool as it is now."""
+
+    mode = ExplainedChoiceField(
+        [
+            (
+                PinMode.CACHED,
+                "Keep it as published",
+                "Runtimes are shown what the release holds, whatever the vendor does.",
+            ),
+            (
+                PinMode.FRESH,
+                "Follow the vendor",
+                "A runtime that asks is shown the optional inputs and the outputs that the vendor has added "
+                "since, with your words in place. It is not shown what words or changes anything that was "
+                "there, would break calls, raises an alarm or waits for review.",
+            ),
+        ],
+        label="What a runtime is shown",
+    )
+
+    def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
+        super().__init__(*args, initial={"mode": pin.mode}, **kwargs)
+
+
+class ConfigurationNameForm(OperationForm):
+    name = forms.CharField(
+        max_length=60,
+        label="Name",
+        help_text="Other values under the same name become its next state.",
+    )
+
+
+class PinConfigurationForm(OperationForm):
+    """With which values every call of one pinned tool is made."""
+
+    configuration = forms.ChoiceField(
+        required=False,
+        label="Set up in every call as",
+        help_text="A model is not shown this input. What you choose stays as it is, whatever is kept "
+        "under its name later.",
+    )
+
+    def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
+        now = str(pin.configuration) if pin.configuration else ""
+        super().__init__(*args, initial={"configuration": now}, **kwargs)
+        offered = [str(each) for each in configurations.newest(pin.tool)]
+        kept = [now, *(each for each in offered if each != now)] if now else offered
+        choices = [("", "None: each call says it"), *((each, each) for each in kept)]
+        self.fields["configuration"].choices = choices  # type: ignore[attr-defined]
+
+
+class PinForm(OperationForm):
+    """Which agent gets a tool, and in which version."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.none(), required=False, to_field_name="slug", empty_label="A new agent"
+    )
+    agent_name = forms.CharField(max_length=MAX_NAME_LENGTH, required=False, label="Name of the new agent")
+    alias = forms.CharField(
+        max_length=model_names.MAX_LENGTH, required=False, strip=True, label="What the model calls it"
+    )
+    ordinal = forms.TypedChoiceField(coerce=int, label="Version")
+
+    def __init__(self, *args: Any, tool: Tool, actor: User, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "agent", Agent.objects.active().visible_to(actor))
+        choices: list[tuple[int | str, str]] = [*version_choices(tool)]
+        first = first_offered(tool)
+        if first is None:
+            choices.insert(0, ("", "Choose a version"))
+        self.fields["ordinal"].choices = choices  # type: ignore[attr-defined]
+        self.fields["ordinal"].initial = "" if first is None else first
+
+    @property
+    def asks_for_a_name(self) -> bool:
+        return bool(self["alias"].value() or self["alias"].errors)
+
+    def refuse(self, error: DomainError) -> None:
+        # A name that is free is proposed in the field, for a person to take or to change.
+        if isinstance(error, NameTakenError) and not self.cleaned_data.get("alias"):
+            self.data = data = cast(QueryDict, self.data).copy()
+            data["alias"] = error.proposal
+        super().refuse(error)
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or {}
+        if not cleaned.get("agent") and not cleaned.get("agent_name"):
+            self.add_error("agent_name", "Name the new agent, or choose one above.")
+        return cleaned
+
+
+def first_offered(tool: Tool) -> int | None:
+    """The ordinal of the current version if it may be pinned, else of the newest that may be, if any."""
+    ordinals = dict(tool.versions.exclude(Exists(stopping())).values_list("pk", "ordinal"))
+    return ordinals.get(tool.current_id or 0) or next(iter(ordinals.values()), None)
+
+
+def version_choices(tool: Tool) -> list[tuple[int, str]]:
+    # Newest first.
+    words = version_words(tool.versions.defer("signature", "raw"))
+    review_states = holds.review_states(version for version, *_ in words)
+    choices = []
+    for version, word, _ in words:
+        remark = " (current)" if version.pk == tool.current_id else ""
+        if state := review_states.get(version.pk):
+            remark = " (blocked)" if state == FindingState.BLOCKED else " (waits for review)"
+        choices.append((version.ordinal, word + remark))
+    return choices
+
+
+class VersionWord(NamedTuple):
+    """`address` names the version in the address of a page: by the vendor's label where that is enough."""
+
+    version: ToolVersion
+    word: str
+    address: str
+
+
+def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
+    """Each with its name for people. Two of the same name get the beginning of the digest."""
+    rows = list(versions)
+    named, labels = Counter(row.name for row in rows), Counter(row.label for row in rows)
+    return [
+        VersionWord(
+            row,
+            f"Version {row.name}" if named[row.name] == 1 else f"Version {row.name}, {row.digest[:6]}",
+            f"v{row.label}" if row.label and labels[row.label] == 1 else str(row.ordinal),
+        )
+        for row in rows
+    ]
+
+
+class AliasForm(OperationForm):
+    """What the model calls a pinned tool; as it was typed, when it was refused."""
+
+    alias = forms.CharField(required=False, strip=False)
+
+
+class MovePinsForm(OperationForm):
+    """Which pins of a tree go to which of its agents."""
+
+    pins = forms.ModelMultipleChoiceField(
+        queryset=Pin.objects.none(), error_messages={"required": "Tick the tools to move."}
+    )
+    to = forms.ModelChoiceField(
+        queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"
+    )
+    alias = forms.CharField(
+        max_length=model_names.MAX_LENGTH, required=False, label="What the model calls it there"
+    )
+
+    def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "pins", Pin.objects.live().filter(agent__in=tree).select_related("agent"))
+        offer(self, "to", Agent.objects.filter(pk__in=[row.pk for row in tree]))
+
+    def refuse(self, error: DomainError) -> None:
+        # A name that is free is proposed in the field, for a designer to take or to change.
+        if isinstance(error, NameTakenError) and len(self.cleaned_data["pins"]) == 1:
+            self.data = data = cast(QueryDict, self.data).copy()
+            data["alias"] = error.proposal
+        super().refuse(error)

@@ -1,0 +1,50 @@
+from typing import Any
+
+from django import forms
+
+from designer.procedures import references
+from designer.procedures.editing import MAX_REASON_LENGTH, MAX_TITLE_LENGTH
+from designer.procedures.references import Vocabulary
+from people.audit.edit_conflicts import Difference
+from people.forms import OperationForm
+
+
+class NewProcedureForm(OperationForm):
+    title = forms.CharField(
+        max_length=MAX_TITLE_LENGTH, help_text="What it is for, in a few words: “Refill a prescription”."
+    )
+
+
+class ProcedureForm(OperationForm):
+    title = forms.CharField(max_length=MAX_TITLE_LENGTH)
+    body = forms.CharField(
+        required=False,
+        strip=False,
+        label="Text",
+        widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "true", "data-procedure": ""}),
+    )
+    why = forms.CharField(
+        max_length=MAX_REASON_LENGTH,
+        required=False,
+        label="What you changed, for the history",
+    )
+
+    def __init__(self, *args: Any, known: Vocabulary, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.known = known
+
+    def field_for(self, path: str) -> str:
+        return "body" if path == "text" else path
+
+    def theirs(self, name: str, value: object) -> object:
+        return references.shown(references.parse(str(value), self.known)) if name == "body" else value
+
+    def late_rows(self) -> list[tuple[str, Difference]]:
+        # The text is compared by names, as the user types it, and not by identities.
+        def named(value: Any) -> Any:
+            return references.shown(references.parse(value, self.known)) if isinstance(value, str) else value
+
+        return [
+            (label, Difference(each.path, named(each.before), named(each.theirs), named(each.yours)))
+            for label, each in super().late_rows()
+        ]

@@ -1,0 +1,34 @@
+from typing import Any
+
+from django import forms
+
+from designer.vendor_usage import VendorUse
+from people.forms import OperationForm
+
+
+class RemovalForm(OperationForm):
+    """What is in use asks for its name, so that it is not removed by one press too many."""
+
+    name = forms.CharField(max_length=2_048)
+    with_credentials = forms.BooleanField(required=False)
+    why = forms.CharField(
+        max_length=500, required=False, help_text="For the audit trail.", label="Why it is removed"
+    )
+
+    def __init__(self, *args: Any, name: str, use: VendorUse, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.wanted = name
+        self.fields["name"].label = f"Type “{name}” to confirm"
+        if not use.is_used:
+            del self.fields["name"]
+        spare = ", ".join(f"“{credential}”" for credential in use.credentials)
+        self.fields["with_credentials"].label = f"Forget the secret of {spare} too"
+        self.fields["with_credentials"].help_text = "Nothing else uses it."
+        if not spare:
+            self.fields["with_credentials"].widget = forms.HiddenInput()
+
+    def clean_name(self) -> str:
+        typed: str = self.cleaned_data["name"]
+        if typed != self.wanted:
+            raise forms.ValidationError(f"This is not its name. Type “{self.wanted}”.")
+        return typed

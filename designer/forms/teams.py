@@ -1,0 +1,35 @@
+from typing import Any
+
+from django import forms
+
+from designer.forms.base import offer
+from designer.models import Agent
+from people import teams
+from people.forms import OperationForm
+from people.models import Team, User
+
+
+class TeamForm(OperationForm):
+    name = forms.CharField(max_length=teams.MAX_NAME_LENGTH)
+
+
+class MemberForm(OperationForm):
+    person = forms.ModelChoiceField(
+        queryset=User.objects.none(), to_field_name="username", empty_label="Choose a person"
+    )
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "person", User.objects.filter(is_active=True).exclude(teams=team))
+
+
+class MovedAgentForm(OperationForm):
+    """An agent of another team; its sub-agents come along."""
+
+    agent = forms.ModelChoiceField(
+        queryset=Agent.objects.none(), to_field_name="slug", empty_label="Choose an agent"
+    )
+
+    def __init__(self, *args: Any, team: Team, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        offer(self, "agent", Agent.objects.active().filter(parent=None).exclude(team=team))
