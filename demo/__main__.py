@@ -10,14 +10,15 @@ from pathlib import Path
 from demo import VENDORS, Vendor
 from demo.a2t_server import A2tServer
 from demo.acp_server import AcpServer
-from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.bank import QuillmoorBank
+from demo.mail import Larkspur, Pennypost
 from demo.mcp_server import McpServer
 from demo.museum import TOOLS, Museum
 from demo.openapi_server import OpenApiServer
 from demo.oxp_server import OxpServer
 from demo.pharmacy import BramblePharmacy
 from demo.published_tools import PublishedTools, StateFileError
-from demo.signatures import Backend
+from demo.signatures import Backend, requirements_of
 from demo.travel import Northwind
 from demo.weather import Fairweather
 from demo.web import Server
@@ -26,7 +27,10 @@ from demo.workshop import DOCUMENT, Workshop
 BACKENDS: dict[str, type[Backend]] = {
     "bramble-pharmacy": BramblePharmacy,
     "fairweather": Fairweather,
+    "larkspur": Larkspur,
     "northwind": Northwind,
+    "pennypost": Pennypost,
+    "quillmoor": QuillmoorBank,
 }
 
 
@@ -42,7 +46,8 @@ def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:
 
 
 def oxp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
-    return OxpServer(port, vendor, PublishedTools(QuillmoorBank), REQUIREMENTS)
+    backend = BACKENDS[vendor.slug]
+    return OxpServer(port, vendor, PublishedTools(backend), requirements_of(backend))
 
 
 def mcp_server(port: int, vendor: Vendor, state: Path | None) -> Server:

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from demo.calls import CannotDoError, UnusableValueError, day
 from demo.fake_data import number, pick, today
@@ -10,10 +9,6 @@ from demo.signatures import Outputs
 from demo.worlds import world
 
 WORLD = world("quillmoor")
-# What a customer has to allow, or a caller has to bring along, by the tool's id.
-REQUIREMENTS: dict[str, dict[str, Any]] = {
-    spec["id"]: spec["requirements"] for spec in WORLD["tools"].values() if "requirements" in spec
-}
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,12 @@ def tools_of(backend: type[Backend]) -> list[Tool]:
     return [tool_of(name, backend.world, getattr(backend, name)) for name in backend.world["tools"]]
 
 
+def requirements_of(backend: type[Backend]) -> dict[str, dict[str, Any]]:
+    """What a customer has to allow, or a caller has to bring along, by the tool's id."""
+    tools = backend.world["tools"].values()
+    return {spec["id"]: spec["requirements"] for spec in tools if "requirements" in spec}
+
+
 def wire(tool: Tool, version: int) -> dict[str, object]:
     """One version as the protocol spells it."""
     edition = tool.editions[version - 1]

@@ -260,6 +260,7 @@ class LocalProduct:
             "PEGBOARD_DATA": str(self.data),
             # One person on one machine may well connect what runs beside the product.
             "PEGBOARD_OUTBOUND_ALLOW": os.environ.get("PEGBOARD_OUTBOUND_ALLOW", f"{HOST}/32"),
+            "PEGBOARD_CALLBACK_ALLOW": os.environ.get("PEGBOARD_CALLBACK_ALLOW", f"{HOST}/32"),
         }
         write_private(self.data / "env", "".join(f"{name}={plain(value)}\n" for name, value in here.items()))
         self.environment |= here

@@ -3,9 +3,10 @@ import json
 import pytest
 
 from demo import VENDORS
-from demo.bank import REQUIREMENTS, QuillmoorBank
+from demo.bank import QuillmoorBank
 from demo.oxp_server import OxpApi
 from demo.published_tools import PublishedTools
+from demo.signatures import requirements_of
 from demo.web import Request
 
 BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
@@ -13,7 +14,7 @@ BANK = next(vendor for vendor in VENDORS if vendor.protocol == "oxp")
 
 @pytest.fixture(params=[False, True], ids=["bare", "wrapped"])
 def bank(request):
-    return OxpApi(BANK, PublishedTools(QuillmoorBank), REQUIREMENTS, wraps=request.param)
+    return OxpApi(BANK, PublishedTools(QuillmoorBank), requirements_of(QuillmoorBank), wraps=request.param)
 
 
 def ask(bank, method, path, document=None):

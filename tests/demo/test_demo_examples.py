@@ -11,9 +11,11 @@ from catalog.models import Example
 from demo import VENDORS
 from designer.models import Agent
 from designer.procedures import checking
-from pegboard.management.commands.demo import EXAMPLES, PINNED
+from pegboard.local.demo_agents import PINNED
+from pegboard.management.commands.demo import EXAMPLES
 from people.models import User
 from tests.demo.test_demo_start import free_port_base, start
+from tests.executor.test_calls import runtime
 
 
 @pytest.mark.django_db(transaction=True)
@@ -34,12 +36,31 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
             invocation.perform(call.pk)
             call.refresh_from_db()
             outcomes.setdefault(each.tool.name, set()).add(call.outcome)
+        it_sends_mail_as_each_environment_has_it(designer)
     assert outcomes == {tool: {"ok"} for _, tool, _ in EXAMPLES}
     pinned = Agent.objects.get(slug="front-desk").pins.live().values_list("tool__name", flat=True)
     assert set(pinned) == set(PINNED)
-    checked = checking.check_agent(Agent.objects.get(slug="front-desk"), designer)
-    (remarks,) = checked.remarks.values()
-    assert [*remarks, *checked.of_agent] == []
+    for slug in ("front-desk", "reminders"):
+        checked = checking.check_agent(Agent.objects.get(slug=slug), designer)
+        (remarks,) = checked.remarks.values()
+        assert [*remarks, *checked.of_agent] == []
+
+
+def it_sends_mail_as_each_environment_has_it(designer):
+    client = runtime(designer, Agent.objects.get(slug="reminders"))
+    at = "/api/v1/agents/reminders/releases/live/tools/sendEmail/invoke/"
+    mail = {"recipient": "ada@example.com", "subject": "It is ready", "text": "At the counter in Omaha."}
+    told = {
+        place: client.post(at, {"arguments": mail, "environment": place}, format="json").json()
+        for place in ("prototype", "test", "production")
+    }
+    assert [(each["outcome"], each["outputs"]) for each in told.values()] == [
+        ("latent", {}),
+        ("ok", {"sent": True}),
+        ("ok", {"sent": True}),
+    ]
+    assert told["production"]["activity"] == "Send by Pennypost"
+    assert len({each["version"] for each in told.values()}) == 1
 
 
 def test_the_call_that_the_manual_shows_is_one_of_them():

@@ -17,6 +17,9 @@ WORDS = {
     "other_pharmacy_phone": "(402) 555-0142",
     "medicines": "lisinopril, spironolactone",
     "date": COMING,
+    "To": "ada@example.com",
+    "Address": "ada@example.com",
+    "Reply to": "desk@example.com",
     "from_date": COMING,
     "time": "10:30",
     "Date": str(today() - timedelta(days=400)),
@@ -54,7 +57,13 @@ class Visit:
         self.api = A2tApi(vendor, published_tools_of(vendor, None))
         self.tools = {t.name: t for t in self.api.published_tools.tools.values()}
         self.words = dict(WORDS)
-        for name in ("refill_prescription", "find_appointment_slots", "search_flights", "book_room"):
+        for name in (
+            "refill_prescription",
+            "find_appointment_slots",
+            "search_flights",
+            "book_room",
+            "deliver_message",
+        ):
             if name in self.tools:
                 self.remember(self.answer(name)[1])
         for name in ("book_appointment", "find_appointment_slots", "book_flight", "check_in"):

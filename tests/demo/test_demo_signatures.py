@@ -75,8 +75,8 @@ def test_several_tools_have_come_to_their_third_version():
     assert sum(age >= 3 for age in ages) >= 3
 
 
-def test_every_a2t_vendor_has_a_backend():
-    assert {v.slug for v in VENDORS if v.protocol == "a2t"} == BACKENDS.keys()
+def test_every_vendor_of_published_tools_has_a_backend():
+    assert {v.slug for v in VENDORS if v.protocol in {"a2t", "oxp"}} == BACKENDS.keys()
 
 
 def test_the_answering_function_takes_what_the_tool_asks_for(vendor):
