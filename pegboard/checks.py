@@ -8,7 +8,7 @@ from typing import Any
 from django.apps import AppConfig
 from django.core.checks import CheckMessage, Error
 
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import callback_policy, outbound_policy
 from pegboard import startup_checks
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -23,13 +23,14 @@ def failpoints(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[
 
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Vendors on this machine itself, or anywhere at all, are for trying the product out."""
-    hint = "Name the networks that your vendors live in, and their ports."
+    hint = "Name the networks that your vendors, or the receivers of callbacks, live in, and their ports."
     try:
-        policy = outbound_policy()
+        policies = outbound_policy(), callback_policy()
     except ValueError as exc:
         return [Error(f"{exc}.", hint=hint, id="pegboard.E002")]
     return [
-        Error(f"PEGBOARD_OUTBOUND_ALLOW opens {entry.network}.", hint=hint, id="pegboard.E002")
+        Error(f"{policy.setting} opens {entry.network}.", hint=hint, id="pegboard.E002")
+        for policy in policies
         for entry in policy.allow
         if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
     ]

@@ -23,6 +23,7 @@ WORK = (
     "catalog.calls.challenges.tick",
     "executor.resumed_calls.tick",
     "catalog.notifications.dispatch.tick",
+    "designer.rehearsals.schedule.tick",
 )
 
 

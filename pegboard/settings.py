@@ -43,6 +43,16 @@ def _oidc() -> dict[str, Any] | None:
     client_secret = os.environ.get("PEGBOARD_OIDC_CLIENT_SECRET", "")
     if not client_id or not client_secret:
         raise ImproperlyConfigured("Set PEGBOARD_OIDC_CLIENT_ID and PEGBOARD_OIDC_CLIENT_SECRET too.")
+    runtimes = os.environ.get("PEGBOARD_OIDC_RUNTIMES", "off")
+    if runtimes not in ("off", "marked", "unmarked"):
+        raise ImproperlyConfigured("PEGBOARD_OIDC_RUNTIMES is off, marked or unmarked.")
+    if runtimes != "off" and not (os.environ.get("PEGBOARD_URL") or os.environ.get("PEGBOARD_RUNTIMES_URL")):
+        raise ImproperlyConfigured(
+            "PEGBOARD_OIDC_RUNTIMES needs PEGBOARD_URL: access tokens name the address."
+        )
+    if client_id in (audiences := _words("PEGBOARD_OIDC_AUDIENCES")):
+        # Id tokens are for the client.
+        raise ImproperlyConfigured("PEGBOARD_OIDC_AUDIENCES must not name PEGBOARD_OIDC_CLIENT_ID.")
     return {
         "issuer": issuer,
         "client_id": client_id,
@@ -52,6 +62,9 @@ def _oidc() -> dict[str, Any] | None:
         "roles_claim": os.environ.get("PEGBOARD_OIDC_ROLES_CLAIM", ""),
         "roles": roles,
         "default_role": default,
+        "runtimes": runtimes,
+        "audiences": audiences,
+        "runtime_scopes": _words("PEGBOARD_OIDC_RUNTIME_SCOPES"),
         "domains": [domain.casefold() for domain in _words("PEGBOARD_OIDC_DOMAINS")],
     }
 
@@ -163,16 +176,17 @@ MIDDLEWARE = [
     "designer.middleware.UnchangedReleaseMiddleware",
     "pegboard.web.middleware.BoundsMiddleware",
     "pegboard.web.middleware.RefuseNulMiddleware",
+    "pegboard.web.short_way.ShortWayMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
+    "pegboard.web.pages_only.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "pegboard.web.pages_only.AuthenticationMiddleware",
     "pegboard.web.middleware.MethodMiddleware",
     "people.middleware.RoleRequiredMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
+    "pegboard.web.pages_only.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "django_htmx.middleware.HtmxMiddleware",
+    "pegboard.web.pages_only.HtmxMiddleware",
     "designer.middleware.MovedAgentMiddleware",
     "designer.middleware.DeprecationMiddleware",
     "pegboard.web.middleware.DomainErrorMiddleware",
@@ -258,10 +272,12 @@ CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
 # How many threads of one process may make calls of tools at once; pegboard/gunicorn.py says it for its own.
 CALLS_IN_A_PROCESS = int(os.environ.get("PEGBOARD_CALLS_IN_A_PROCESS", "64"))
+# For so long what a vendor said of one tool stands for what it says now.
+FRESH_SECONDS = int(os.environ.get("PEGBOARD_FRESH_SECONDS", "60"))
 RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "people.authentication.ApiKeyAuthentication",
+        "designer.access_tokens.RuntimeAuthentication",
         "people.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["people.permissions.RolePermission"],
@@ -342,7 +358,18 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },
+    "threads": {
+        "task": "catalog.tasks.forget_threads",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
+    "end users": {
+        "task": "catalog.tasks.forget_end_users",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
     "notifications": {"task": "catalog.notifications.dispatch.tick", "schedule": 5.0},
+    "rehearsals": {"task": "designer.rehearsals.schedule.tick", "schedule": 5.0},
     "old notifications": {
         "task": "catalog.notifications.tasks.forget_old",
         "schedule": 3600.0,
@@ -356,6 +383,8 @@ CELERY_BEAT_MAX_LOOP_INTERVAL = 5
 
 # Networks vendors may live in although they are private: a deployment setting, never an administrator's.
 OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
+# The same for addresses that hear of the end of a call, which keys of runtimes give.
+CALLBACK_ALLOW = os.environ.get("PEGBOARD_CALLBACK_ALLOW", "")
 # Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
 OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
 # Keys for secrets at rest, or the file they lie in: core/encryption.py.

@@ -7,7 +7,7 @@ from django.db import DatabaseError, connections
 
 from core import encryption
 from core.encryption import KeyringError
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import callback_policy, outbound_policy
 
 MIN_SECRET_KEY_LENGTH = 32
 WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
@@ -22,6 +22,7 @@ def problems() -> Iterator[str]:
         )
     try:
         outbound_policy()
+        callback_policy()
     except ValueError as exc:
         yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
     try:

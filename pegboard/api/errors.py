@@ -1,6 +1,5 @@
 """Every error of the API has one shape: {code, message, fields?}."""
 
-from collections.abc import Iterator
 from dataclasses import asdict
 from math import ceil
 from typing import Any
@@ -12,11 +11,11 @@ from django.http import Http404
 from psycopg.errors import UniqueViolation
 from rest_framework.exceptions import APIException, Throttled, ValidationError
 from rest_framework.response import Response
-from rest_framework.settings import api_settings
 from rest_framework.views import set_rollback
 
 from core.db_errors import RETRY_AFTER, outage
 from core.errors import DomainError
+from core.serializers import sentences
 from designer.errors import ChecksFailedError
 from people.audit.edit_conflicts import LateEditError
 
@@ -69,26 +68,8 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
 
 
 def _from_fields(detail: Any) -> DomainError:
-    # Sentences by path; those without one are about the whole body. A path may be one empty name.
-    found: dict[tuple[str, ...], list[str]] = {}
-    for path, sentence in _sentences(detail, ()):
-        found.setdefault(path, []).append(sentence)
-    general = " ".join(found.pop((), []))
-    fields = {".".join(path): " ".join(sentences) for path, sentences in found.items()}
+    general, fields = sentences(detail)
     return DomainError("invalid", general or CHECK_FIELDS, fields=fields)
-
-
-def _sentences(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    if isinstance(detail, dict):
-        for name, below in detail.items():
-            general = name in (api_settings.NON_FIELD_ERRORS_KEY, "__all__")
-            yield from _sentences(below, path if general else (*path, str(name)))
-    elif isinstance(detail, list):
-        for index, below in enumerate(detail):
-            nested = isinstance(below, dict)
-            yield from _sentences(below, (*path, str(index)) if nested else path)
-    else:
-        yield path, str(detail)
 
 
 def _headers(exc: Exception) -> dict[str, str]:

@@ -20,7 +20,8 @@ SENTENCES = {
 class StrictJSONParser(BaseParser):
     """As strict with callers as with vendors: what two parsers would read differently is refused.
 
-    A view that takes more than the usual says so in `largest_body`.
+    A view that takes more than the usual says so in `largest_body`, and one that takes an array in place of
+    an object in `takes_arrays`.
     """
 
     media_type = "application/json"
@@ -28,7 +29,7 @@ class StrictJSONParser(BaseParser):
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
+    ) -> Any:
         view = (parser_context or {}).get("view")
         limit: int = getattr(view, "largest_body", settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
         body = stream.read(limit + 1)
@@ -39,14 +40,16 @@ class StrictJSONParser(BaseParser):
         except ProtocolViolationError as error:
             # The sentences are written about a vendor's reply; here it is the caller's body.
             raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
-        if not isinstance(document, dict):
-            raise DomainError("invalid_json", "The body must be a JSON object.")
+        takes_arrays = getattr(view, "takes_arrays", False)
+        if not isinstance(document, (dict, list) if takes_arrays else dict):
+            kinds = "object or an array" if takes_arrays else "object"
+            raise DomainError("invalid_json", f"The body must be a JSON {kinds}.")
         if problem := strict_json.unstorable(document):  # also bounds the depth, which `loads` does not
             raise _cannot_be_kept(document, *problem)
         return document
 
 
-def _cannot_be_kept(document: dict[str, Any], code: str, reason: str) -> DomainError:
+def _cannot_be_kept(document: object, code: str, reason: str) -> DomainError:
     # Names the path and not the value, which may be a secret.
     fields = {} if code == TOO_DEEP else dict(_faults(document, ()))
     if fields.pop("", None) or not fields:

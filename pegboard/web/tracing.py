@@ -25,6 +25,8 @@ RATE_LIMITED = Counter(
 )
 # Asked every few seconds by machines: counted and not logged.
 QUIET = {"healthz", "readyz", "metrics"}
+# Their addresses are secrets: who has one may use it.
+UNSAID = {"run-hint", "grant-authorize"}
 
 
 class TraceMiddleware:
@@ -58,7 +60,9 @@ def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None
         RATE_LIMITED.add(route)
     if route not in QUIET and logger.isEnabledFor(logging.INFO):
         facts = {"method": request.method, "status": status, "ms": round(seconds * 1000, 1)}
-        logger.info("%s %s", request.method, request.path, extra={"facts": facts})
+        match = request.resolver_match
+        path = f"/{match.route}" if match and route in UNSAID else request.path
+        logger.info("%s %s", request.method, path, extra={"facts": facts})
 
 
 def route_of(request: HttpRequest) -> str | None:

@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, database_answers, outage
 from core.public_url import public_url
+from designer.access_tokens import ROOT
 from executor.serve import views as serve_views
 from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
@@ -152,7 +153,7 @@ def unknown_call(request: HttpRequest) -> HttpResponse:
 def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
     if request.path_info.startswith(API):
         return JsonResponse({"code": code, "message": message}, status=status)
-    if request.path_info.startswith(serve_views.ROOT):
+    if request.path_info.startswith(ROOT):
         return serve_views.problem(request, status, code, message)
     # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
     with_person = request if status in (403, 404, 405) else None

@@ -23,8 +23,12 @@ def test_armed_failpoints_are_refused(monkeypatch):
     ],
 )
 def test_networks_for_one_machine_are_refused_in_production(settings, allow, refused):
-    settings.OUTBOUND_ALLOW = allow
-    assert len(open_networks(None)) == refused
+    for own, other in (("OUTBOUND_ALLOW", "CALLBACK_ALLOW"), ("CALLBACK_ALLOW", "OUTBOUND_ALLOW")):
+        setattr(settings, own, allow)
+        setattr(settings, other, "")
+        found = open_networks(None)
+        assert len(found) == refused
+        assert all(each.msg.startswith(f"PEGBOARD_{own} opens ") for each in found)
     assert open_networks in registry.get_checks(include_deployment_checks=True)
 
 

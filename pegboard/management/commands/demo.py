@@ -14,24 +14,12 @@ from catalog.models import Endpoint, Run, Tool, Vendor
 from catalog.models.runs import Trigger
 from catalog.review import inspector
 from catalog.vendors import operations as vendor_operations
-from demo import PROCEDURES, VENDORS
+from demo import VENDORS
 from demo import Vendor as DemoVendor
-from designer.agents import create_agent
-from designer.models import Agent
-from designer.pins import pin_tool
-from designer.procedures.editing import create_procedure
+from pegboard.local import demo_agents
 from people import audit, users
 from people.models import Role, User
 
-AGENT = "front-desk"
-# The tools of which a demo vendor has news.
-PINNED = (
-    "list_prescriptions",
-    "find_stores",
-    "refill_prescription",
-    "check_drug_interactions",
-    "book_appointment",
-)
 # Arguments with which a tool succeeds however often it is asked: vendor, tool, name of the example.
 EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
     ("bramble-pharmacy", "get_prescription", "Lisinopril"): {"prescription_number": "7043118"},
@@ -43,6 +31,7 @@ EXAMPLES: dict[tuple[str, str, str], dict[str, Any]] = {
         "visitors": [{"fare": "ADULT", "count": 2}, {"fare": "CHILD", "count": 1}]
     },
     ("hubwright", "find_bikes", "With a motor"): {"electric": True},
+    ("pennypost", "check_address", "A mailbox"): {"Address": "ada@example.com"},
 }
 RUN_TIMEOUT = 60.0
 
@@ -61,7 +50,7 @@ class Command(BaseCommand):
         for vendor in VENDORS:
             if endpoint := connect(vendor, port_base, admin):
                 self.read_once(endpoint, designer)
-        make_agent(designer)
+        demo_agents.make_agents(designer)
 
     def read_once(self, endpoint: Endpoint, designer: User) -> None:
         """Later runs are started by the schedule."""
@@ -127,25 +116,3 @@ def keep_examples(endpoint: Endpoint, designer: User) -> None:
         if vendor == endpoint.vendor.slug:
             tool = Tool.objects.get(endpoint=endpoint, name=tool_name)
             examples.keep(tool, arguments, actor=designer, name=name)
-
-
-def make_agent(designer: User) -> None:
-    if Agent.objects.filter(slug=AGENT).exists():
-        return
-    agent = create_agent(
-        actor=designer,
-        name="Front desk",
-        slug=AGENT,
-        description="Answers patients who write to the pharmacy: refills, appointments, interactions.",
-    )
-    for name in PINNED:
-        if tool := Tool.objects.filter(name=name, status="active").order_by("pk").first():
-            pin_tool(agent, actor=designer, tool=tool)
-    create_procedure(
-        agent,
-        actor=designer,
-        title="Refill a prescription",
-        slug="refill",
-        body=(PROCEDURES / "refill.md").read_text(encoding="utf-8"),
-        why="For the demo.",
-    )

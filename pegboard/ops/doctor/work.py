@@ -111,7 +111,7 @@ def queue(limits: Limits) -> Iterator[Trouble]:
 
 @check("index", "search knows every tool", after=READY)
 def index(limits: Limits) -> Iterator[Trouble]:
-    tools = Tool.objects.filter(endpoint__in=Endpoint.objects.live(), changed_at__lt=Now() - STUCK)
+    tools = Tool.objects.filter(endpoint__in=Endpoint.objects.offering(), changed_at__lt=Now() - STUCK)
     known = SearchDocument.objects.filter(tool=OuterRef("pk"), version=OuterRef("current"))
     unknown = tools.filter(~Exists(known), status=ToolStatus.ACTIVE)
     if count := unknown.count():

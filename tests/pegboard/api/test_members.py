@@ -6,12 +6,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.utils import timezone
+from drf_spectacular.utils import PolymorphicProxySerializer
 from rest_framework import serializers
 from rest_framework.test import APIClient
 
-from catalog.models import VendorRequest
+from catalog.models import Call, Thread, VendorRequest
 from core.serializers import Input
+from designer import environments
 from designer.procedures import editing
+from designer.rehearsals import sentences
+from designer.releases import publishing
 from pegboard.web import api_reference
 from people.api import generics
 from people.models import Role, Team
@@ -19,6 +24,8 @@ from tests.factories import make_agent, make_endpoint, make_pin, make_tool, make
 from tests.test_roles import routes
 
 STRANGE = "surprise"
+# What a model writes: the parameters of its tool are members beside the names of the Tool System.
+OPEN = {"ModelCallInput"}
 BODIED = ("POST", "PUT", "PATCH")
 API_VIEWS = {
     route.view.cls: route.path
@@ -50,7 +57,10 @@ def inputs_of(view: type) -> Iterator[Any]:
 
 
 def all_below(field: Any) -> Iterator[Any]:
-    if isinstance(field, serializers.BaseSerializer) and not isinstance(field, serializers.ListSerializer):
+    if isinstance(field, PolymorphicProxySerializer):  # one of several forms
+        for form in field.serializers:
+            yield from all_below(form)
+    elif isinstance(field, serializers.BaseSerializer) and not isinstance(field, serializers.ListSerializer):
         yield field
         for below in field.fields.values():
             yield from all_below(below)
@@ -61,8 +71,8 @@ def all_below(field: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("view", API_VIEWS, ids=lambda view: view.__name__)
 def test_every_body_is_read_by_an_input(view):
     for given in inputs_of(view):
-        open_ones = [type(each).__name__ for each in all_below(given) if not isinstance(each, Input)]
-        assert not open_ones, f"{view.__name__} reads a body by {open_ones}: see core.serializers.Input"
+        open_ones = {type(each).__name__ for each in all_below(given) if not isinstance(each, Input)}
+        assert open_ones <= OPEN, f"{view.__name__} reads a body by {open_ones}: see core.serializers.Input"
 
 
 class Places:
@@ -108,16 +118,27 @@ def test_schema_of_every_body_is_closed_at_every_depth():
 def ask(db):
     """Any call, by an administrator, where the rows of its path exist."""
     admin = make_user(Role.ADMIN)
-    tool = make_tool(endpoint=make_endpoint())
+    tool = make_tool(name="forecast", endpoint=make_endpoint())
     desk = make_agent(slug="desk")
     pin = make_pin(desk, tool)
     make_agent(slug="helper", parent=desk)
     editing.create_procedure(desk, actor=admin, title="Calls", slug="calls")
+    # A program's body is judged after its release was found.
+    publishing.publish(desk, actor=admin, channel="live")
+    thread = Thread.objects.create(agent=desk.pk, release=1, tool=tool)
+    environments.create(desk, actor=admin, name="test")
+    # So is the output of a call, after the call.
+    call = Call.objects.create(
+        tool=tool, version=tool.current, agent=desk.pk, release=1, gives_up_at=timezone.now()
+    )
+    wanted = [sentences.Wanted("Ask it", pin.name)]
+    (said,) = sentences.add(desk, actor=admin, wanted=wanted)
     team = Team.objects.create(name="Sales", slug="sales")
     asked = VendorRequest.objects.create(protocol="a2t", url="http://127.0.0.1:9/", vendor_name="Weather")
     filled = {
         "agents/{slug}": "agents/desk",
         "pins/{id}": f"pins/{pin.pk}",
+        "rehearsals/{id}": f"rehearsals/{said.pk}",
         "vendors/{slug}": f"vendors/{tool.endpoint.vendor.slug}",
         "vendor-requests/{id}": f"vendor-requests/{asked.pk}",
         "endpoints/{id}": f"endpoints/{tool.endpoint_id}",
@@ -132,9 +153,13 @@ def ask(db):
         "credentials/{id}": "credentials/00000000-0000-4000-8000-000000000001",
         "webhooks/{id}": "webhooks/00000000-0000-4000-8000-000000000001",
         **dict.fromkeys(("{secret}", "{grant}"), "00000000-0000-4000-8000-000000000001"),
+        "{thread}": str(thread.key),
         "{event}": "run_failed",
         "{number}": "live",
-        **dict.fromkeys(("{id}", "{call}", "{example}", "{ordinal}"), "1"),
+        "{call}": str(call.pk),
+        "{env}": "test",
+        "{tool}": pin.name,
+        **dict.fromkeys(("{id}", "{example}", "{ordinal}"), "1"),
         "{name}": "forecast",
     }
     client = APIClient()

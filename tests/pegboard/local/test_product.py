@@ -50,15 +50,15 @@ def free_port() -> int:
 class Product:
     """`manage.py up` without demo vendors, as a user would start it."""
 
-    def __init__(self, data: Path, *, as_nobody: bool = False):
-        self.data, self.as_nobody, self.port = data, as_nobody, free_port()
+    def __init__(self, data: Path):
+        self.data, self.port = data, free_port()
         self.environment = clean_environment() | {"DEMO": "0", "DATA": str(data), "PORT": str(self.port)}
         self.said = ""
         self.process = self.begin()
 
     def begin(self) -> subprocess.Popen:
         return subprocess.Popen(
-            [*(AS_NOBODY if self.as_nobody else []), sys.executable, "manage.py", "up"],
+            [*(AS_NOBODY if os.geteuid() == 0 else []), sys.executable, "manage.py", "up"],
             cwd=ROOT,
             env=self.environment,
             stdout=subprocess.PIPE,
@@ -109,12 +109,6 @@ class Product:
                     return each
         pytest.fail(f"no child runs with {words}")
 
-    def kill_everything(self) -> None:
-        for process in self.tree():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.process.communicate()
-
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
         output, _ = self.process.communicate(timeout=WAIT_SECONDS)
@@ -123,11 +117,20 @@ class Product:
 
 
 @pytest.fixture
-def product(tmp_path):
+def home_of_nobody():
+    nobody = pwd.getpwnam("nobody")
+    with tempfile.TemporaryDirectory(prefix="pegboard-test-", dir="/var/tmp") as home:
+        if os.geteuid() == 0:
+            os.chown(home, nobody.pw_uid, nobody.pw_gid)
+        yield Path(home)
+
+
+@pytest.fixture
+def product():
     started = []
 
-    def start(data: Path = tmp_path / "data dir", **options) -> Product:
-        started.append(Product(data, **options))
+    def start(data: Path) -> Product:
+        started.append(Product(data))
         return started[-1]
 
     yield start
@@ -144,9 +147,9 @@ def eventually(claim) -> None:
         time.sleep(0.1)
 
 
-def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(product):
-    """One walk, for a start takes ten seconds and more."""
-    first = product().ready()
+def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(product, home_of_nobody):
+    """One walk of an ordinary user, for a start takes ten seconds and more."""
+    first = product(home_of_nobody / "data dir").ready()
     assert "createsuperuser" in first.said
     # Where the next port was free; on any other one it is not given out.
     beside = f"http://127.0.0.1:{first.port + 1}"
@@ -162,9 +165,9 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
         capture_output=True,
     )
     keys = first.variables()["PEGBOARD_KEYS"]
-    first.kill_everything()
+    it_leaves_nothing_behind_when_its_parent_is_killed(first)
 
-    second = product().ready()
+    second = product(home_of_nobody / "data dir").ready()
     assert second.query("select username, role from people_user") == [("kept", "admin")]
     assert second.variables()["PEGBOARD_KEYS"] == keys
     assert "createsuperuser" not in second.said
@@ -197,11 +200,21 @@ def its_programs_work_and_all_is_well(running):
 
 
 def it_starts_once(running, product):
-    second = product()
+    second = product(running.data)
     output, _ = second.process.communicate(timeout=WAIT_SECONDS)
     assert second.process.returncode == 1
     assert "already runs" in output
     assert running.status() == 200
+
+
+def it_leaves_nothing_behind_when_its_parent_is_killed(running):
+    tree = running.tree()
+    # The database, too, has no time to end well.
+    for each in [tree[0], *(each for each in tree if each.name() == "postgres")]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            each.kill()
+    running.process.communicate()
+    eventually(lambda: not any(each.is_running() for each in tree))
 
 
 def what_is_killed_is_begun_again(running):
@@ -289,21 +302,3 @@ def test_a_database_elsewhere_that_does_not_answer_is_named(tmp_path):
     said = refusal(DATA=str(tmp_path), PORT=str(free_port()), DATABASE_URL=url)
     assert said.startswith("CommandError: DATABASE_URL")
     assert "Traceback" not in said
-
-
-@pytest.fixture
-def home_of_nobody():
-    nobody = pwd.getpwnam("nobody")
-    with tempfile.TemporaryDirectory(prefix="pegboard-test-", dir="/var/tmp") as home:
-        if os.geteuid() == 0:
-            os.chown(home, nobody.pw_uid, nobody.pw_gid)
-        yield Path(home)
-
-
-def test_an_ordinary_user_can_run_it_and_a_killed_parent_leaves_nothing_behind(product, home_of_nobody):
-    running = product(home_of_nobody / "data", as_nobody=os.geteuid() == 0).ready()
-    assert running.query("select 1") == [(1,)]
-    tree = running.tree()
-    running.process.kill()
-    running.process.communicate()
-    eventually(lambda: not any(each.is_running() for each in tree))

@@ -48,7 +48,8 @@ def local(settings, tmp_path, monkeypatch):
 @pytest.fixture
 def deployed(settings, tmp_path):
     """As one that serves others: nothing about its settings is wrong."""
-    settings.LOCAL, settings.HTTPS, settings.OUTBOUND_ALLOW = False, True, ""
+    settings.LOCAL, settings.HTTPS = False, True
+    settings.OUTBOUND_ALLOW = settings.CALLBACK_ALLOW = ""
     settings.ALLOWED_HOSTS = ["pegboard.example"]
     settings.STATIC_ROOT = str(tmp_path)
     (tmp_path / "staticfiles.json").write_text("{}")

@@ -1,0 +1,57 @@
+"""What is asked below /serve/ passes by the layers that are about pages, all at once.
+
+These are the most frequent requests of all, and a layer that does nothing for them takes some of their time
+all the same. They have no session, no form and no cookie, and each protocol words its own errors. What those
+layers do for any answer is done here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from django.core.handlers.exception import convert_exception_to_response
+from django.http import HttpRequest, HttpResponse
+from django.urls import Resolver404, resolve
+
+from designer.access_tokens import ROOT
+from designer.middleware import DeprecationMiddleware
+from pegboard.web.middleware import BoundsMiddleware, DomainErrorMiddleware
+
+BELOW_ROOT = "executor.serve.urls"
+
+
+class ShortWayMiddleware:
+    """Stands behind what judges every request, and in front of the layers that it passes by."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+        self._bounds, self._errors = BoundsMiddleware(get_response), DomainErrorMiddleware(get_response)
+        # As each of the layers behind this one is wrapped.
+        view: Any = convert_exception_to_response(self._view)
+        self._answer = DeprecationMiddleware(view)
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if not request.path_info.startswith(ROOT):
+            return self.get_response(request)
+        try:
+            request.resolver_match = resolve(request.path_info.removeprefix(ROOT[:-1]), BELOW_ROOT)
+        except Resolver404:
+            return self.get_response(request)
+        response = self._answer(request)
+        if not response.streaming and not response.has_header("Content-Length"):
+            response.headers["Content-Length"] = str(len(response.content))
+        return response
+
+    def _view(self, request: HttpRequest) -> HttpResponse:
+        match = request.resolver_match
+        if match is None:
+            return self.get_response(request)
+        view, args, kwargs = match.func, match.args, match.kwargs
+        try:
+            refused = self._bounds.process_view(request, view, args, kwargs)
+            response: HttpResponse = refused or view(request, *args, **kwargs)
+        except Exception as error:
+            explained = self._errors.process_exception(request, error)
+            if explained is None:
+                raise
+            return explained
+        return response

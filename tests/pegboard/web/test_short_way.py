@@ -1,0 +1,85 @@
+"""What is asked below /serve/ is answered as it would be behind all layers."""
+
+import json
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import OperationalError
+from django.test import Client
+from django.utils import timezone
+
+from designer import agent_keys
+from designer.models import Retirement
+from executor.serve import views
+from people.models import Role
+from tests.executor.test_calls import ANSWER, GIVEN, desk_with
+from tests.factories import make_user
+from tests.hostile_vendor import HostileVendor
+
+pytestmark = pytest.mark.django_db
+HERE = "pegboard.web.short_way.ShortWayMiddleware"
+MCP = "/serve/desk/live/mcp"
+
+
+def mcp(method: str, **params: object) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+ASKED = [
+    ("POST", MCP, mcp("tools/list")),
+    ("POST", MCP, mcp("tools/call", name="sky", arguments=GIVEN["arguments"])),
+    ("POST", MCP, mcp("tools/call", name="sea")),
+    ("POST", MCP, b"no json"),
+    ("POST", MCP, b" " * 3_000_000),
+    ("GET", MCP, b""),
+    ("HEAD", MCP, b""),
+    ("POST", "/serve/desk/1/mcp", mcp("tools/list")),
+    ("POST", "/serve/desk/gone/mcp", mcp("tools/list")),
+    ("POST", "/serve/desk/live/agents/desk/mcp", mcp("ping")),
+    ("GET", "/serve/desk/live/oxp/health", b""),
+    ("GET", "/serve/desk/live/a2t/tools", b""),
+    ("GET", "/serve/desk/live/smoke", b""),
+    ("GET", "/serve/desk/live/a2t/%00", b""),
+    ("GET", "/serve/desk/", b""),
+    ("GET", "/serve/", b""),
+]
+
+
+def answer(key: str, method: str, path: str, body: bytes) -> tuple[int, dict[str, str], object]:
+    headers = {"Authorization": f"Bearer {key}", "Accept": "application/json, text/event-stream"}
+    headers["X-Request-Id"] = "the-same-number"  # a fault of ours is told with it
+    client = Client(raise_request_exception=False)
+    reply = client.generic(method, path, body, content_type="application/json", headers=headers)
+    return reply.status_code, dict(reply.headers), reply.content
+
+
+def test_the_short_way_answers_as_the_long_one_does(settings, monkeypatch):
+    owner = make_user(Role.DESIGNER, username="ada")
+    long = [layer for layer in django_settings.MIDDLEWARE if layer != HERE]
+    with HostileVendor(ANSWER) as vendor:
+        agent, _ = desk_with(owner, vendor)
+        scopes = ("runtime", "invoke")
+        _, key = agent_keys.issue(owner, actor=owner, name="Key", scopes=scopes, agents=[agent])
+
+        def both(*asked: object) -> list[object]:
+            settings.MIDDLEWARE = [*long[:7], HERE, *long[7:]]
+            short = answer(*asked)
+            settings.MIDDLEWARE = long
+            assert answer(*asked) == short, asked
+            return list(short)
+
+        statuses = {both(key, *each)[0] for each in ASKED} | {both("pgb_no", *ASKED[0])[0]}
+        assert statuses >= {200, 401, 404, 405, 413}
+        # The successor of a retired release is told of by a layer, and so is a database that is away.
+        Retirement.objects.create(
+            release=agent.releases.get(), retired_at=timezone.now(), retired_by=owner, reason="Old."
+        )
+        assert "Deprecation" in both(key, *ASKED[0])[1]
+        monkeypatch.setattr(views, "found_release", away)
+        assert both(key, *ASKED[0])[0] == 503
+        monkeypatch.setattr(views, "found_release", lambda *_: {}["a fault of ours"])
+        assert both(key, *ASKED[0])[0] == 500
+
+
+def away(*_: object) -> None:
+    raise OperationalError("connection refused")
