@@ -22,6 +22,8 @@ help: ## this list
 run: $(VENV)/.runs ## the whole product on this machine, with demo vendors; Ctrl-C stops it and keeps the data
 	@exec $(PY) manage.py up --with-parent
 
+# The suite starts hundreds of processes: whatever the shell says, they shall not compile the product each time.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(VENV)/.tests ## every test, on real servers and a real browser; ARGS="-k search" chooses
 	@exec $(PY) -m pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 

@@ -19,9 +19,12 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 from urllib.parse import parse_qs, unquote_plus, urlencode, urlsplit
 
+import jwt
+
 from tests.hostile_vendor import HostileVendor, Line, Request, Script, json_reply, reply
 from tests.vendor import tool
 
+JWT_BEARER = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 CLIENT_ID, CLIENT_SECRET = "pegboard:1", "s3cret/+ %:client"
 PAGE = 30
 
@@ -60,6 +63,8 @@ class AuthorizationServer:
     revoke_script: Script | None = None
     tools: int = 1
     before_page: Callable[[int], None] | None = None
+    public_keys: list[dict[str, Any]] = field(default_factory=list)
+    proofs: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -192,10 +197,26 @@ class AuthorizationServer:
                 sent = base64.b64decode(authorization.removeprefix("Basic ")).decode()
                 pair = tuple(unquote_plus(part) for part in sent.split(":", 1))
                 return pair == (CLIENT_ID, self.client_secret) and "client_secret" not in form
+            case "key":
+                return self._believes(form) and "client_secret" not in form and not authorization
             case "post":
                 pair = (form.get("client_id"), form.get("client_secret"))
                 return pair == (CLIENT_ID, self.client_secret) and not authorization
         return form.get("client_id") == CLIENT_ID and "client_secret" not in form and not authorization
+
+    def _believes(self, form: dict[str, str]) -> bool:
+        """RFC 7523 section 3; a statement counts once."""
+        said = form.get("client_assertion", "")
+        keys = {key["kid"]: key for key in self.public_keys}
+        key = keys.get(jwt.get_unverified_header(said)["kid"])
+        if key is None or form.get("client_assertion_type") != JWT_BEARER or said in self.proofs:
+            return False
+        needed = {"require": ["iss", "sub", "aud", "exp", "iat", "jti"]}
+        claims = jwt.decode(
+            said, jwt.PyJWK(key), algorithms=["RS256"], audience=f"{self.url}/token", options=needed
+        )
+        self.proofs.append(said)
+        return (claims["iss"], claims["sub"], form["client_id"]) == (CLIENT_ID,) * 3
 
     def _redeem(self, form: dict[str, str]) -> Script:
         asked = self._codes.pop(form.get("code", ""), None)

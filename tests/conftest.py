@@ -1,7 +1,7 @@
 import os
 import shutil
+import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,12 +9,14 @@ from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from whitenoise.responders import StaticFile
 
 from pegboard.local.embedded import Embedded
 from tests import emptying, one_door
 from tests.vendor import Vendor, serving, tools
 
-hypothesis_settings.register_profile("here", deadline=None)
+# Half of what Hypothesis tries by itself: each run tries others.
+hypothesis_settings.register_profile("here", deadline=None, max_examples=50)
 hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "here")
 
@@ -31,6 +33,11 @@ def pytest_configure(config: pytest.Config) -> None:
     servers = Embedded(Path(os.environ["PEGBOARD_TEST_DATA"]), durable=False)
     servers.start()
     config.stash[SERVERS] = servers
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long ones first: the last test of a parallel run would leave the other processes without work."""
+    items.sort(key=lambda item: not {"faults", "browser"} & {mark.name for mark in item.iter_markers()})
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -66,16 +73,23 @@ def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> It
 
     emptying.instead_of_truncating()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
+        emptying.remember()
         cursor.execute(
             r"SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated'"
         )
         for table, trigger in cursor.fetchall():
             cursor.execute(f"ALTER TABLE {table} DISABLE TRIGGER {trigger}")
     yield
-    # Threads of the live server, which is closed by now, give their connections up a moment later.
-    for thread in threading.enumerate():
-        if "process_request_thread" in thread.name:
-            thread.join(10)
+    # Threads that a test left behind, as those of the live server, give their connections up a moment later.
+    others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        for _ in range(100):
+            cursor.execute(f"SELECT state, query {others}")
+            if not (left := cursor.fetchall()):
+                return
+            time.sleep(0.1)
+        sys.stderr.write(f"still connected at the end: {left}\n")
+        cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -87,11 +101,30 @@ def no_pause_before_another_try() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def static_files_are_listed_once() -> None:
+    """Each test client makes its own middleware, which would look at some two hundred files again."""
+    from whitenoise.middleware import WhiteNoiseMiddleware
+
+    listed: dict[str, StaticFile] = {}
+    listing = WhiteNoiseMiddleware.add_files_from_finders
+
+    def list_once(middleware: WhiteNoiseMiddleware) -> None:
+        if not listed:
+            listing(middleware)
+            listed.update(middleware.files)
+        middleware.files.update(listed)
+
+    WhiteNoiseMiddleware.add_files_from_finders = list_once
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_pause_before_a_call_is_sent_again() -> None:
     """What is kept of a call says how long it waited; nothing is learned from waiting so long."""
-    from catalog.calls import invocation
+    from catalog.calls import invocation, lease
 
     invocation.sleep = lambda seconds: None
+    rest = lease.Held.rest
+    lease.Held.rest = lambda held, seconds: rest(held, 0)
 
 
 def _watch_the_door(config: pytest.Config) -> None:

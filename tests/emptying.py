@@ -12,21 +12,34 @@ from django.test import TransactionTestCase
 
 # As migrations left them; a test that changes these would have to put them back.
 KEPT = {"django_content_type", "auth_permission"}
-TEAMS = '"people_team"'
 
 _truncated = TransactionTestCase._fixture_teardown
+# The other rows that migrations made, such as the team of all users, as JSON by table.
+_made: dict[str, str] = {}
+
+
+@cache
+def _tables() -> list[str]:
+    names = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    return [f'"{name}"' for name in names if name not in KEPT]
+
+
+def remember() -> None:
+    """What tests that run later in the same process find again. Asked once, before the first test."""
+    with connection.cursor() as cursor:
+        for table in _tables():
+            cursor.execute(f"SELECT jsonb_agg(made)::text FROM {table} made")
+            if rows := cursor.fetchone()[0]:
+                _made[table] = rows
 
 
 @cache
 def _statement() -> str:
     """Waits for whoever still writes, as TRUNCATE does, and asks no trigger."""
-    names = connection.introspection.django_table_names(only_existing=True, include_views=False)
-    tables = [f'"{name}"' for name in names if name not in KEPT]
     steps = [
         "SET LOCAL session_replication_role = replica",
-        f"LOCK {', '.join(tables)} IN EXCLUSIVE MODE",
-        # The team of all users, which a migration makes: what runs later in the same process needs it.
-        *(f"DELETE FROM {table}{' WHERE NOT is_everyone' * (table == TEAMS)}" for table in tables),
+        f"LOCK {', '.join(_tables())} IN EXCLUSIVE MODE",
+        *(f"DELETE FROM {table}" for table in _tables()),
     ]
     return "; ".join(steps)
 
@@ -43,9 +56,13 @@ def empty(case: Any = None) -> None:
     """Of a database whose tests migrate back and forth too: the triggers against TRUNCATE may be on again."""
     if not _may_delete():
         _truncated(case or TransactionTestCase())
-        return
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(_statement())
+        if _may_delete():
+            cursor.execute(_statement())
+        for table, rows in _made.items():
+            cursor.execute(
+                f"INSERT INTO {table} SELECT * FROM jsonb_populate_recordset(NULL::{table}, %s)", [rows]
+            )
 
 
 def instead_of_truncating() -> None:

@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 CLIENT, SECRET = "pegboard", "a-client-secret+with/odd=characters"
+PROGRAM = "a-client-of-mcp"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 WEAK_KEY = rsa.generate_private_key(public_exponent=65537, key_size=1024)
 FOREIGN_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
@@ -80,6 +81,24 @@ class IdentityProvider:
         self._codes[code] = asked
         return {"code": code, "state": asked["state"], "iss": self.issuer}
 
+    def authorize_client(self, path: str) -> str:
+        """The same for a program that registered itself; where the browser is sent back to."""
+        asked = {name: values[0] for name, values in parse_qs(urlsplit(path).query).items()}
+        assert (asked["client_id"], asked["code_challenge_method"]) == (PROGRAM, "S256")
+        code = f"code-{len(self._codes)}"
+        self._codes[code] = asked
+        back = {"code": code, "state": asked["state"], "iss": self.issuer}
+        return f"{asked['redirect_uri']}?{urlencode(back)}"
+
+    def access_token(self, audience: object, **changed: Any) -> str:
+        """As RFC 9068 has it, changed by claims and by what `signed` takes; None leaves a claim out."""
+        now = int(time.time())
+        claims = {"iss": self.issuer, "sub": "ada-1", "aud": audience, "iat": now, "exp": now + 300}
+        claims |= {"client_id": PROGRAM, "jti": f"{now}", "scope": "openid"}
+        how = {name: changed.pop(name) for name in ("key", "alg", "kid", "typ") if name in changed}
+        claims = {name: value for name, value in (claims | changed).items() if value is not None}
+        return self.signed(claims, **{"typ": "at+jwt"} | how)
+
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         provider = self
 
@@ -88,14 +107,25 @@ class IdentityProvider:
                 provider.asked.append(self.path)
                 if self.path == "/.well-known/openid-configuration":
                     self._answer(200, provider._said())
+                elif self.path.startswith("/authorize?"):
+                    self._redirect(provider.authorize_client(self.path))
                 else:
                     self._answer(200, {"keys": provider.keys})
 
             def do_POST(self) -> None:
                 provider.asked.append(self.path)
                 body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+                if self.path == "/register":
+                    self._answer(201, json.loads(body) | {"client_id": PROGRAM})
+                    return
                 sent = {name: values[0] for name, values in parse_qs(body).items()}
                 self._answer(*provider._token(sent, self.headers.get("Authorization", "")))
+
+            def _redirect(self, where: str) -> None:
+                self.send_response(302)
+                self.send_header("Location", where)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
 
             def _answer(self, status: int, document: object) -> None:
                 body = json.dumps(document).encode()
@@ -117,6 +147,9 @@ class IdentityProvider:
             "token_endpoint": f"{self.issuer}/token",
             "jwks_uri": f"{self.issuer}/keys",
             "end_session_endpoint": f"{self.issuer}/logout",
+            "registration_endpoint": f"{self.issuer}/register",
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
             "authorization_response_iss_parameter_supported": True,
         } | self.metadata
 
@@ -124,7 +157,8 @@ class IdentityProvider:
         pair = urlencode({"": CLIENT})[1:] + ":" + urlencode({"": self.secret})[1:]
         proof = f"Basic {base64.b64encode(pair.encode()).decode()}"
         posted = (sent.get("client_id"), sent.get("client_secret")) == (CLIENT, self.secret)
-        if authorization != proof and not posted:
+        is_program = sent.get("client_id") == PROGRAM and not authorization
+        if authorization != proof and not posted and not is_program:
             return 401, {"error": "invalid_client"}
         asked = self._codes.pop(sent.get("code", ""), None)
         challenge = hashlib.sha256(sent.get("code_verifier", "").encode()).digest()
@@ -134,6 +168,10 @@ class IdentityProvider:
             or base64.urlsafe_b64encode(challenge).rstrip(b"=").decode() != asked["code_challenge"]
         ):
             return 400, {"error": "invalid_grant"}
+        if is_program:
+            assert sent["resource"] == asked["resource"]
+            token = self.access_token(asked["resource"])
+            return 200, {"access_token": token, "token_type": "Bearer", "expires_in": 300}
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
         token = self.sign({**claims, **self.claims})

@@ -38,6 +38,7 @@ class ScriptedSession(RequestMethods):
     agent = "Pegboard"
     mark = ""
     is_followed = False
+    is_interrupted = False
     largest = 32 * 1024 * 1024
 
     def __init__(self, *exchanges: Exchange, root: str = "https://vendor.example") -> None:

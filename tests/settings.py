@@ -26,7 +26,7 @@ else:
 
 os.environ["PEGBOARD_SECRET_KEY"] = "a key for tests and for nothing else, long enough to be one"
 os.environ["PEGBOARD_KEYS"] = "k1:" + base64.b64encode(bytes(range(32))).decode()
-os.environ["PEGBOARD_OUTBOUND_ALLOW"] = "127.0.0.0/8"
+os.environ["PEGBOARD_OUTBOUND_ALLOW"] = os.environ["PEGBOARD_CALLBACK_ALLOW"] = "127.0.0.0/8"
 # Transactional tests use the same ids of users again, within the same minute.
 os.environ["PEGBOARD_CALLS_PER_MINUTE"] = os.environ["PEGBOARD_WRITES_PER_MINUTE"] = "60000"
 os.environ["PEGBOARD_HOSTS"] = "127.0.0.1 localhost testserver"

@@ -6,7 +6,9 @@ import importlib
 import inspect
 import pkgutil
 import sys
+import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -18,7 +20,8 @@ from django.utils import timezone
 import catalog
 import designer
 import people
-from catalog.calls import cancellation, examples, queue
+from catalog.activities import operations as activity_operations
+from catalog.calls import cancellation, examples, queue, threads
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions, pace
@@ -28,12 +31,15 @@ from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
+from catalog.protocols.definition import Parts
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
+from catalog.tools import configurations, definitions
 from catalog.user_grants import end_users, grants, providers, vault
 from catalog.user_grants.end_users import OnBehalfOf
 from catalog.vendors import onboarding, vendor_requests
 from catalog.vendors import operations as vendor_operations
+from core.errors import DomainError
 from core.outbound.errors import ProtocolError
 from designer import (
     agent_budgets,
@@ -42,18 +48,23 @@ from designer import (
     agent_keys,
     agent_webhooks,
     agents,
+    environments,
+    mocks,
     pins,
     transfers,
     tunings,
     upgrades,
 )
 from designer.models import Agent
+from designer.models.pins import PinMode
 from designer.procedures import editing as procedures
+from designer.rehearsals import look_alikes, runs, sentences
 from designer.releases import channels, publishing, retiring
 from executor import calls
+from executor.calls import Wish
 from people import api_keys, teams, users
 from people.audit import verify
-from people.models import AuditEntry, Role, User
+from people.models import ApiKey, AuditEntry, Role, User
 from people.sso import accounts
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
@@ -75,6 +86,7 @@ OPERATIONAL = {
     "catalog_toolcircuit": "when to call a tool again",
     "catalog_secondlook": "when to look again; what a look found, and who asked for one, is told",
     "catalog_signin": "a sign-in under way",
+    "designer_rehearsalrun": "a run is a record itself; it changes nothing",
     "catalog_fingerprintkey": "made once by the installation",
     **dict.fromkeys(
         ("segment", "document", "lexeme", "word", "posting"), "the search index, derived from the tools"
@@ -106,6 +118,7 @@ WORKING = {
         *("access_token", "access_key_id", "refresh_token", "refresh_key_id", "token_expires_at"),
         "generation",
     ],
+    "designer_rehearsalplan": ["looked_at", "asked_at", "made_of"],
     "people_apitoken": ["last_used_at"],
     "people_user": ["last_login"],
 }
@@ -218,6 +231,9 @@ def people_come_and_go(ada: User) -> User:
     key, _ = api_keys.issue(bob, actor=bob, name="ci", scopes=["read"])
     api_keys.limit_calls(key, actor=bob, calls_at_once=3)
     api_keys.revoke(key, actor=bob)
+    signed_in = api_keys.admit(bob, name="agent, signed in", digest=f"{ApiKey.SIGNED_IN}1:{bob.pk}")
+    api_keys.revoke(signed_in, actor=ada)
+    api_keys.restore(signed_in, actor=ada)
     api_keys.issue(bob, actor=bob, name="left over", scopes=["read"])
     return bob
 
@@ -309,6 +325,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     (pin,) = pins.pin_several(agent, actor=bob, wanted=[pins.PinRequest(wanted, ordinal=1)])
     pins.set_alias(pin, actor=bob, alias="ask")
     pins.set_retry(pin, actor=bob, changes={"retry": "none"})
+    pins.set_mode(pin, actor=bob, mode=PinMode.FRESH)
     tunings.tune(pin, actor=bob, description="Ask it.")
     (moved,) = pins.move_to_agent([pin], actor=bob, to=below)
     (pin,) = pins.move_to_agent([moved], actor=bob, to=agent)
@@ -337,12 +354,39 @@ def designers_work(bob: User, wanted: Tool) -> None:
     )
     following = queue.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
     cancellation.cancel(following, actor=bob)
+    threads.remove(threads.create(None, actor=bob), actor=bob)
+    # The walk of a configuration that is kept is in tests/executor/test_configurations.py.
+    with pytest.raises(DomainError):
+        configurations.save(wanted, actor=bob, name="Warm", values={})
+    configurations.remove(wanted, actor=bob, name="Warm")
+    steps = {"steps": [{"tool": wanted.pk, "ordinal": 1, "inputs": {"city": {"value": "Oslo"}}}]}
+    activity = activity_operations.create(actor=bob, name="forecast", kind="vendor", config=steps)
+    activity_operations.change(activity, actor=bob, name="weather forecast")
+    activity_operations.remove(activity, actor=bob)
+    ours = definitions.define(
+        actor=bob, parts=Parts("ask_us", "", "Asks us.", {"type": "object"}, {"type": "string"})
+    )
+    definitions.change(ours, actor=bob, changes={"title": "Ask us"})
+    definitions.withdraw(ours, actor=bob)
+    definitions.offer_again(ours, actor=bob)
+    pins.set_configuration(agent.pins.live()[0], actor=bob, configuration=None)
     if other := wanted.versions.exclude(pk=pin.version_id).first():
         for finding in Finding.objects.filter(tool=wanted).exclude(state="accepted"):
             decisions.resolve(finding, actor=bob, decision="accept")
         upgrades.move(pin.agent, actor=bob, wanted=[upgrades.Wanted(pin.pk, ordinal=other.ordinal)])
         tunings.settle(pin, actor=bob, member="description", take="ours")
     agent_budgets.set_limit(agent, actor=bob, limit=9_000)
+    mocks.save(pin, actor=bob, config={"seed": 1})
+    mocks.switch(pin, actor=bob, switches={"withdrawn": True})
+    mocks.edit(pin, actor=bob, change=lambda now: {**now, "seed": 2})
+    mocks.call_step(pin, actor=bob, key=uuid.uuid4(), arguments={"city": "Oslo"})
+    mocks.set_assertions(agent, actor=bob, said=[{"is": "never", "tool": pin.name}])
+    (said,) = sentences.add(agent, actor=bob, wanted=[sentences.Wanted("Ask it", pin.name)])
+    runs.run_built_in(agent, actor=bob)
+    sentences.change(said, actor=bob, says="Ask it again")
+    sentences.remove(said, actor=bob)
+    with pytest.raises(DomainError):
+        look_alikes.tell_apart(agent, actor=bob, tool="ask", other="another")
     agents.archive_agent(agent, actor=bob)
     agents.restore_agent(agent, actor=bob)
     a_runtime_works(bob, agent)
@@ -363,13 +407,19 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     key, _ = agent_keys.issue(bob, actor=bob, name="runtime", scopes=["runtime", "invoke"], agents=[agent])
     release = agent.releases.latest("number")
     asks = {"actor": bob, "key": key}
-    made = calls.run(release, "ask", {"city": "Oslo"}, is_confirmed=True, **asks)
+    wish = Wish(tool="ask", arguments={"city": "Oslo"}, is_confirmed=True)
+    made = calls.run(release, wish, **asks)
     Call.objects.filter(pk=made.call.pk).update(status="finished", outcome="needs_input", result=ASKS)
     calls.resume(Call.objects.get(pk=made.call.pk), release, made.tool, answers={"q": "it"}, **asks)
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
-    acting = calls.run(
-        release, "ask", {"city": "Oslo"}, is_confirmed=True, on_behalf_of=OnBehalfOf("ada"), **asks
-    )
+    place = environments.create(agent, actor=bob, name="prototype", is_default=True)
+    environments.bind(place, made.call.tool, actor=bob, activity=None)
+    latent = calls.run(release, wish, **asks)
+    calls.give_output(latent.call, release, latent.tool, output={"weather": "fair"}, format_="", **asks)
+    environments.unbind(place, made.call.tool, actor=bob)
+    environments.make_default(place, actor=bob, is_default=False)
+    environments.remove(place, actor=bob)
+    acting = calls.run(release, replace(wish, on_behalf_of=OnBehalfOf("ada")), **asks)
     end_users.remember(agent.pk, "ada")
     grant = grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/")
     grants.ask(EndUser.objects.get(), acting.call, "google", url="https://auth.example/2")
@@ -377,7 +427,7 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     assert grants.settle(grant, GrantState.EXPIRED, "The user did not answer.")
     grants.forget(grant, actor=bob)
     (transfer,) = (tool for tool in calls.shown(release).tools if tool.signature.kind == "transfer")
-    calls.run(release, transfer.signature.name, {}, **asks)
+    calls.run(release, Wish(tool=transfer.signature.name), **asks)
 
 
 def somebody_is_told(ada: User, url: str) -> None:

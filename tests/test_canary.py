@@ -9,6 +9,7 @@ import html
 import io
 import json
 import logging
+import re
 import secrets
 import tempfile
 from base64 import b64encode
@@ -22,6 +23,7 @@ from django.conf import LazySettings
 from django.core import mail
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 from django.utils.log import AdminEmailHandler
@@ -34,20 +36,22 @@ from catalog.enumeration import listing
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, UserGrant, Vendor
 from catalog.models.runs import Trigger
-from catalog.notifications import webhooks
-from catalog.notifications.models import Webhook
+from catalog.notifications import callbacks, webhooks
+from catalog.notifications.models import Callback, Webhook
 from catalog.protocols.signature import Requirements
 from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
 from core.outbound.limits import DEFAULT_LIMITS
+from designer import access_tokens
 from designer.exports import FORMATS
 from designer.models import Agent
 from designer.releases import publishing
 from pegboard.ops import backups, logs
-from people.models import Role, User
+from people.models import Identity, Role, User
 from people.sso import provider
 from tests import vendor as vendors
+from tests.acp_runs import Runs
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import wear_out
 from tests.factories import make_agent, make_endpoint, make_pin, make_signature, make_tool
@@ -198,21 +202,25 @@ def sign_in(planted: Planted) -> tuple[Client, APIClient]:
     return pages, api
 
 
+def sign_on(idp: IdentityProvider, default_role: str) -> dict[str, object]:
+    return {
+        "issuer": idp.issuer,
+        "client_id": CLIENT,
+        "client_secret": idp.secret,
+        "name": "Example ID",
+        "scopes": "openid profile email",
+        "roles_claim": "",
+        "roles": {},
+        "default_role": default_role,
+        "domains": [],
+    }
+
+
 def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
     """Single sign-on: once well, then with a forged token, then with a reply that says all it heard."""
     with IdentityProvider() as idp:
         idp.secret = planted.new("single sign-on secret", "/+= %:")
-        settings.OIDC = {
-            "issuer": idp.issuer,
-            "client_id": CLIENT,
-            "client_secret": idp.secret,
-            "name": "Example ID",
-            "scopes": "openid profile email",
-            "roles_claim": "",
-            "roles": {},
-            "default_role": "viewer",
-            "domains": [],
-        }
+        settings.OIDC = sign_on(idp, "viewer")
 
         def signed(key: object, name: str) -> Callable[[dict[str, object]], str]:
             def sign(claims: dict[str, object]) -> str:
@@ -428,6 +436,74 @@ def telling_the_context(line, request) -> bool:
     return json_reply({"call_id": "1", "success": True, "value": {"heard": heard}})(line, request)
 
 
+def act_for_runtimes(planted: Planted, vendor: HostileVendor, settings: LazySettings) -> None:
+    """A client signs its user in; calls are told of at addresses of their own, and by vendors at ours."""
+    with IdentityProvider() as idp:
+        settings.PUBLIC_URL, settings.OIDC = "https://pegboard.example", sign_on(idp, "none")
+        settings.OIDC |= {"runtimes": "marked", "audiences": [], "runtime_scopes": []}
+        access_tokens.forget()
+        call_for_a_client(planted, vendor, idp)
+    provider.forget()
+    access_tokens.forget()
+    settings.PUBLIC_URL, settings.OIDC = "", None
+
+
+def call_for_a_client(planted: Planted, vendor: HostileVendor, idp: IdentityProvider) -> None:
+    admin = User.objects.get(username="root-admin")
+    Identity.objects.create(user=admin, issuer=idp.issuer, subject="ada-1")
+    runs, agent = Runs(), make_agent(name="Running")
+    signature = make_signature("send", rest={"specs": {"capabilities": {"callbacks": True}}})
+    with HostileVendor(runs) as agency:
+        for name, url, protocol, shown in (
+            ("echo", vendor.url, "a2t", make_signature("echo")),
+            ("send", agency.url, "acp", signature),
+        ):
+            endpoint = make_endpoint(url=url, protocol=protocol)
+            make_pin(agent, make_tool(shown, endpoint=endpoint), name=name)
+        publishing.publish(agent, actor=admin, channel="live")
+        at = f"{API}/agents/{agent.slug}/releases/live"
+        token, elsewhere = (
+            idp.access_token(f"https://pegboard.example/serve/{slug}") for slug in (agent.slug, "nowhere")
+        )
+        planted.secrets |= {"access token of a client": token, "access token for another": elsewhere}
+        for given in (token, elsewhere, f"{token}x"):
+            client = APIClient(raise_request_exception=False)
+            client.credentials(HTTP_AUTHORIZATION=f"Bearer {given}")
+            for path in (f"{at}/tools/?format=mcp", f"/serve/{agent.slug}/live/a2t/tools"):
+                planted.put_out(f"client {path}", client.get(path).getvalue())
+        client.credentials(HTTP_AUTHORIZATION=f"Bearer {token}")
+        for script in (echoing, shouting):
+            vendor.script = script
+            address = f"{vendor.url}/{planted.new(f'address of a callback {script.__name__}')}"
+            asked = {"arguments": {"city": "Oslo"}, "mode": "async", "callback": address}
+            told = client.post(f"{at}/tools/echo/invoke/", asked).json()
+            planted.secrets[f"callback secret {script.__name__}"] = told.pop("callback_secret")
+            planted.put_out("begun", json.dumps(told))
+            invocation.perform(told["call"])
+            callbacks.send(str(Callback.objects.get(call=told["call"]).pk))
+        assert Callback.objects.exclude(error="").exists()
+        begun = client.post(f"{at}/tools/send/invoke/", {"arguments": {"city": "Oslo"}, "mode": "async"})
+        invocation.perform(begun.json()["call"])
+        (started,) = runs.started.values()
+        planted.secrets["address of a hint"] = started["webhook"].strip("/").rpartition("/")[2]
+        runs.end({"letter": "Dear all"})
+        assert client.post(urlsplit(started["webhook"]).path).status_code == 200
+
+
+def prove_with_a_key(planted: Planted, api: APIClient) -> None:
+    """A client with a key of ours, at a server that repeats what it is sent."""
+    with AuthorizationServer(client_secret=None, method="key") as server:
+        client = {"kind": "oauth_client", "url": f"{server.url}/", "name": "Proving"}
+        made = api.post(f"{API}/credentials/", client | {"client": server.settings()})
+        assert made.status_code == 201, made.content
+        planted.put_out("client", made.content)
+        row = Credential.objects.get(pk=made.json()["id"])
+        private = sessions.decrypt(row).reveal()
+        planted.secrets["private key"] = max(re.findall(r"[A-Za-z0-9+/_-]{40,}", private), key=len)
+        server.documents["/tools"] = echoing
+        perform(make_endpoint(url=f"{server.url}/", credential=row))
+
+
 def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
     given = {"name": "Chat", "url": f"{vendor.url}/hook", "events": ["endpoint.broken"]}
     made = api.post(f"{API}/webhooks/", given)
@@ -534,20 +610,32 @@ def addresses() -> list[str]:
         "credential": Credential.objects.values_list("pk", flat=True),
         "webhook": Webhook.objects.values_list("pk", flat=True),
         "user": User.objects.values_list("pk", flat=True)[:3],
-        "endpoint": Endpoint.objects.values_list("pk", flat=True)[::3],
-        "run": Run.objects.order_by("pk").values_list("pk", flat=True)[::3],
+        "tool": Tool.objects.values_list("pk", flat=True)[:3],
+        "call": Call.objects.values_list("pk", flat=True)[:3],
+        # One for each way to end.
+        "endpoint": one_for_each(Endpoint, "error_code"),
+        "run": one_for_each(Run, "error_code"),
     }
-    numbers = {*Tool.objects.values_list("pk", flat=True)[:3], *Call.objects.values_list("pk", flat=True)[:3]}
+    # And on the pages that people read, one for each way to end with each kind of credential.
+    by_kind = {
+        "endpoint": one_for_each(Endpoint, "credential__kind", "error_code"),
+        "run": one_for_each(Run, "endpoint__credential__kind", "error_code"),
+    }
+    numbers = {Tool.objects.latest("pk").pk, Call.objects.latest("pk").pk}
     found = []
     for route in routes():
         name = route.name.removeprefix("api-").partition("-")[0]
-        known = rows.get(name, numbers)
+        known = by_kind.get(route.name) or rows.get(name, numbers)
         sample = next((part for part in ("1", "x", UUID) if f"/{part}/" in route.path), None)
         if sample is None:
             found.append(route.path)
         else:
             found += [route.path.replace(f"/{sample}/", f"/{value}/", 1) for value in known]
     return sorted(set(found))
+
+
+def one_for_each(model: type[Model], *facts: str) -> list[int]:
+    return list(model.objects.order_by(*facts).distinct(*facts).values_list("pk", flat=True))
 
 
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -574,8 +662,10 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
         preview_drafts(planted, pages, vendor)
         tell_webhooks(planted, api, vendor)
         act_for_users(planted, api, pages, vendor)
+        act_for_runtimes(planted, vendor, settings)
         crash(planted, api, pages, rows, monkeypatch)
     sign_in_at_a_vendor(planted, api, pages)
+    prove_with_a_key(planted, api)
     publish(planted)
     look(planted, pages, api)
     dump(planted)
@@ -587,8 +677,9 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
     assert b'"task": "' in messages
     assert any(b"COPY public.catalog_credential" in content for content in planted.outputs.values())
     assert {"single sign-on secret", "id token", "forged id token", "verifier"} <= planted.secrets.keys()
+    assert {"access token of a client", "private key", "address of a hint"} <= planted.secrets.keys()
     assert b"a bug with 2 things" in b"".join(planted.outputs.values())
-    assert planted.hits() == []
+    assert {hit[:2] for hit in planted.hits()} == set()
 
 
 def test_search_finds_every_form(planted):

@@ -5,6 +5,11 @@ import sys
 import pytest
 from django.db import connection
 
+from people import teams
+from people.models import AuditEntry, AuditHead, Role, Team, User
+from tests import emptying
+from tests.factories import make_user
+
 
 @pytest.mark.django_db
 def test_the_database_is_a_real_postgresql():
@@ -26,3 +31,17 @@ def test_a_child_process_works_on_the_database_of_its_test(process_environment):
     )
     assert done.stdout.strip() == name
     assert name.startswith("test_")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_next_test_finds_what_migrations_made_and_nothing_else():
+    made = [list(model.objects.values()) for model in (Team, AuditHead)]
+    assert [len(rows) for rows in made] == [1, 1]
+    teams.create_team(actor=make_user(Role.ADMIN), name="Travel")
+    Team.objects.filter(is_everyone=True).update(name="Others")
+
+    emptying.empty()
+
+    assert [list(model.objects.values()) for model in (Team, AuditHead)] == made
+    assert not User.objects.exists()
+    assert not AuditEntry.objects.exists()

@@ -10,17 +10,31 @@ from django.test import Client
 from django.urls import get_resolver, reverse
 from rest_framework.test import APIClient
 
-from catalog.models import Call, EndUser, UserGrant
+from catalog.models import Call, EndUser, Thread, UserGrant
 from catalog.user_grants import end_users, grants
-from designer import agents, pins, tunings
-from designer.models import Agent, Channel, Pin, Procedure, Release, Tuning
+from designer import agents, environments, pins, tunings
+from designer.models import (
+    Agent,
+    Binding,
+    Channel,
+    Environment,
+    Pin,
+    Procedure,
+    Rehearsal,
+    RehearsalRun,
+    Release,
+    Tuning,
+)
 from designer.procedures import editing
+from designer.rehearsals import runs, sentences
 from designer.releases import publishing
 from executor import calls
+from executor.calls import Wish
 from people import api_keys, teams
 from people.models import AuditEntry, Role, Scope, Team, User
 from tests.factories import make_tool, make_user
 from tests.test_roles import METHODS, routes
+from tests.test_roles import table as roles
 
 TABLE = Path(__file__).with_name("teams.txt")
 NOTHING = {
@@ -32,11 +46,15 @@ NOTHING = {
     "call": 2**40,
     "channel": "none",
     "child": "no-such-child",
+    "env": "nowhere",
+    "tool": "no_such_tool",
+    "step": 99,
     "sub": "no-such-agent",
     "procedure": "no-such-procedure",
     "protocol": "mcp",
     "rest": "",
     "grant": "00000000-0000-4000-8000-000000000001",
+    "thread": "00000000-0000-4000-8000-000000000001",
 }
 MARK = "zebra"
 # Scopes of keys that name no agent.
@@ -57,8 +75,14 @@ def object_routes() -> list[str]:
     return [route.name for route in routes() if parameters_of(route.name)]
 
 
-def team_routes() -> list[str]:
-    return [name for name, owner in table().items() if owner == "team"]
+def team_routes() -> dict[str, list[str]]:
+    """With the methods that each takes; tests/test_roles.py sees that it takes no other."""
+    taken = roles()
+    return {
+        name: [method for method in METHODS if taken[name][method] != "-"]
+        for name, owner in table().items()
+        if owner == "team"
+    }
 
 
 def test_somebody_has_decided_whose_objects_every_address_shows():
@@ -78,6 +102,8 @@ class World:
     release: Release
     call: Call
     grant: UserGrant
+    thread: Thread
+    rehearsal: Rehearsal
     insider: User
     outsiders: list[User]
 
@@ -93,17 +119,25 @@ class World:
             "call": self.call.pk,
             "channel": "live",
             "child": f"{MARK}-helper",
+            "env": f"{MARK}-place",
+            "tool": f"{MARK}_tool",
             "sub": self.agent.slug,
+            "step": 1,
             "protocol": "mcp",
             "rest": "",
             "grant": self.grant.pk,
+            "thread": self.thread.key,
         }
+        if "rehearsal" in name:
+            known["pk"] = self.rehearsal.pk
         if name == "team-member-remove":
             known["pk"] = self.insider.pk
         return {parameter: known[parameter] for parameter in parameters_of(name)}
 
     def state(self) -> list[object]:
-        kept = (Agent, Pin, Procedure, Release, Channel, Tuning, Team, AuditEntry)
+        kept = (Thread, Agent, Pin, Procedure, Release, Channel, Tuning, Team, AuditEntry)
+        kept += (Rehearsal, RehearsalRun)
+        kept += (Environment, Binding)
         return [list(model.objects.order_by("pk").values()) for model in kept]
 
 
@@ -123,10 +157,17 @@ def world(db) -> World:
     tunings.tune(pin, actor=insider, description=f"Ask the {MARK}.")
     procedure = editing.create_procedure(agent, actor=insider, title=f"{MARK} flow", body=f"Ask the {MARK}.")
     release = publishing.publish(agent, actor=insider, note=f"{MARK} release", channel="live")
-    made = calls.run(release, f"{MARK}_tool", {"city": "Oslo"}, actor=insider, key=None)
+    place = environments.create(agent, actor=insider, name=f"{MARK}-place")
+    environments.bind(place, pin.tool, actor=insider, activity=None)
+    wish = Wish(tool=f"{MARK}_tool", arguments={"city": "Oslo"})
+    made = calls.run(release, wish, actor=insider, key=None)
     end_users.remember(agent.pk, f"{MARK} user")
     grant = grants.ask(EndUser.objects.get(), made.call, f"{MARK}-provider")
-    return World(zebra, agent, pin, procedure, release, made.call, grant, insider, outsiders)
+    thread = Thread.objects.create(agent=agent.pk, release=1, tool=pin.tool, metadata={"of": MARK})
+    wanted = [sentences.Wanted(f"Ask the {MARK}", f"{MARK}_tool")]
+    (said,) = sentences.add(agent, actor=insider, wanted=wanted)
+    runs.run_built_in(agent, actor=insider)
+    return World(zebra, agent, pin, procedure, release, made.call, grant, thread, said, insider, outsiders)
 
 
 def browser_of(user: User) -> Client:
@@ -157,12 +198,12 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
     programs = [program_of(designer, scope) for scope in (Scope.ADMIN, Scope.RUNTIME)]
     before = world.state()
     wrong, asked = [], 0
-    for name in team_routes():
+    for name, methods in team_routes().items():
         ids = world.ids(name)
         nothing = {each: NOTHING[each] for each in ids}
         by_key = programs if name.startswith(("api-", "serve")) else []
         for client in (*(() if name.startswith("serve") else browsers), *by_key):
-            for method in METHODS:
+            for method in methods:
                 status, words = told(client, method, name, ids)
                 is_same = (status, words) == told(client, method, name, nothing)
                 if status not in (403, 404, 405) or not is_same or MARK in words.lower():
@@ -176,10 +217,10 @@ def test_an_object_of_another_team_is_answered_like_one_that_is_not_there(world)
 def test_its_own_people_reach_it(world):
     """So that the 404 above is about the team and not about a wrong address."""
     browser, program = browser_of(world.insider), program_of(world.insider, Scope.ADMIN)
-    for name in team_routes():
+    for name, methods in team_routes().items():
         if not name.startswith(("team", "api-team-m")):  # for administrators alone
             client, answered = program if name.startswith("serve") else browser, set()
-            for method in METHODS:
+            for method in methods:
                 with transaction.atomic():
                     answered.add(told(client, method, name, world.ids(name))[0])
                     transaction.set_rollback(True)
@@ -242,7 +283,7 @@ def test_nobody_puts_something_into_another_teams_agent_by_a_form_or_a_body(worl
     for body in ({"parent": slug}, {"team": "zebra"}):
         assert program.patch(f"/api/v1/agents/{mine.slug}/", body, format="json").status_code == 400
     pins.pin_tool(mine, actor=user, tool=tool)
-    assert world.state()[1:4] != before[1:4]  # one's own pin is there
+    assert world.state()[2:5] != before[2:5]  # one's own pin is there
     assert Pin.objects.filter(agent=world.agent).count() == 1
 
 

@@ -236,10 +236,33 @@
     drawTray();
   });
 
+  /* A call that is followed: its part of the page is filled as answers come, and drawn anew at the end. The page
+     asks for itself besides, so that nothing depends on the stream. */
+  let followed = null;
+  const follow = () => {
+    const part = document.querySelector("[data-follow]");
+    if (followed && followed.url !== (part && new URL(part.dataset.follow, document.baseURI).href)) {
+      followed.close();
+      followed = null;
+    }
+    if (!part || followed || !window.EventSource) return;
+    followed = new EventSource(part.dataset.follow);
+    followed.addEventListener("partial", (event) => {
+      const now = document.querySelector("[data-follow]");
+      if (now) now.innerHTML = JSON.parse(event.data);
+    });
+    followed.addEventListener("ended", () => {
+      followed.close();
+      document.querySelector("[data-follow]")?.closest("[hx-trigger]")?.dispatchEvent(new Event("ended"));
+    });
+  };
+
   document.addEventListener("htmx:load", () => drawTray());
+  document.addEventListener("htmx:load", follow);
   document.addEventListener("DOMContentLoaded", () => {
     document.documentElement.classList.add("has-js");
     drawTray();
+    follow();
     /* Where tabs do not fit, the one that is open is in sight. */
     const tab = document.querySelector(".tabs [aria-current]");
     if (tab) tab.parentElement.scrollLeft = tab.offsetLeft + tab.offsetWidth / 2 - tab.parentElement.offsetWidth / 2;

@@ -9,7 +9,9 @@ from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
+from catalog.protocols.definition import parts_of
 from catalog.protocols.signature import AllowedValue, Annotations
+from catalog.tools import definitions
 from designer import agents, pins, tunings
 from designer.procedures import editing as procedures
 from designer.releases import publishing
@@ -35,6 +37,20 @@ INPUTS = (
     ),
     make_parameter("days", type="int", required=False, min=1, max=14, default=3),
 )
+# One row of each kind, and what no row can show.
+DEFINED = {
+    "type": "object",
+    "description": "Books a room",
+    "properties": {
+        "_tool": {"type": "string", "const": "book_room"},
+        "room": {"type": "string", "pattern": "^R[0-9]+$", "description": "Which room"},
+        "size": {"type": "string", "enum": ["small", "large"], "default": "small"},
+        "guests": {"type": "array", "items": {"$ref": "#/$defs/guest"}},
+        "_output": {"type": "object", "properties": {"booked": {"type": "boolean"}}},
+    },
+    "required": ["room"],
+    "$defs": {"guest": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
 
 
 def set_the_stage() -> list[str]:
@@ -94,6 +110,7 @@ def set_the_stage() -> list[str]:
     )
     endpoint.held_run = held
     endpoint.save()
+    defined = definitions.define(actor=actor, parts=parts_of(DEFINED))
     return [
         *("/", "/vendors/", "/vendors/weather/", "/endpoints/new/", f"/endpoints/{failing.pk}/"),
         *(f"/endpoints/{endpoint.pk}/", f"/runs/{run.pk}/", f"/runs/{running.pk}/", f"/runs/{held.pk}/"),
@@ -121,6 +138,7 @@ def set_the_stage() -> list[str]:
             )
         ),
         *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
+        *(f"/tools/{defined.pk}/", f"/tools/{defined.pk}/define/", f"/tools/{defined.pk}/define/?json"),
         *(
             "/agents/",
             "/agents/desk/",

@@ -7,7 +7,7 @@ from tests.faults.model import Machine
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.faults]
 
-EXAMPLES, STEPS = 10, 25
+EXAMPLES, STEPS = 6, 25
 
 
 def test_the_catalog_does_what_its_model_does(worker, vendor):
