@@ -15,6 +15,7 @@ from msgspec import UNSET
 from catalog.activities import conversions
 from catalog.activities.base import Work
 from catalog.activities.conversions import UnfitValueError
+from catalog.activities.nesting import MAX_DEPTH
 from catalog.activities.picking import Source, Step, Steps, picked
 from catalog.models import Activity, ActivityVersion, Call, ToolVersion
 from catalog.models.calls import Result
@@ -25,7 +26,6 @@ from catalog.user_grants.context import USER
 from core.errors import DomainError
 from core.failpoints import failpoint
 
-MAX_DEPTH = 8
 # Of a step that was made, and of what it asks.
 _ASKS = ("needs_input", "needs_authorization")
 

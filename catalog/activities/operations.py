@@ -129,7 +129,7 @@ def _checked(
     if len(canonical(config)) > MAX_CONFIG_BYTES:
         raise invalid(config=f"The configuration is larger than {MAX_CONFIG_BYTES // 1024} kB.")
     checked = kinds.get(kind).check(config, interface.decoded() if interface else None)
-    reach.refuse_endless(activity, kind, checked)
+    reach.refuse_too_much(activity, kind, checked)
     return checked
 
 

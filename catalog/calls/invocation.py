@@ -23,8 +23,9 @@ from django.db import DatabaseError, InterfaceError, OperationalError, connectio
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.activities import kinds
+from catalog.activities import kinds, reach
 from catalog.activities.base import Open, Work
+from catalog.activities.nesting import MAX_STEPS_IN_ALL
 from catalog.calls import challenges, events, queue, refused_calls, remote_runs, results, versions
 from catalog.calls.lease import Heartbeat, Unspoken, Watched
 from catalog.calls.queue import refuse_removed
@@ -329,6 +330,8 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
 
 
 def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Attempt]) -> Outcome:
+    if call.parent_id is None:
+        reach.refuse_too_many_steps(activity)
     ends = time.monotonic() + call.deadline_seconds
     spoken = Unspoken()
     with (Watched if call.mode == Mode.WAIT else Heartbeat)(call, spoken) as held:
@@ -361,6 +364,7 @@ def _call_step(
     version = versions.find(tool, ordinal)
     if version is None or parent.requested_by is None:
         raise DomainError("unknown_tool", "There is no such version of a tool any more.", status=409)
+    _count_step(parent)
     step = queue.request_call(
         version,
         actor=parent.requested_by,
@@ -380,6 +384,7 @@ def _call_step(
 def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call:
     if parent.requested_by is None:
         raise DomainError("unknown_user", "The user who asked for this call was removed.", status=409)
+    _count_step(parent)
     step = queue.continue_call(
         stopped,
         actor=parent.requested_by,
@@ -389,6 +394,17 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
         parent=parent,
     )
     return _answered(step)
+
+
+def _count_step(parent: Call) -> None:
+    # What a step runs may have been changed since the whole was begun. One process makes all of its steps.
+    whole = parent
+    while whole.parent:
+        whole = whole.parent
+    whole.steps_made += 1
+    if whole.steps_made > MAX_STEPS_IN_ALL:
+        message = f"{MAX_STEPS_IN_ALL} steps were made for this call, as many as may be."
+        raise DomainError("activity_too_many_steps", message, status=409)
 
 
 def _key_of_step(parent: Call, number: int) -> uuid.UUID:

@@ -121,7 +121,10 @@ _OF_REQUESTS = (
         "Another activity runs for the tool than the model was shown. Nothing was run.",
         details_schema=_FIELDS,
     ),
+    CallError("activity_reaches_itself", "The activity would run itself, so it was stopped."),
     CallError("activity_removed", "The activity that is bound to the tool was removed."),
+    CallError("activity_too_deep", "The activity runs others that run others, deeper than may be."),
+    CallError("activity_too_many_steps", "The activity would make more steps in all than a call may."),
     CallError("already_continued", "This call is being continued already.", True),
     CallError("busy", "This process makes as many calls as it may. Nothing was sent.", True),
     CallError(

@@ -344,3 +344,64 @@ def test_a_second_activity_of_the_same_name_is_refused_until_the_first_is_remove
     assert (refused.value.code, refused.value.status) == ("name_taken", 409)
     operations.remove(activity, actor=actor)
     operations.create(actor=actor, name="forecast", kind="vendor", config=config)
+
+
+def times(activity: Activity, count: int) -> list:
+    return [{"activity": activity.pk, "inputs": {"place": {"input": "place"}}}] * count
+
+
+def test_a_call_makes_a_hundred_steps_in_all_and_no_more():
+    actor = make_user(Role.DESIGNER)
+    interface = make_version("http://127.0.0.1:9", "place", "sky")
+    tell = step_of(make_version("http://127.0.0.1:9", "city", "weather"), city={"input": "place"})
+    ten = make_activity("composite", [tell] * 10, {}, interface)
+    # Nine times eleven steps, as the step that runs ten counts itself.
+    most = make_activity("composite", [*times(ten, 9), tell], {}, interface)
+    with pytest.raises(DomainError, match="110 steps in all, and 100 is the most") as refused:
+        make_activity("composite", times(ten, 10), {}, interface)
+    assert (refused.value.code, [*refused.value.fields]) == ("activity_too_many_steps", ["steps"])
+
+    # One step more below, and what is above is too large.
+    config = {"steps": [tell] * 11, "outputs": {}}
+    with pytest.raises(DomainError, match=f"a part of “{most}”. .*109 steps") as refused:
+        operations.change(ten, actor=actor, config=config)
+    assert refused.value.code == "activity_too_many_steps"
+    operations.remove(most, actor=actor)
+    assert operations.change(ten, actor=actor, config=config).current.number == 2
+
+
+def save_unjudged(activity: Activity, config: dict) -> None:
+    """As two changes at once would, neither of which saw the other one."""
+    activity.current = activity.versions.create(
+        number=activity.current.number + 1,
+        kind=activity.current.kind,
+        config=config,
+        interface=activity.current.interface,
+        digest="0" * 64,
+        created_by=activity.current.created_by,
+    )
+    activity.save()
+
+
+def test_a_call_with_too_many_steps_is_not_begun():
+    with HostileVendor(FAIR) as vendor:
+        interface = make_version("http://127.0.0.1:9", "place", "sky")
+        tell = step_of(make_version(vendor.url, "city", "weather"), city={"input": "place"})
+        inner = make_activity("composite", [tell], {}, interface)
+        outer = make_activity("composite", times(inner, 9), {}, interface)
+        save_unjudged(inner, {"steps": [tell] * 20, "outputs": {}})
+        made = call(interface, outer, place="Oslo")
+    assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
+    assert vendor.requests == []
+
+
+def test_what_grows_while_it_runs_stops_at_a_hundred_steps(monkeypatch):
+    monkeypatch.setattr(invocation, "MAX_STEPS_IN_ALL", 5)
+    with HostileVendor(FAIR) as vendor:
+        interface = make_version("http://127.0.0.1:9", "place", "sky")
+        tell = step_of(make_version(vendor.url, "city", "weather"), city={"input": "place"})
+        inner = make_activity("composite", [tell, tell], {}, interface)
+        made = call(interface, make_activity("composite", times(inner, 3), {}, interface), place="Oslo")
+    assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
+    assert made.decoded().error["step"] == 2
+    assert len(vendor.requests) == 3
