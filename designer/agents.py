@@ -233,8 +233,10 @@ def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
 
 def with_all_above(agents: Iterable[int]) -> set[int]:
     """By their primary keys."""
+    if not (asked := list(agents)):
+        return set()
     with connection.cursor() as cursor:
-        cursor.execute(_ABOVE, [list(agents)])
+        cursor.execute(_ABOVE, [asked])
         return {pk for (pk,) in cursor.fetchall()}
 
 

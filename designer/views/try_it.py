@@ -358,7 +358,9 @@ def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
         return get_object_or_404(_versions(row), pk=chosen.pk if chosen else 0)
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)
-    return _versions(row).filter(pk=row.current_id or 0).first()
+    if row.current:
+        row.current.tool = row
+    return row.current
 
 
 def _versions(row: Tool) -> QuerySet[ToolVersion]:
