@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any, Literal, TypedDict, Unpack
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
-from catalog.models import Vendor
+from catalog.models import Tool, Vendor
 from catalog.rules import retries
 from catalog.rules.retries import Stated
 from core import display_names, slugs, unique_violations
@@ -37,6 +38,16 @@ SELECT root, id FROM below
 _ABOVE = """
 WITH RECURSIVE above AS (
     SELECT id, parent_id FROM designer_agent WHERE id = ANY(%s)
+    UNION SELECT parent.id, parent.parent_id
+    FROM designer_agent parent JOIN above ON above.parent_id = parent.id
+)
+SELECT id FROM above
+"""
+_THAT_USE = """
+WITH RECURSIVE above AS (
+    SELECT agent.id, agent.parent_id FROM designer_agent agent
+    JOIN designer_pin pin ON pin.agent_id = agent.id
+    WHERE pin.tool_id = %s AND pin.removed_at IS NULL AND agent.removed_at IS NULL
     UNION SELECT parent.id, parent.parent_id
     FROM designer_agent parent JOIN above ON above.parent_id = parent.id
 )
@@ -238,6 +249,11 @@ def with_all_above(agents: Iterable[int]) -> set[int]:
     with connection.cursor() as cursor:
         cursor.execute(_ABOVE, [asked])
         return {pk for (pk,) in cursor.fetchall()}
+
+
+def that_use(tool: Tool) -> RawSQL:
+    """The agents that have pinned the tool, and those above them, for a query of their rows."""
+    return RawSQL(_THAT_USE, [tool.pk])  # noqa: S611 - a statement of ours, with a number in it
 
 
 def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:

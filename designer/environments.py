@@ -336,8 +336,7 @@ def version_of(found: Resolution) -> ActivityVersion | None:
 
 def of_users_of(tool: Tool, reader: User) -> list[Environment]:
     """The environments of the agents that have pinned the tool, of those that the reader sees."""
-    using = Pin.objects.live().filter(tool=tool).values_list("agent", flat=True)
-    rows = Environment.objects.filter(agent__in=agents.with_all_above(using))
+    rows = Environment.objects.filter(agent__in=agents.that_use(tool))
     rows = rows.filter(agent__in=Agent.objects.live().visible_to(reader)).select_related("agent")
     return list(rows.order_by("agent__name", "pk"))
 

@@ -3,13 +3,15 @@ from typing import Any
 import msgspec
 from django.contrib import messages
 from django.db import transaction
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog.models import Tool, ToolVersion
+from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
@@ -237,10 +239,20 @@ def find_tool(pk: int) -> Tool:
     return get_object_or_404(rows, pk=pk)
 
 
+def _counted(rows: QuerySet[Any]) -> Coalesce:
+    # In one statement with others, which joins would multiply.
+    return Coalesce(Subquery(rows.order_by().values("tool").annotate(count=Count("pk")).values("count")), 0)
+
+
 def header(row: Tool) -> dict[str, Any]:
     # What the head of each of the tool's pages shows.
     tuning = getattr(row, "tuning", None)
     shown = effective_texts.shown([row]).get(row.pk)
+    open_findings = Finding.objects.filter(tool=OuterRef("pk"), state=FindingState.OPEN)
+    counts = Tool.objects.filter(pk=row.pk).values(
+        usage_count=_counted(Pin.objects.live().filter(tool=OuterRef("pk"))),
+        finding_count=_counted(open_findings),
+    )[0]
     return {
         "tool": row,
         "shown": shown,
@@ -249,6 +261,5 @@ def header(row: Tool) -> dict[str, Any]:
         "is_offered": row.endpoint.is_live,
         "is_own": row.endpoint.vendor.is_own,
         "review_state": holds.review_state(row.stopped) if row.stopped else None,
-        "usage_count": row.pins.filter(removed_at=None, agent__removed_at=None).count(),
-        "finding_count": row.findings.filter(state=FindingState.OPEN).count(),
+        **counts,
     }
