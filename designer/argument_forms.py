@@ -153,6 +153,17 @@ class ArgumentsForm(OperationForm):
                 self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
 
 
+class OutputsForm(ArgumentsForm):
+    """The same for the outputs of a tool, as its output schema has them."""
+
+    def __init__(self, *args: Any, signature: Signature, **kwargs: Any) -> None:
+        outputs = Signature(
+            name="outputs", description="", inputs=signature.outputs, schema_rest=signature.outputs_rest
+        )
+        super().__init__(*args, signature=outputs, **kwargs)
+        self.fields[JSON_FIELD].label = "All outputs as one JSON object"
+
+
 def _sentence(name: str, why: str) -> str:
     who = "What you have entered" if name == TOGETHER else f"“{printable(name, 60)}”"
     return f"{who} {why}."

@@ -248,8 +248,12 @@ def judged(agent: Agent, asserted: Sequence[Assertion], asked: Asked) -> list[Ve
     for pk, tool, outcome, continues in reversed(newest[:MAX_JUDGED]):
         first[pk] = first.get(continues or 0, pk)
         made[first[pk]] = Made(first[pk], named.get(tool, ""), outcome)
-    log = list(made.values())
-    return [_without(each, named) or each.judge(log) for each in asserted]
+    return verdicts(asserted, list(made.values()), named)
+
+
+def verdicts(asserted: Sequence[Assertion], made: Sequence[Made], named: Mapping[int, str]) -> list[Verdict]:
+    """Each assertion by these calls, where `names` of the agent are these."""
+    return [_without(each, named) or each.judge(made) for each in asserted]
 
 
 def _without(assertion: Assertion, named: Mapping[int, str]) -> Verdict | None:

@@ -52,6 +52,7 @@ urlpatterns = [
     path("tools/<int:pk>/calls/<int:call>/events/", try_it.tool_call_events, name="tool-call-events"),
     path("tools/<int:pk>/calls/<int:call>/cancel/", try_it.tool_call_cancel, name="tool-call-cancel"),
     path("tools/<int:pk>/calls/<int:call>/continue/", try_it.tool_call_continue, name="tool-call-continue"),
+    path("tools/<int:pk>/calls/<int:call>/output/", try_it.tool_call_output, name="tool-call-output"),
     path("tools/<int:pk>/examples/", try_it.tool_example_save, name="tool-example-save"),
     path("tools/<int:pk>/examples/<int:example>/run/", try_it.tool_example_run, name="tool-example-run"),
     path(

@@ -10,7 +10,7 @@ from django.db.models.functions import Now
 
 from catalog.calls import invocation, queue, results
 from catalog.models import Call, ToolVersion
-from catalog.protocols.base import Note, Outcome
+from catalog.protocols.base import Note, Outcome, canonical
 from catalog.protocols.calls import outcomes
 from core.errors import DomainError
 from people import audit
@@ -22,11 +22,12 @@ LATENT = outcomes.failed(
     "Nothing runs for this tool here: the model gives its output itself, as its schema has it.",
 )
 GIVEN = Note("MODEL_OUTPUT", "The model gave this output itself.")
+GIVEN_BY_A_PERSON = Note("PERSON_OUTPUT", "A person gave this output on the page, in place of the model.")
 
 
-def given(outputs: dict[str, Any]) -> Outcome:
-    """What the model gave, by the names of the signature."""
-    return Outcome("ok", outputs=outputs, notes=[GIVEN])
+def given(outputs: dict[str, Any], *, by: Note = GIVEN) -> Outcome:
+    """What the model gave, or a person in its place, by the names of the signature."""
+    return Outcome("ok", outputs=outputs, notes=[by])
 
 
 def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **wish: Any) -> Call:
@@ -49,10 +50,11 @@ def answer(call: Call, *, actor: User, output: Outcome, why: str = "") -> Call:
         if waiting.update(finished_at=Now(), **told):
             audit.record(actor, "give output", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
     call.refresh_from_db()
-    if all(note["code"] != GIVEN.code for note in call.decoded().notes):
+    kept = call.decoded()
+    if not {note["code"] for note in kept.notes} & {GIVEN.code, GIVEN_BY_A_PERSON.code}:
         message = "This call waits for no output of a model: something ran for it."
         raise DomainError("not_latent", message, status=409)
-    if call.result != told["result"]:
+    if canonical(kept.outputs) != canonical(output.outputs):
         message = "This call was given another output before, which stays. Make another call."
         raise DomainError("output_given", message, status=409)
     return call

@@ -38,6 +38,7 @@ NEXT_STEPS = {
     "refused": "Trying again will not help. An administrator can look at the endpoint and its credential.",
     "needs_authorization": "A person has to let the tool act, then it can go on.",
     "needs_input": "Answer below, and the call goes on where it stopped.",
+    "latent": "Give the output below, or leave it to the model that made the call.",
     "cancelled": "Run it again when you want it to run after all.",
 }
 MAX_TEXT_LENGTH = 4_000

@@ -158,10 +158,3 @@ def inputs_of_example(signature: Signature) -> Signature:
         inputs=tuple(replace(each, required=False) for each in signature.inputs),
         schema_rest=kept or None,
     )
-
-
-def outputs_as_inputs(signature: Signature) -> Signature:
-    """So that a form and its check come out of the output schema."""
-    return Signature(
-        name="outputs", description="", inputs=signature.outputs, schema_rest=signature.outputs_rest
-    )

@@ -13,13 +13,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog.activities.mocks.answers import Reply
+from catalog.activities.mocks.assertions import Made
 from catalog.calls import queue
 from catalog.models import Call
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from designer import mocks, pinned_signatures
-from designer.argument_forms import JSON_FIELD, ArgumentsForm
+from designer.argument_forms import ArgumentsForm, OutputsForm
 from designer.forms.mocks import (
     KINDS,
     AssertionForm,
@@ -27,7 +28,6 @@ from designer.forms.mocks import (
     SeedForm,
     SituationForm,
     inputs_of_example,
-    outputs_as_inputs,
 )
 from designer.mocks import Asked, MockedTool
 from designer.models import Agent, Pin, Procedure
@@ -144,13 +144,12 @@ class _MockForms:
             prefix="inputs",
             given=call.arguments if call else {},
         )
-        self.outputs = ArgumentsForm(
+        self.outputs = OutputsForm(
             example,
-            signature=outputs_as_inputs(signature),
+            signature=signature,
             prefix="outputs",
             given=call.decoded().outputs if call else {},
         )
-        self.outputs.fields[JSON_FIELD].label = "All outputs as one JSON object"
         self.begins_as_answered = call is not None
         self.tried = ArgumentsForm(
             request.GET if "try" in request.GET else None,
@@ -257,7 +256,10 @@ def _rehearsal(
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
     keys = {_key(run, at, again): at for at in range(1, len(found) + 1) for again in range(TRIES)}
     rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
-    made = {keys[each.key]: _newest(each) for each in rows}
+    made, log = {}, []
+    for each in rows:
+        made[keys[each.key]] = newest = _newest(each)
+        log.append(Made(each.pk, pins[found[keys[each.key] - 1].pin].name, newest.outcome))
     shown = []
     for at, step in enumerate(found, 1):
         signature = pins[step.pin].version.decoded()
@@ -284,6 +286,7 @@ def _rehearsal(
         "run": run,
         "done": sum(call.outcome == "ok" for call in made.values()),
         "next": next((each["at"] for each in shown if not each["call"]), 0),
+        "verdicts": mocks.verdicts(mocks.asserted(agent), log, mocks.names(agent)),
     }
     return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
 

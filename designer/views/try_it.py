@@ -32,7 +32,7 @@ from core.outbound.errors import printable
 from core.pagination import Keyset, Page
 from core.postgresql.base import give_back
 from designer import environments
-from designer.argument_forms import ArgumentsForm
+from designer.argument_forms import ArgumentsForm, OutputsForm
 from designer.environments import Subject
 from designer.forms.pins import version_choices
 from designer.models import Place
@@ -105,7 +105,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         except DomainError as error:
             form.refuse(error)
         else:
-            return _to(call)
+            return _to(call, place)
     return _page(request, row, version, form, None, is_confirmed=is_confirmed)
 
 
@@ -250,6 +250,24 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
 
 @requires(Role.DESIGNER)
 @require_POST
+def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
+    """What a person answers to a latent call, in place of the model."""
+    row = find_tool(pk)
+    found = get_object_or_404(_calls(row, person(request)), pk=call)
+    form = _output_form(found, request.POST)
+    if form.is_valid():
+        output = latent.given(form.arguments, by=latent.GIVEN_BY_A_PERSON)
+        try:
+            latent.answer(found, actor=person(request), output=output)
+        except DomainError as error:
+            messages.error(request, error.message)
+        return _to(found, _place(request, row))
+    inputs = ArgumentsForm(signature=found.version.decoded(), given=found.arguments)
+    return _page(request, row, found.version, inputs, found, output_form=form)
+
+
+@requires(Role.DESIGNER)
+@require_POST
 def tool_example_save(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     call = get_object_or_404(_calls(row, person(request)), pk=number(request.POST.get("call", "")))
@@ -342,8 +360,10 @@ def _place(request: HttpRequest, row: Tool) -> Place | None:
     return Place(found[0].pk, found[0].name, found[0].is_default)
 
 
-def _to(call: Call) -> HttpResponse:
-    return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}#call")
+def _to(call: Call, place: Place | None = None) -> HttpResponse:
+    # The next call is tried where this one was, unless the user chooses otherwise.
+    at = f"&environment={place.pk}" if place else ""
+    return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}{at}#call")
 
 
 def _calls(row: Tool, reader: User) -> QuerySet[Call]:
@@ -412,7 +432,12 @@ def _told(call: Call) -> dict[str, Any]:
         "may_continue": result.resume is not None and call.agent is None,
         "is_waiting_long": timezone.now() - call.queued_at > LONG_WAIT,
         "continue_key": uuid.uuid4(),
+        "output_form": _output_form(call) if call.outcome == latent.LATENT.outcome else None,
     }
+
+
+def _output_form(call: Call, typed: Any = None) -> OutputsForm:
+    return OutputsForm(typed, signature=call.version.decoded(), prefix="output")
 
 
 def _questions(call: Call, typed: Any = None) -> list[Question]:

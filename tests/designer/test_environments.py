@@ -135,6 +135,45 @@ def test_a_tool_is_tried_in_an_environment(client, owner, vendor, desk, mock):
     assert vendor.requests == []
 
 
+def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk):
+    _, pin = desk
+    client.force_login(owner)
+    add(client, "prototype")
+    place = Environment.objects.get()
+    environments.bind(place, pin.tool, actor=owner, activity=None)
+    url = f"/tools/{pin.tool_id}/try/"
+    asked = {"ordinal": "1", "json": '{"Zip code": "0150"}', "environment": str(place.pk)}
+    page = client.post(url, asked, follow=True).content.decode()
+    call = Call.objects.latest("pk")
+    at = f"/tools/{pin.tool_id}/calls/{call.pk}/output/"
+    assert "Give the output" in page
+    assert f'value="{place.pk}" selected' in page
+    for unfit in ({}, {"output-json": "[1]"}, {"output-json": '{"Sky now": 7}'}, {"output-json": '{"Sky'}):
+        refused = client.post(at, unfit)
+        assert "field-error" in refused.content.decode()
+        assert "Give the output" in refused.content.decode()
+    told = client.post(at, {"output-input-0": "clear", "environment": str(place.pk)}, follow=True)
+    assert "Give the output" not in told.content.decode()
+    call.refresh_from_db()
+    assert (call.outcome, call.decoded().outputs) == ("ok", {"Sky now": "clear"})
+    assert [note["code"] for note in call.decoded().notes] == ["PERSON_OUTPUT"]
+    # The same once more is no fault, and another one changes nothing.
+    assert "other output" not in client.post(at, {"output-input-0": "clear"}, follow=True).content.decode()
+    other = client.post(at, {"output-input-0": "grey"}, follow=True).content.decode()
+    assert "another output before" in other
+    assert AuditEntry.objects.filter(action="give output", actor=owner).count() == 1
+    client.post(url, {"ordinal": "1", "json": '{"Zip code": "0150"}'})
+    ran = Call.objects.latest("pk")
+    assert (
+        client.post(f"/tools/{pin.tool_id}/calls/{ran.pk}/output/", {"output-input-0": "x"}).status_code
+        == 302
+    )
+    ran.refresh_from_db()
+    assert ran.outcome != "ok"
+    client.force_login(make_user(Role.VIEWER))
+    assert client.post(at, {"output-input-0": "clear"}).status_code == 403
+
+
 FACTS = st.builds(
     Facts,
     is_own=st.booleans(),
