@@ -1,12 +1,17 @@
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import Client
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
+from catalog.calls import invocation
+from catalog.models import Call
+from catalog.models.calls import CallStatus
 from people.models import Role
 from tests.factories import make_user
 
@@ -82,3 +87,21 @@ def role() -> Role:
 @pytest.fixture
 def page(open_browser: Open, role: Role) -> Page:
     return open_browser(role).new_page()
+
+
+@pytest.fixture
+def worker() -> Iterator[None]:
+    """Makes the calls that wait for a worker."""
+    over = threading.Event()
+
+    def work() -> None:
+        while not over.wait(0.02):
+            for pk in Call.objects.filter(status=CallStatus.QUEUED).values_list("pk", flat=True):
+                invocation.perform(pk)
+        connection.close()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield
+    over.set()
+    thread.join()

@@ -1,15 +1,10 @@
 """A tool is tried in a real browser, and a worker runs it meanwhile."""
 
-import threading
-from collections.abc import Iterator
-
 import pytest
-from django.db import connection
 from playwright.sync_api import expect
 
 from catalog.calls import invocation
 from catalog.models import Call
-from catalog.models.calls import CallStatus
 from catalog.protocols.signature import AllowedValue, Annotations
 from people.models import Role
 from tests.browser.axe import shut_out_in_both_themes
@@ -27,23 +22,6 @@ INPUTS = (
 )
 ROWS = [{"day": "Monday", "sky": "<b>fair</b>"}, {"day": "Tuesday", "sky": "rain"}]
 ANSWER = json_reply({"output_parameters": [{"name": "forecast", "value": ROWS}]})
-
-
-@pytest.fixture
-def worker() -> Iterator[None]:
-    over = threading.Event()
-
-    def work() -> None:
-        while not over.wait(0.02):
-            for pk in Call.objects.filter(status=CallStatus.QUEUED).values_list("pk", flat=True):
-                invocation.perform(pk)
-        connection.close()
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    yield
-    over.set()
-    thread.join()
 
 
 def make_it(url: str, **fields):

@@ -48,23 +48,11 @@ class Command(BaseCommand):
             raise CommandError("Set PEGBOARD_DEMO_PASSWORD to the password of the demo accounts.")
         admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
         for vendor in VENDORS:
-            if endpoint := connect(vendor, port_base, admin):
-                self.read_once(endpoint, designer)
+            endpoint = connect(vendor, port_base, admin)
+            run = read_once(endpoint, designer) if endpoint else None
+            if run:
+                self.stdout.write(f"{vendor.name}: {run.seen} tools")
         demo_agents.make_agents(designer)
-
-    def read_once(self, endpoint: Endpoint, designer: User) -> None:
-        """Later runs are started by the schedule."""
-        if endpoint.last_success_at:
-            return
-        run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-        run = finished(enumeration_runs.perform(run.pk))
-        if run.error_code:
-            raise CommandError(f"{endpoint.vendor}: {run.error_message}")
-        inspector.inspect_pending(endpoint.pk)
-        search.index_pending(endpoint.pk)
-        older_versions.read_all(endpoint.pk)
-        keep_examples(endpoint, designer)
-        self.stdout.write(f"{endpoint.vendor}: {run.seen} tools")
 
 
 @transaction.atomic
@@ -100,6 +88,21 @@ def connect(known: DemoVendor, port_base: int, admin: User) -> Endpoint | None:
     if endpoint and endpoint.url != known.url(port_base):
         vendor_operations.update_endpoint(endpoint, actor=admin, url=known.url(port_base))
     return endpoint
+
+
+def read_once(endpoint: Endpoint, designer: User) -> Run | None:
+    """The tools of an endpoint that was not read yet; later runs are started by the schedule."""
+    if endpoint.last_success_at:
+        return None
+    run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
+    run = finished(enumeration_runs.perform(run.pk))
+    if run.error_code:
+        raise CommandError(f"{endpoint.vendor}: {run.error_message}")
+    inspector.inspect_pending(endpoint.pk)
+    search.index_pending(endpoint.pk)
+    older_versions.read_all(endpoint.pk)
+    keep_examples(endpoint, designer)
+    return run
 
 
 def finished(run: Run) -> Run:
