@@ -10,7 +10,9 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from catalog.activities import kinds
+from catalog.activities import kinds, reach
+from catalog.activities.reach import Reached
+from catalog.calls import queue
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
@@ -77,6 +79,7 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
     found_to_run = environments.resolve_all(place, [Subject.of(tool) for tool in document.all_tools])
     wanted = {each.activity for each in found_to_run.values() if each.activity}
     activities = Activity.objects.select_related("current").in_bulk(wanted) if wanted else {}
+    of_activities = _of_activities(activities.values())
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
     reviewed = holds.review_states([*known.values(), *unlisted])
     now = timezone.now()
@@ -94,7 +97,7 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
             elif runs.runs == "vendor":
                 obstacles = _obstacles(tool, row, reviewed, states, of_users)
             else:
-                obstacles = _without_vendor(tool, row, runs, activity)
+                obstacles = _without_vendor(tool, row, runs, activity, of_activities)
             name = activity.name if activity else ""
             found.append(Readiness(node.slug, tool.signature.name, tuple(obstacles), runs.runs, name))
     return found
@@ -109,7 +112,11 @@ _DAMAGED = Obstacle(
 
 
 def _without_vendor(
-    tool: ReleasedTool, row: ToolVersion, runs: Resolution, activity: Activity | None
+    tool: ReleasedTool,
+    row: ToolVersion,
+    runs: Resolution,
+    activity: Activity | None,
+    of_activities: "_OfActivities",
 ) -> Iterator[Obstacle]:
     if runs.fault:
         to_do = "Bind an activity to it in the environment."
@@ -118,11 +125,27 @@ def _without_vendor(
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and activity.current and kinds.get(activity.current.kind).acts:
-        yield from _of_effects(tool, row)
+        effects, found = tool.signature.annotations, of_activities.reached[activity.current.pk]
+        destroys = queue.why_confirm_reached(found, effects, of_activities.whys)
+        yield from _of_effects(tool, row, is_destructive=bool(destroys))
 
 
-def _of_effects(tool: ReleasedTool, row: ToolVersion) -> Iterator[Obstacle]:
-    if tool.signature.annotations.destructive or row.decoded().annotations.destructive:
+@dataclass(frozen=True)
+class _OfActivities:
+    """What those that run would run themselves, and why some of the tools that they call are confirmed."""
+
+    reached: dict[int, Reached]
+    whys: dict[int, str]
+
+
+def _of_activities(rows: Iterable[Activity]) -> _OfActivities:
+    found = reach.reached([row.current for row in rows if row.current])
+    tools = {tool for each in found.values() for tool in each.tools}
+    return _OfActivities(found, queue.whys_by_version(tools))
+
+
+def _of_effects(tool: ReleasedTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:
+    if is_destructive or tool.signature.annotations.destructive or row.decoded().annotations.destructive:
         message = "It may destroy something, so each call has to be confirmed."
         yield Obstacle(
             "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."

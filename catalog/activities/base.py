@@ -14,7 +14,7 @@ from typing import Protocol as Interface
 from catalog.activities.picking import Fault
 from catalog.models import ActivityVersion, Call
 from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Signature
+from catalog.protocols.signature import Annotations, Signature
 from core.errors import DomainError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
@@ -91,6 +91,12 @@ class Kind(ABC):
     @abstractmethod
     def perform(self, work: Work) -> Outcome:
         """Raises DomainError or ProtocolError, which the call ends with."""
+
+    def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
+        """What a person has to know and confirm before it runs, as a sentence without its subject, beside
+        what is to be known of the tools and activities that it runs; empty for most. `effects` are those of
+        the tool that it runs for."""
+        return ""
 
     def tools(self, config: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
         """The versions of tools that it calls at their vendors: id of the tool, and ordinal."""

@@ -21,7 +21,7 @@ from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
 from catalog.protocols.base import Note, Outcome
 from catalog.protocols.calls import outcomes
-from catalog.protocols.signature import Signature
+from catalog.protocols.signature import Annotations, Signature
 from core.errors import DomainError, invalid
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of
@@ -67,6 +67,13 @@ class Http(Kind):
         open_ = partial(sessions.open_address, http_request.origin(template), credential)
         speak = partial(_spoken, template, request, work.signature)
         return work.converse(partial(open_, mark=str(work.call.key)), speak)
+
+    def why_confirm(self, config: Mapping[str, Any], effects: Annotations) -> str:
+        method = read(config).method
+        # What else a request does, only people know: our words for the tool may say that it destroys nothing.
+        if method == "GET" or (method != "DELETE" and effects.destructive is False):
+            return ""
+        return f"sends a request with {method}, which may destroy something."
 
     def credentials(self, config: Mapping[str, Any]) -> Iterable[str]:
         credential = read(config).credential

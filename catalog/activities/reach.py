@@ -1,6 +1,7 @@
 """What an activity would run: the tools that it calls, and other activities, however deep."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from catalog.activities import kinds, nesting
@@ -11,6 +12,15 @@ from core.prepared_statements import run_prepared
 
 # In place of the key of one that is not saved yet.
 NEW = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What a call of an activity would run: versions of activities, itself the first, and those of tools that
+    are called at their vendors."""
+
+    versions: tuple[ActivityVersion, ...]
+    tools: tuple[ToolVersion, ...]
 
 
 def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) -> None:
@@ -92,18 +102,53 @@ _AROUND = """
 """
 
 
-def tools(version: ActivityVersion) -> Sequence[ToolVersion]:
-    """The versions of tools that it would call at their vendors."""
-    found: dict[tuple[int, int], None] = {}
-    level = [version]
+def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
+    """What a call of each would run, by primary key, in a number of statements that grows only with how deep
+    they are."""
+    wanted = list(versions)
+    known = {each.pk: each for each in wanted}
+    # Of activities, which are run in the version that is current.
+    current: dict[int, ActivityVersion] = {}
+    level = wanted
     for _ in range(MAX_DEPTH):
-        found |= dict.fromkeys(tool for each in level for tool in kinds.get(each.kind).tools(each.config))
-        inner = {other for each in level for other in kinds.get(each.kind).activities(each.config)}
+        inner = {part for each in level for part in _node(each.kind, each.config).parts} - current.keys()
         if not inner:
             break
-        level = list(ActivityVersion.objects.filter(pk__in=_current(inner)))
-    rows = ToolVersion.objects.filter(tool__in={tool for tool, _ in found}).select_related("tool__endpoint")
-    return [row for row in rows.select_related("tool__stopped") if (row.tool_id, row.ordinal) in found]
+        rows = ActivityVersion.objects.filter(pk__in=_current(inner)).select_related("activity")
+        level = [known.setdefault(row.pk, row) for row in rows]
+        current |= {row.activity_id: row for row in level}
+    found = {each.pk: list(_with_parts(each, current)) for each in wanted}
+    called = {each.pk: kinds.get(each.kind).tools(each.config) for whole in found.values() for each in whole}
+    tools = _tools({tool for each in called.values() for tool in each})
+    return {
+        pk: Reached(
+            tuple(whole),
+            tuple({tools[key]: None for each in whole for key in called[each.pk] if key in tools}),
+        )
+        for pk, whole in found.items()
+    }
+
+
+def _with_parts(
+    version: ActivityVersion, current: Mapping[int, ActivityVersion]
+) -> Iterator[ActivityVersion]:
+    # Each once.
+    seen, waiting = {version.pk: version}, [version]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        for part in _node(each.kind, each.config).parts:
+            if part in current and current[part].pk not in seen:
+                seen[current[part].pk] = current[part]
+                waiting.append(current[part])
+
+
+def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
+    if not called:
+        return {}
+    rows = ToolVersion.objects.filter(tool__in={tool for tool, _ in called})
+    rows = rows.select_related("tool__endpoint__vendor", "tool__stopped")
+    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
 
 
 def users_of(activity: Activity) -> list[Activity]:

@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from catalog import protocols
 from catalog.activities import kinds, reach
+from catalog.activities.reach import Reached
 from catalog.calls import events, results
 from catalog.credentials.oauth import clients
 from catalog.models import ActivityVersion, Call, CallId, Endpoint, Thread, ToolVersion
@@ -280,10 +281,11 @@ def _check_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
         raise ArgumentsError(Outcome("invalid_arguments", error=said))
 
 
-def why_confirm(version: ToolVersion) -> str:
-    """What a person has to know and confirm before this version runs; empty for most."""
+def why_confirm(version: ToolVersion, activity: ActivityVersion | None = None) -> str:
+    """What a person has to know and confirm before this version runs, or `activity` for it; empty for
+    most."""
     effects = effective_texts.effects(version.tool, version.decoded())
-    return _why_confirm(version, _review_states(version), effects)
+    return _why_confirm(version, () if activity else _review_states(version), effects, activity)
 
 
 def _why_confirm(
@@ -294,23 +296,58 @@ def _why_confirm(
 ) -> str:
     if activity and not kinds.get(activity.kind).acts:
         return ""
+    if why := _why_by_itself(version, states, effects):
+        return why
+    if activity is None:
+        return ""
+    found = reach.reached([activity])[activity.pk]
+    return why_confirm_reached(found, effects, whys_by_version(found.tools))
+
+
+def _why_by_itself(version: ToolVersion, states: Collection[FindingState], effects: Annotations) -> str:
     if FindingState.OPEN in states:
         return f"“{version.tool}” waits for review, so what would run has not been approved."
     if version.decoded().annotations.destructive is True:
         return f"The vendor says that “{version.tool}” may destroy something."
     if effects.destructive is True:
         return f"Words for all agents say that “{version.tool}” may destroy something."
-    # Its steps are not asked about once it runs.
-    return next(filter(None, map(why_confirm, reach.tools(activity))), "") if activity else ""
+    return ""
+
+
+def why_confirm_reached(found: Reached, effects: Annotations, whys: Mapping[int, str]) -> str:
+    """The same of all that an activity runs, whose steps are not asked about once it runs. `effects` are
+    those of the tool that it runs for, and `whys` what `whys_by_version` says of the tools that it calls."""
+    for each in found.versions:
+        if why := kinds.get(each.kind).why_confirm(each.config, effects):
+            return f"“{each.activity}” {why}"
+    return next((whys[each.pk] for each in found.tools if each.pk in whys), "")
+
+
+def whys_by_version(versions: Collection[ToolVersion]) -> dict[int, str]:
+    """Why each has to be confirmed, by primary key, of those that have to be; in two statements at most."""
+    ran = {each.pk: [each, *_listed(each)] for each in versions}
+    states = holds.review_states([row for rows in ran.values() for row in rows]) if ran else {}
+    ours = effective_texts.rewrites([each.tool_id for each in versions if each.tool.is_tuned])
+    told = {}
+    for each in versions:
+        said = each.decoded()
+        effects = ours[each.tool_id].reword(said).annotations if each.tool_id in ours else said.annotations
+        of_it = [states[row.pk] for row in ran[each.pk] if row.pk in states]
+        if why := _why_by_itself(each, of_it, effects):
+            told[each.pk] = why
+    return told
 
 
 def _review_states(version: ToolVersion) -> Collection[FindingState]:
-    # Of the versions that would run: a vendor without versions runs what it lists, whichever was chosen.
-    listed = version.tool.stopped if not version.label else None
-    versions = [version, *([listed] if listed else [])]
+    versions = [version, *_listed(version)]
     if version.read_stopping is None:
         return holds.review_states(versions).values()
     return holds.states_by(version.read_stopping, versions).values()
+
+
+def _listed(version: ToolVersion) -> list[ToolVersion]:
+    # A vendor without versions runs what it lists, whichever was chosen.
+    return [version.tool.stopped] if version.tool.stopped and not version.label else []
 
 
 def refuse_unfit(version: ToolVersion, given: Mapping[str, Any], runtime: Runtime | None) -> None:

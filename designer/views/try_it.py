@@ -84,11 +84,12 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     is_confirmed = "confirm" in request.POST
     place = _place(request, row)
     found = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
-    if form.is_valid() and (is_confirmed or found.runs != "vendor" or not queue.why_confirm(version)):
+    activity = environments.version_of(found)
+    why = queue.why_confirm(version, activity) if found.runs in ("vendor", "activity") else ""
+    if form.is_valid() and (is_confirmed or not why):
         try:
             if found.fault:
                 raise found.fault
-            activity = environments.version_of(found)
             make = latent.request if found.runs == "latent" else queue.request_call
             call = make(
                 version,
@@ -106,7 +107,8 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
             form.refuse(error)
         else:
             return _to(call, place)
-    return _page(request, row, version, form, None, is_confirmed=is_confirmed)
+    more = {"must_confirm": why, "runs_activity": activity.activity} if activity and why else {}
+    return _page(request, row, version, form, None, is_confirmed=is_confirmed, **more)
 
 
 def _page(

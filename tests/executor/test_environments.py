@@ -6,6 +6,7 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations as activities
 from catalog.models import Call
+from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from designer import environments
 from designer.models import Binding, Environment
@@ -242,3 +243,38 @@ def test_who_has_no_environment_asks_nothing_more_of_the_database(owner, vendor,
     with CaptureQueriesContext(connection) as asked:
         client.post(url(), GIVEN)
     assert len(asked) == without + 1
+
+
+def test_what_an_activity_may_destroy_is_confirmed_wherever_it_runs(owner, vendor, desk, designer, client):
+    agent, pin = desk
+    destroys = make_signature(
+        name="Wipe", inputs=(make_parameter("place"),), annotations=Annotations(destructive=True)
+    )
+    tool = make_tool(destroys, endpoint=make_endpoint(url=vendor.url))
+    step = {"tool": tool.pk, "ordinal": 1, "inputs": {"place": {"input": "Zip code"}}}
+    wipe = activities.create(
+        actor=owner,
+        name="Wipe",
+        kind="composite",
+        config={"steps": [step], "outputs": {"Sky now": {"value": "gone"}}},
+        interface=pin.version,
+    )
+    made = place(owner, desk, is_default=True, activity=wipe)
+    runs = runtime(owner, agent)
+    (asked,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert [each["code"] for each in asked["obstacles"]] == ["confirm_needed"]
+    refused = runs.post(url(), GIVEN)
+    assert (refused.status_code, refused.json()["code"]) == (409, "confirm_needed")
+    assert "“Wipe” may destroy something" in refused.json()["message"]
+
+    # A user who tries it has the same question, and can answer it.
+    tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
+    page = client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
+    assert "“Wipe” may destroy something" in page
+    assert 'name="confirm"' in page
+    assert vendor.requests == []
+    assert not Call.objects.exists()
+    client.post(f"/tools/{pin.tool_id}/try/", tried | {"confirm": "on"})
+    assert Call.objects.get().activity == wipe.current
+    assert runs.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"
+    assert len(vendor.requests) == 1

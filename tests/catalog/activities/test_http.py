@@ -11,8 +11,10 @@ from catalog.activities.conversions import UnfitValueError
 from catalog.activities.http_request import Template
 from catalog.activities.picking import Source
 from catalog.calls import invocation
+from catalog.calls.queue import ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.models import Activity, Call, ToolVersion
+from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from people.models import Role
 from tests.factories import make_parameter, make_signature, make_tool, make_user
@@ -60,6 +62,7 @@ def call(activity: Activity, **arguments) -> Call:
         actor=make_user(Role.DESIGNER),
         arguments={"city": "Oslo"} | arguments,
         activity=activity.current,
+        is_confirmed=True,
     )
     return Call.objects.get(pk=made.pk)
 
@@ -218,3 +221,41 @@ def test_json_is_written_as_it_was_given():
     template = Template(address="https://x.example/", method="POST", body={"a/b": Source(input="x")})
     request = http_request.request(template, {"x": {"y": [1, None, "é"]}}, (200,))
     assert json.loads(request.content) == {"a": {"b": {"y": [1, None, "é"]}}}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("method", "says", "asks"),
+    [
+        ("GET", None, False),
+        ("POST", None, True),
+        ("PUT", None, True),
+        ("PATCH", False, False),
+        ("POST", False, False),
+        ("DELETE", False, True),
+    ],
+)
+def test_a_request_that_may_destroy_something_is_confirmed_first(method, says, asks):
+    with HostileVendor(FAIR) as vendor:
+        activity = make_activity(f"{vendor.url}/{{city}}", method=method, outputs={})
+        sends = activity.current.interface
+        step = {"activity": activity.pk, "inputs": {"city": {"input": "city"}}}
+        whole = operations.create(
+            actor=make_user(Role.DESIGNER),
+            name="whole",
+            kind="composite",
+            config={"steps": [step], "outputs": {}},
+            interface=sends,
+        )
+        signature = make_signature(inputs=SIGNATURE.inputs, annotations=Annotations(destructive=says))
+        tool = make_tool(signature).current
+        for ran in (activity, whole):
+            wish = {"actor": make_user(Role.DESIGNER), "arguments": {"city": "Oslo"}, "activity": ran.current}
+            if asks:
+                with pytest.raises(ConfirmationError, match=f"“weather” sends a request with {method}"):
+                    invocation.call_now(tool, **wish)
+                assert vendor.requests == []
+                invocation.call_now(tool, **wish, is_confirmed=True)
+            else:
+                invocation.call_now(tool, **wish)
+            assert vendor.requests.pop().method == method
