@@ -83,7 +83,7 @@ class RuntimeCall(AgentCall):
         return super().get(request, call)
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class AgentCallCancel(GenericAPIView[Call]):
     """End a call that is under way.
 
@@ -105,7 +105,7 @@ class AgentCallCancel(GenericAPIView[Call]):
         return Response(answer_document(answer, release, request))
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallCancel(AgentCallCancel):
     """End a call that is under way, as below an agent."""
 
@@ -120,7 +120,7 @@ class OutputInput(Input):
     )
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class AgentCallOutput(GenericAPIView[Call]):
     """Give the output of a call that is latent: what the model itself answers.
 
@@ -152,7 +152,7 @@ class AgentCallOutput(GenericAPIView[Call]):
         return Response(answer_document(answer, release, request))
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallOutputs(AgentCallOutput):
     """Give the output of a call that is latent, as below an agent."""
 
@@ -161,7 +161,7 @@ class RuntimeCallOutputs(AgentCallOutput):
         return super().post(request, call)
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class AgentCallResume(GenericAPIView[Call]):
     """Go on with a call that stopped to ask, through the release that it was made through.
 
@@ -202,7 +202,7 @@ class AgentCallResume(GenericAPIView[Call]):
         return answered(answer, release, request)
 
 
-@extend_schema(tags=["runtime-calls"])
+@extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallResume(AgentCallResume):
     """Go on with a call that stopped to ask, as below an agent."""
 
