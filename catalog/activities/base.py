@@ -102,6 +102,10 @@ class Kind(ABC):
         """The versions of tools that it calls at their vendors: id of the tool, and ordinal."""
         return ()
 
+    def origins(self, config: Mapping[str, Any]) -> Iterable[str]:
+        """Where it sends to by itself, as scheme, host and port: of no vendor that was connected."""
+        return ()
+
     def credentials(self, config: Mapping[str, Any]) -> Iterable[str]:
         """The ids of credentials that it opens."""
         return ()

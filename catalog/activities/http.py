@@ -64,7 +64,12 @@ class Http(Kind):
         except UnfitValueError as error:
             return outcomes.failed("invalid_arguments", "ARGUMENTS", f"Some inputs do not fit: {error}.")
         credential = credential_of(template)
-        open_ = partial(sessions.open_address, http_request.origin(template), credential)
+        open_ = partial(
+            sessions.open_address,
+            http_request.origin(template),
+            credential,
+            is_by_administrator=work.call.activity is not None and work.call.activity.is_by_administrator,
+        )
         speak = partial(_spoken, template, request, work.signature)
         return work.converse(partial(open_, mark=str(work.call.key)), speak)
 
@@ -74,6 +79,9 @@ class Http(Kind):
         if method == "GET" or (method != "DELETE" and effects.destructive is False):
             return ""
         return f"sends a request with {method}, which may destroy something."
+
+    def origins(self, config: Mapping[str, Any]) -> Iterable[str]:
+        return [http_request.origin(read(config))]
 
     def credentials(self, config: Mapping[str, Any]) -> Iterable[str]:
         credential = read(config).credential

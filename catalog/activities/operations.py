@@ -17,6 +17,8 @@ from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
 from catalog.protocols.base import canonical, digest
 from core import unique_violations
 from core.errors import DomainError, invalid
+from core.outbound import policy
+from core.outbound.errors import RefusedError
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -42,6 +44,7 @@ def create(
     check_name(activity.name, MAX_NAME_LENGTH)
     checked = _checked(activity, kind, config, interface)
     _refuse_credentials(actor, kind, checked)
+    _refuse_inner(actor, kind, checked)
     _save(activity)
     _add_version(activity, actor, kind, checked, interface)
     audit.record(actor, "create", activity, after=facts(activity), agent=agent)
@@ -64,6 +67,7 @@ def change(
     now = current(activity)
     if interface is UNCHANGED:
         interface = now.interface
+    is_given = config is not None
     config = now.config if config is None else _checked(activity, now.kind, config, interface)
     activity.name = activity.name if name is None else name.strip()
     check_name(activity.name, MAX_NAME_LENGTH)
@@ -71,12 +75,20 @@ def change(
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
     edit_conflicts.check(activity, expected, now=before, wanted=wanted)
-    if wanted == before:
+    is_new = (wanted["config"], wanted["interface"]) != (before["config"], before["interface"])
+    # An administrator who saves again what a designer has written stands for where it sends to.
+    is_vouched = (
+        is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
+    )
+    if wanted == before and not is_vouched:
         return activity
+    if is_new:
+        _refuse_inner(actor, now.kind, config)
     _save(activity)
-    if (wanted["config"], wanted["interface"]) != (before["config"], before["interface"]):
+    if is_new or is_vouched:
         _add_version(activity, actor, now.kind, config, interface)
-    audit.record(actor, "edit", activity, before=before, after=facts(activity), agent=activity.agent)
+    why = "" if wanted != before else "As it was, by an administrator."
+    audit.record(actor, "edit", activity, before=before, after=facts(activity), why=why, agent=activity.agent)
     return activity
 
 
@@ -98,7 +110,10 @@ def faults_now(activity: Activity) -> list[Fault]:
     """What stands against running it, by the newest version of the tool that is its interface."""
     now = current(activity)
     newest = now.interface and (now.interface.tool.current or now.interface)
-    return list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
+    found = list(kinds.get(now.kind).faults(now.config, newest.decoded() if newest else None))
+    if not now.is_by_administrator and (why := _why_inner(now.kind, now.config)):
+        found.append(Fault("address", "address_refused", why))
+    return found
 
 
 def facts(activity: Activity) -> dict[str, Any]:
@@ -140,6 +155,26 @@ def _refuse_credentials(actor: User, kind: str, config: Mapping[str, Any]) -> No
         raise DomainError("forbidden", message, fields={"credential": message}, status=403)
 
 
+def _refuse_inner(actor: User, kind: str, config: Mapping[str, Any]) -> None:
+    # What it resolves to is judged when it is dialled.
+    if not actor.can_administer and (why := _why_inner(kind, config)):
+        raise DomainError("address_refused", why, fields={"address": why})
+
+
+def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
+    # Why an address cannot be on the public internet; "" where it can.
+    try:
+        for origin in _sends(kind, config):
+            policy.origin_of(origin, policy=policy.public_policy())
+    except RefusedError as error:
+        return f"{error.message} An administrator may save one in a network that is open to vendors."
+    return ""
+
+
+def _sends(kind: str, config: Mapping[str, Any]) -> list[str]:
+    return list(kinds.get(kind).origins(config))
+
+
 def _save(activity: Activity) -> None:
     try:
         with transaction.atomic():
@@ -164,5 +199,6 @@ def _add_version(
         interface=interface,
         digest=digest({"kind": kind, "config": config, "interface": _named(interface)}),
         created_by=actor,
+        is_by_administrator=actor.can_administer,
     )
     activity.save(update_fields=["current"])

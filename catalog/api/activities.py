@@ -69,6 +69,10 @@ class ActivityVersionOutput(serializers.Serializer[Any]):
     interface = InterfaceOutput(allow_null=True)
     digest = serializers.CharField()
     created_by = serializers.CharField()
+    by_administrator = serializers.BooleanField(
+        source="is_by_administrator",
+        help_text="Saved by an administrator: it may reach what this deployment opens for vendors.",
+    )
     created_at = serializers.DateTimeField()
 
 

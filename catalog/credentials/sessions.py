@@ -31,7 +31,7 @@ from core.outbound.challenges import scope_asked, wants_more_scope
 from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
-from core.outbound.policy import origin_of, outbound_policy
+from core.outbound.policy import origin_of, outbound_policy, public_policy
 from core.outbound.session import Carried, Follower, Session
 from people import audit
 
@@ -251,14 +251,16 @@ def open_address(
     exchanges: MutableSequence[Exchange],
     limits: Limits,
     *,
+    is_by_administrator: bool,
     mark: str = "",
 ) -> Iterator[Session]:
-    """Speaks to an address that is of no endpoint, under the rules for all addresses. The credential goes to
-    the origin that it was entered for and nowhere else."""
+    """Speaks to an address that is of no endpoint, under the rules for all addresses; to a network that is
+    open to vendors only where an administrator has chosen it. The credential goes to the origin that it was
+    entered for and nowhere else."""
     carrier = _opened(credential, url) if credential else None
     session = Session(
         url,
-        policy=outbound_policy(),
+        policy=outbound_policy() if is_by_administrator else public_policy(),
         authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=credential.origin if credential else None,
         renewal=carrier,

@@ -56,7 +56,8 @@ class ActivityVersion(models.Model):
 
     `kind` is the name of one of catalog/activities/kinds.py, and `config` what that kind has checked.
     `interface` is the version of a tool whose inputs it takes and whose outputs it gives; None: those of
-    whatever tool it runs for.
+    whatever tool it runs for. `is_by_administrator` is whether the user who saved it was one then, so that it
+    may reach what this deployment opens for vendors.
     """
 
     activity = models.ForeignKey(Activity, on_delete=models.PROTECT, related_name="versions", db_index=False)
@@ -69,6 +70,7 @@ class ActivityVersion(models.Model):
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+", db_index=False
     )
     created_at = models.DateTimeField(db_default=Now())
+    is_by_administrator = models.BooleanField(default=False, db_default=False)
 
     class Meta:
         ordering = ["-number"]

@@ -16,6 +16,13 @@ def callback_policy() -> Policy:
     return Policy.parse(settings.CALLBACK_ALLOW, settings.OUTBOUND_PORTS, "PEGBOARD_CALLBACK_ALLOW")
 
 
-def origin_of(url: str, *, may_ask: bool = False) -> str:
+def public_policy() -> Policy:
+    """For addresses that designers give: networks that are opened for vendors, whom administrators choose,
+    are not open to these."""
+    setting = "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved"
+    return Policy.parse("", settings.OUTBOUND_PORTS, setting)
+
+
+def origin_of(url: str, *, may_ask: bool = False, policy: Policy | None = None) -> str:
     """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
-    return check_url(url, outbound_policy(), may_ask=may_ask).origin
+    return check_url(url, policy or outbound_policy(), may_ask=may_ask).origin

@@ -16,7 +16,7 @@ from catalog.credentials import operations as credential_operations
 from catalog.models import Activity, Call, ToolVersion
 from catalog.protocols.signature import Annotations
 from core.errors import DomainError
-from people.models import Role
+from people.models import AuditEntry, Role
 from tests.factories import make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
@@ -45,7 +45,8 @@ def make_interface() -> ToolVersion:
     return make_tool(SIGNATURE).current
 
 
-def make_activity(address: str, role=Role.DESIGNER, **changes) -> Activity:
+def make_activity(address: str, role=Role.ADMIN, **changes) -> Activity:
+    """By an administrator: the servers of tests are in a network that is open to vendors alone."""
     return operations.create(
         actor=make_user(role),
         name="weather",
@@ -88,7 +89,7 @@ def test_bodies_are_json_by_members_or_a_form():
         call(activity, days=3)
         form = {"body": {"city": {"input": "city"}, "days": {"input": "days"}}, "form": "form"}
         config = {**activity.current.config, **form}
-        activity = operations.change(activity, actor=make_user(Role.DESIGNER), config=config)
+        activity = operations.change(activity, actor=make_user(Role.ADMIN), config=config)
         call(activity, city="a b&c")
 
     first, second = vendor.requests
@@ -107,7 +108,7 @@ def test_statuses_mean_what_was_said_and_else_what_http_says():
         assert (told.outcome, told.error_code) == ("invalid_arguments", "HTTP_404")
         assert "No such place." in told.decoded().error["message"]
         plain = operations.change(
-            activity, actor=make_user(Role.DESIGNER), config={**activity.current.config, "statuses": {}}
+            activity, actor=make_user(Role.ADMIN), config={**activity.current.config, "statuses": {}}
         )
         assert (call(plain).outcome, call(plain).error_code) == ("tool_error", "HTTP_404")
 
@@ -155,7 +156,7 @@ def test_a_credential_goes_to_its_own_origin_and_is_chosen_by_administrators():
             actor=admin, name="Key", kind="bearer", url=vendor.url, secret="kAnarY-secret"
         )
         with pytest.raises(DomainError) as refused:
-            make_activity(f"{vendor.url}/{{city}}", credential=str(key.pk))
+            make_activity(f"{vendor.url}/{{city}}", Role.DESIGNER, credential=str(key.pk))
         assert (refused.value.code, refused.value.status) == ("forbidden", 403)
         with pytest.raises(DomainError) as refused:
             make_activity(f"{other.url}/{{city}}", Role.ADMIN, credential=str(key.pk))
@@ -259,3 +260,60 @@ def test_a_request_that_may_destroy_something_is_confirmed_first(method, says, a
             else:
                 invocation.call_now(tool, **wish)
             assert vendor.requests.pop().method == method
+
+
+ALONE = {"query": {}, "headers": {}, "outputs": {"weather": {"at": "/now/text"}}}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.66", "[::ffff:127.0.0.1]"])
+def test_what_a_designer_has_saved_reaches_public_addresses_alone(host):
+    designer, admin = make_user(Role.DESIGNER), make_user(Role.ADMIN)
+    with HostileVendor(FAIR) as vendor:
+        inner = f"http://{host}:{vendor.port}/{{city}}"
+        with pytest.raises(DomainError, match="An administrator may save one") as refused:
+            make_activity(inner, role=Role.DESIGNER)
+        assert (refused.value.code, [*refused.value.fields]) == ("address_refused", ["address"])
+        # What it says is a public address, and what it leads to is judged when it is dialled.
+        activity = make_activity(f"https://{host}:8443/{{city}}", role=Role.DESIGNER, **ALONE)
+        made = call(activity)
+        assert (made.outcome, made.error_code) == ("refused", "ADDRESS")
+        assert "for what an administrator has saved" in made.decoded().error["message"]
+        with pytest.raises(DomainError) as refused:
+            operations.change(activity, actor=designer, config={**activity.current.config, "address": inner})
+        assert refused.value.code == "address_refused"
+    assert vendor.requests == []
+    vouched = operations.change(activity, actor=admin, config=activity.current.config)
+    assert (vouched.current.number, vouched.current.is_by_administrator) == (2, True)
+    assert AuditEntry.objects.filter(action="edit").get().why == "As it was, by an administrator."
+    assert operations.change(activity, actor=admin, config=vouched.current.config).current.number == 2
+
+
+@pytest.mark.django_db
+def test_what_an_administrator_has_saved_ends_with_the_next_version_of_a_designer():
+    designer = make_user(Role.DESIGNER)
+    with HostileVendor(FAIR) as vendor:
+        activity = make_activity(f"{vendor.url}/{{city}}", **ALONE)
+        assert call(activity).outcome == "ok"
+        # Another name is no version, and another interface is one.
+        activity = operations.change(activity, actor=designer, name="other")
+        assert call(activity).outcome == "ok"
+        with pytest.raises(DomainError) as refused:
+            operations.change(activity, actor=designer, interface=make_tool(SIGNATURE).current)
+        assert refused.value.code == "address_refused"
+        assert operations.faults_now(activity) == []
+        # As it was saved before versions said by whom.
+        old = activity.versions.create(
+            number=9,
+            kind="http",
+            config=activity.current.config,
+            interface=activity.current.interface,
+            digest="0" * 64,
+            created_by=designer,
+        )
+        Activity.objects.filter(pk=activity.pk).update(current=old)
+        activity.refresh_from_db()
+        assert [fault.code for fault in operations.faults_now(activity)] == ["address_refused"]
+        assert (call(activity).outcome, call(activity).error_code) == ("refused", "URL")
+        again = operations.change(activity, actor=make_user(Role.ADMIN), config=old.config)
+        assert (call(again).outcome, len(vendor.requests)) == ("ok", 3)
