@@ -7,8 +7,9 @@ from django.db import transaction
 from catalog.models import Vendor
 from core.errors import DomainError
 from designer import agent_budgets, agent_vendors, agents, pins, transfers
-from designer.models import Agent, Pin, Transfer
+from designer.models import Agent, Pin, RehearsalPlan, Transfer
 from designer.procedures import editing
+from designer.rehearsals import plans
 from people.models import User
 
 PREFIX = "Copy of "
@@ -68,6 +69,11 @@ def _made(
     )
     if row := agent_budgets.limit_of(source):
         agent_budgets.set_limit(copy, actor=actor, limit=row.tokens, stops=row.stops, why=why)
+    plan = plans.of(source)
+    if plans.facts(plan) != plans.facts(RehearsalPlan(agent=copy)):
+        plans.set_gate(
+            copy, actor=actor, gate=plan.gate, at_least=plan.at_least, on_flips=plan.on_flips, why=why
+        )
     return copy
 
 

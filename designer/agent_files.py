@@ -23,6 +23,7 @@ from designer import agent_budgets, agent_vendors, agents, pinned_signatures, pi
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.models.pins import PinMode
 from designer.procedures import editing, references, vocabulary
+from designer.rehearsals import plans, sentences
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
@@ -100,6 +101,14 @@ class FiledLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     stops: bool = False
 
 
+class FiledGate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the rehearsals mean for publishing."""
+
+    gate: Literal["off", "warn", "refuse"]
+    at_least: Annotated[int, msgspec.Meta(ge=1, le=sentences.MAX_SENTENCES)] | None = None
+    on_flips: bool = True
+
+
 class FiledVendor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A vendor that the agent may use, by the addresses of its endpoints."""
 
@@ -117,6 +126,8 @@ class FiledAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     parent: Line | None
     transfer: FiledTransfer = FiledTransfer()
     token_limit: FiledLimit | None = None
+    # Left out where nothing was said, so that files are as they were before there were rehearsals.
+    rehearsal_gate: FiledGate | msgspec.UnsetType = msgspec.UNSET
     retry: FiledRetry = NO_RETRY
     vendors: Annotated[tuple[FiledVendor, ...], msgspec.Meta(max_length=MAX_VENDORS)] | None = None
     pins: Annotated[tuple[FiledPin, ...], msgspec.Meta(max_length=MAX_PINS)]
@@ -180,6 +191,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
         parent=None if is_first or agent.parent is None else agent.parent.slug,
         transfer=transfer,
         token_limit=FiledLimit(tokens=limit.tokens, stops=limit.stops) if limit else None,
+        rehearsal_gate=_filed_gate(agent),
         retry=msgspec.convert(agent.retry, FiledRetry),
         vendors=None if allowed is None else tuple(_filed_vendor(vendor) for vendor in allowed.values()),
         pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
@@ -192,6 +204,13 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
             for each in found
         ),
     )
+
+
+def _filed_gate(agent: Agent) -> FiledGate | msgspec.UnsetType:
+    row = plans.of(agent)
+    rules = {"gate": row.gate, "at_least": row.at_least, "on_flips": row.on_flips}
+    said = msgspec.convert(rules, FiledGate)
+    return msgspec.UNSET if said == FiledGate(gate="warn") else said
 
 
 def _filed_vendor(vendor: Vendor) -> FiledVendor:
@@ -329,6 +348,8 @@ def _fill(agent: Agent, filed: FiledAgent, done: Imported, actor: User) -> None:
         transfers.word_transfer(transfer, actor=actor, name=words.name, description=words.description)
     if limit := filed.token_limit:
         agent_budgets.set_limit(agent, actor=actor, limit=limit.tokens, stops=limit.stops)
+    if gate := filed.rehearsal_gate:
+        plans.set_gate(agent, actor=actor, gate=gate.gate, at_least=gate.at_least, on_flips=gate.on_flips)
     for each in filed.pins:
         done.missing += (
             Missing(code, filed.slug, each.name, says) for code, says in _pin(agent, each, actor)

@@ -3,8 +3,13 @@
 from celery import shared_task
 
 from designer.rehearsals import schedule
+from designer.releases import rehearsed
 
 
 @shared_task
-def rehearse(agent_id: int) -> None:
-    schedule.perform(agent_id)
+def rehearse(agent_id: int, release_id: int | None = None) -> None:
+    """As the agent is now, or as it was released."""
+    if release_id is None:
+        schedule.perform(agent_id)
+    else:
+        rehearsed.perform(agent_id, release_id)

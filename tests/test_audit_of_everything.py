@@ -58,7 +58,7 @@ from designer import (
 from designer.models import Agent
 from designer.models.pins import PinMode
 from designer.procedures import editing as procedures
-from designer.rehearsals import look_alikes, runs, sentences
+from designer.rehearsals import look_alikes, plans, runs, sentences
 from designer.releases import channels, publishing, retiring
 from executor import calls
 from executor.calls import Wish
@@ -383,6 +383,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     mocks.set_assertions(agent, actor=bob, said=[{"is": "never", "tool": pin.name}])
     (said,) = sentences.add(agent, actor=bob, wanted=[sentences.Wanted("Ask it", pin.name)])
     runs.run_built_in(agent, actor=bob)
+    plans.set_gate(agent, actor=bob, gate="refuse", at_least=1)
     sentences.change(said, actor=bob, says="Ask it again")
     sentences.remove(said, actor=bob)
     with pytest.raises(DomainError):

@@ -47,6 +47,12 @@ class FiledLimitOutput(serializers.Serializer[Any]):
     stops = serializers.BooleanField(help_text="Whether more than that fails a check of publishing.")
 
 
+class FiledGateOutput(serializers.Serializer[Any]):
+    gate = serializers.ChoiceField(["off", "warn", "refuse"])
+    at_least = serializers.IntegerField(allow_null=True, required=False)
+    on_flips = serializers.BooleanField(required=False)
+
+
 class FiledVendorOutput(serializers.Serializer[Any]):
     vendor = serializers.CharField(help_text="Its short name.")
     endpoints = serializers.ListField(
@@ -63,6 +69,9 @@ class FiledAgentOutput(serializers.Serializer[Any]):
     )
     transfer = FiledTransferOutput(help_text="How the parent hands over; empty is the default.")
     token_limit = FiledLimitOutput(allow_null=True, required=False, help_text="Null for none.")
+    rehearsal_gate = FiledGateOutput(
+        required=False, help_text="What its rehearsals mean for publishing; left out for a warning."
+    )
     vendors = FiledVendorOutput(
         many=True, allow_null=True, required=False, help_text="Those it may use; null for all."
     )

@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer.api.agents import chosen_agent
+from designer.api.rehearsals import RehearsedOutput
 from designer.api.release_diff import (
     AgentChangeOutput,
     MemberOutput,
@@ -50,6 +51,7 @@ class DraftOutput(serializers.Serializer[Any]):
         source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
     )
     checks = CheckOutput(many=True, help_text="The worst first.")
+    rehearsals = RehearsedOutput(many=True, help_text="Of each agent of the tree that is rehearsed.")
     tokens = serializers.SerializerMethodField(
         help_text="By format, of all that the agent itself shows at once."
     )

@@ -10,8 +10,8 @@ from rest_framework.response import Response
 
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.models import Agent, Rehearsal, RehearsalRun
-from designer.rehearsals import built_in, look_alikes, runs, sentences, shown
+from designer.models import Agent, Gate, Rehearsal, RehearsalRun
+from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.sentences import Wanted
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -84,6 +84,41 @@ class FlipOutput(serializers.Serializer[Any]):
 class FigureOutput(serializers.Serializer[Any]):
     right = serializers.IntegerField()
     total = serializers.IntegerField()
+
+
+class RehearsedOutput(serializers.Serializer[Any]):
+    """The rehearsals of one agent of a draft, beside those of the release that it is compared with."""
+
+    agent = serializers.CharField(help_text="Its name.")
+    judge = serializers.CharField()
+    gate = serializers.ChoiceField(Gate.values)
+    now = FigureOutput(allow_null=True, help_text="Null where `missing` says why there is none yet.")
+    before = FigureOutput(allow_null=True, help_text="Null where that release does not hold the agent.")
+    flips = FlipOutput(many=True)
+    missing = serializers.CharField(allow_blank=True)
+
+
+class GateInput(Input):
+    gate = serializers.ChoiceField(
+        Gate.values,
+        help_text="What happens to publishing: `off` says nothing, `warn` warns, `refuse` fails a check.",
+    )
+    at_least = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=sentences.MAX_SENTENCES,
+        help_text="How many sentences have to be answered as expected; null: any number is enough.",
+    )
+    on_flips = serializers.BooleanField(
+        required=False, help_text="Whether a sentence that worked in the release and does not now counts."
+    )
+
+
+class GateOutput(serializers.Serializer[Any]):
+    gate = serializers.ChoiceField(Gate.values)
+    at_least = serializers.IntegerField(allow_null=True)
+    on_flips = serializers.BooleanField()
 
 
 class RehearsalRunOutput(FigureOutput):
@@ -195,6 +230,26 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
         agent = chosen_agent(request, slug)
         runs.run_built_in(agent, actor=person(request))
         return Response(RehearsalRunOutput(_outcome(agent)).data, status=201)
+
+
+@extend_schema(tags=["rehearsals"])
+class RehearsalGate(GenericAPIView[Agent]):
+    """What the rehearsals mean for publishing the agent."""
+
+    write_role = Role.DESIGNER
+    serializer_class = GateOutput
+    pagination_class = None
+
+    def get(self, request: Request, slug: str) -> Response:
+        return Response(GateOutput(plans.of(chosen_agent(request, slug))).data)
+
+    @extend_schema(request=GateInput, responses=GateOutput)
+    def put(self, request: Request, slug: str) -> Response:
+        agent = chosen_agent(request, slug)
+        given = GateInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        row = plans.set_gate(agent, actor=person(request), **given.validated_data)
+        return Response(GateOutput(row).data)
 
 
 @extend_schema(tags=["rehearsals"])

@@ -88,6 +88,7 @@ urlpatterns = [
         rehearsals.ConfusablePairs.as_view(),
         name="api-rehearsal-confusable",
     ),
+    path(f"{AGENT}rehearsals/gate/", rehearsals.RehearsalGate.as_view(), name="api-rehearsal-gate"),
     path(f"{AGENT}rehearsals/run/", rehearsals.RehearsalRunDetail.as_view(), name="api-rehearsal-run"),
     path(f"{AGENT}budget/", budgets.AgentBudget.as_view(), name="api-agent-budget"),
     path(f"{AGENT}file/", agent_files.AgentFileDetail.as_view(), name="api-agent-file"),

@@ -5,6 +5,7 @@ import msgspec
 from django import forms
 
 from core.errors import DomainError, invalid
+from designer.models import Gate
 from designer.rehearsals import sentences
 from designer.rehearsals.sentences import Wanted
 from people.forms import OperationForm
@@ -42,6 +43,27 @@ class RehearsalForm(OperationForm):
         except msgspec.DecodeError as exc:
             raise invalid(inputs='Write a JSON object, such as {"city": "Paris"}.') from exc
         return {"says": self.cleaned_data["says"], "tool": self.cleaned_data["tool"], "inputs": inputs}
+
+
+class RehearsalGateForm(OperationForm):
+    gate = forms.ChoiceField(
+        choices=[
+            (Gate.OFF, "Nothing is said"),
+            (Gate.WARN, "It is a warning"),
+            (Gate.REFUSE, "It stops publishing until it is accepted with a reason"),
+        ],
+        label="When they fall behind",
+    )
+    on_flips = forms.BooleanField(
+        required=False, label="They do when a sentence that worked in the last release does not now"
+    )
+    at_least = forms.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=sentences.MAX_SENTENCES,
+        label="They do below so many sentences",
+        help_text="Empty: any number is enough.",
+    )
 
 
 class RehearsalLinesForm(OperationForm):

@@ -38,6 +38,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     choices: Mapping[str, int]
     inputs: tuple[InputAnswer, ...] = ()
     message: str = ""
+    # Why some of the tries, or all of them, came to nothing; empty where each was answered.
+    failed: str = ""
 
     @property
     def tries(self) -> int:
@@ -98,6 +100,32 @@ def flips(now: Iterable[Answer], before: Iterable[Answer]) -> list[Flip]:
                 )
             )
     return sorted(found, key=lambda flip: flip.better)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """What the rehearsals of one agent of a draft came to, beside those of the release it is compared with.
+
+    `now` is None where `missing` says why there is no figure. `before` is None where that release holds no
+    such agent, or there is none; else `against` is its number. `gate` and what it goes by are as in
+    `designer.models.RehearsalPlan`; `where` is the page of the rehearsals.
+    """
+
+    agent: str
+    judge: str
+    where: str
+    gate: str
+    at_least: int | None = None
+    on_flips: bool = True
+    now: Figure | None = None
+    before: Figure | None = None
+    against: int | None = None
+    flips: tuple[Flip, ...] = ()
+    missing: str = ""
+
+    @property
+    def worse(self) -> list[Flip]:
+        return [flip for flip in self.flips if not flip.better]
 
 
 def gate(

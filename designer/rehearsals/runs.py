@@ -10,9 +10,9 @@ from django.utils import timezone
 
 from catalog.search import lexicon
 from core.errors import DomainError
-from designer.models import Agent, Rehearsal, RehearsalRun, RehearsalStatus
+from designer.models import Agent, RehearsalRun, RehearsalStatus
 from designer.rehearsals import built_in, results, sentences, shown
-from designer.rehearsals.results import Answer, Figure, Flip
+from designer.rehearsals.results import Answer, Figure, Flip, Sentence
 from designer.rehearsals.shown import Shown
 from people.models import User
 
@@ -41,7 +41,8 @@ def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
     rows = list(sentences.of([agent]))
     if not rows:
         raise nothing_to_run()
-    return judged(agent, shown.of_agents([agent])[agent.pk], rows, asked_by=actor)
+    seen = shown.of_agents([agent])[agent.pk]
+    return judged(agent, seen, seen.sentences(rows), asked_by=actor)
 
 
 def nothing_to_run() -> DomainError:
@@ -56,13 +57,12 @@ def never_run() -> DomainError:
 def judged(
     agent: Agent,
     seen: Shown,
-    rows: Sequence[Rehearsal],
+    asked: Sequence[Sentence],
     *,
     asked_by: User | None = None,
     release: int | None = None,
 ) -> RehearsalRun:
     """Judged by the built-in judge and kept."""
-    asked = seen.sentences(rows)
     stems = lexicon.stems(built_in.words_of(seen.signatures, asked))
     answers = built_in.choose(seen.signatures, asked, stems)
     run = RehearsalRun(
@@ -100,10 +100,10 @@ def refreshed(agent: Agent) -> RehearsalRun | None:
     if not rows:
         return None
     seen = shown.of_agents([agent])[agent.pk]
-    last = newest(agent, built_in.NAME)
-    if last and last.digest == shown.digest(seen, seen.sentences(rows), built_in.NAME):
+    asked, last = seen.sentences(rows), newest(agent, built_in.NAME)
+    if last and last.digest == shown.digest(seen, asked, built_in.NAME):
         return None
-    return judged(agent, seen, rows)
+    return judged(agent, seen, asked)
 
 
 def newest(agent: Agent, judge: str) -> RehearsalRun | None:

@@ -14,6 +14,8 @@ from catalog.token_estimate import estimate_tokens
 from designer import token_budget
 from designer.exports.base import Carried
 from designer.exports.document import ReleaseDocument
+from designer.rehearsals import results
+from designer.rehearsals.results import Comparison, Flip
 
 Severity = Literal["ok", "warning", "error"]
 # Who may accept an error; "" for what needs no accepting.
@@ -79,6 +81,7 @@ class Facts:
     budget: Budget | None = None
     more: tuple[Check, ...] = ()
     sub_agent: str = ""
+    rehearsed: Comparison | None = None
 
 
 def checks(*tree: Facts) -> list[Check]:
@@ -263,6 +266,45 @@ def _budget(facts: Facts) -> Iterator[Check]:
     )
 
 
+def _rehearsals(facts: Facts) -> Iterator[Check]:
+    said = facts.rehearsed
+    if said is None or said.gate == "off":
+        return
+    stops = said.gate == "refuse"
+    severity: Severity = "error" if stops else "warning"
+    accepted_by: Accepter = "designer" if stops else ""
+    if said.now is None:
+        yield Check(
+            code="rehearsals_pending",
+            severity=severity,
+            message=said.missing,
+            where=said.where,
+            accepted_by=accepted_by,
+        )
+        return
+    was = f", was {said.before} in release {said.against}" if said.before else ""
+    told = f"{said.now} rehearsed sentences are answered as expected{was}."
+    found = results.gate(said.now, said.flips, at_least=said.at_least, on_flips=said.on_flips)
+    if found == "open":
+        yield Check(code="rehearsals", severity="ok", message=told)
+        return
+    if found == "below":
+        told += f" The agent asks for {said.at_least}."
+    if said.worse:
+        told += f" Worse than there: {_first([_says_worse(flip) for flip in said.worse])}"
+    yield Check(
+        code="rehearsal_gate", severity=severity, message=told, where=said.where, accepted_by=accepted_by
+    )
+
+
+def _says_worse(flip: Flip) -> str:
+    chosen = f"“{flip.chosen}” is chosen" if flip.chosen else "no tool is chosen"
+    if flip.chosen == flip.expected:
+        return f"“{flip.says}” says other inputs."
+    meant = f"in place of “{flip.expected}”" if flip.expected else "and the tool for it is not there any more"
+    return f"“{flip.says}”: {chosen} {meant}."
+
+
 def _more(facts: Facts) -> Iterator[Check]:
     yield from facts.more
 
@@ -283,4 +325,5 @@ RULES: list[Callable[[Facts], Iterable[Check]]] = [
     _ids,
     _formats,
     _budget,
+    _rehearsals,
 ]

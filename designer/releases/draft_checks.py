@@ -15,6 +15,7 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
 from designer.procedures import checking, vocabulary
+from designer.rehearsals.results import Comparison
 from designer.releases import channels, effective_versions
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
 from designer.releases.composition import Node
@@ -44,9 +45,10 @@ def checks_of(
     *,
     fits: Mapping[str, CarriedByFormat],
     base: Release | None,
+    rehearsals: Mapping[int, Comparison],
 ) -> list[Check]:
     """What there is to say about publishing this draft, which is made of this tree. `fits` is what formats
-    carry of it, `base` the release that it is compared with."""
+    carry of it, `base` the release that it is compared with, `rehearsals` as `rehearsed.of_tree` has them."""
     broken = _broken(tree, release_document.decode(base.document)) if base else {}
     strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
     pins = [pin for node in tree for pin in node.pins]
@@ -87,6 +89,7 @@ def checks_of(
                 budget=Budget(row.tokens, row.stops, where) if row else None,
                 more=tuple(_remarks_on_procedures(node, kept, reader)) if node.rows.procedures else (),
                 sub_agent=agent.name if node != tree[0] else "",
+                rehearsed=rehearsals.get(agent.pk),
             )
         )
     return checks(*found)

@@ -7,7 +7,8 @@ from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
-from designer.releases import composition, diff, draft_checks
+from designer.rehearsals.results import Comparison
+from designer.releases import composition, diff, draft_checks, rehearsed
 from designer.releases.checks import Check
 from designer.releases.draft_checks import CarriedByFormat
 from people.models import User
@@ -30,7 +31,8 @@ class DraftReview:
     """`against` is the release that `live` leads to, else the newest; the changes are against that one.
 
     `is_new` is whether publishing would write something else than the newest release holds. `tokens` are of
-    the agent itself by format; by `size_change` all that it and its sub-agents show is longer.
+    the agent itself by format; by `size_change` all that it and its sub-agents show is longer. `rehearsals`
+    are of each agent that is rehearsed.
     """
 
     draft: ReleaseDocument
@@ -41,6 +43,7 @@ class DraftReview:
     checks: list[Check]
     tokens: Mapping[str, Tokens]
     size_change: int
+    rehearsals: list[Comparison]
 
     @property
     def digest(self) -> str:
@@ -60,7 +63,8 @@ def of(agent: Agent, reader: User) -> DraftReview:
     old = release_document.decode(against.document) if against else None
     last = release_document.decode(newest.document) if newest else None
     fits = draft_checks.carried(draft)
-    checks = draft_checks.checks_of(tree, draft, reader, fits=fits, base=against)
+    found = rehearsed.of_tree(tree, draft, base=against)
+    checks = draft_checks.checks_of(tree, draft, reader, fits=fits, base=against, rehearsals=found)
     return DraftReview(
         draft=draft,
         against=against,
@@ -70,6 +74,7 @@ def of(agent: Agent, reader: User) -> DraftReview:
         checks=[] if draft.is_empty else checks,
         tokens=_tokens(exports.carried_by_format(old) if old else [], fits[agent.slug]),
         size_change=_size(draft) - (_size(old) if old else 0),
+        rehearsals=list(found.values()),
     )
 
 

@@ -21,7 +21,15 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
-from designer.releases import channels, composition, draft_checks, effective_versions, proofs, signing
+from designer.releases import (
+    channels,
+    composition,
+    draft_checks,
+    effective_versions,
+    proofs,
+    rehearsed,
+    signing,
+)
 from designer.releases.checks import Check, not_accepted
 from designer.releases.composition import Node
 from designer.texts import checked
@@ -89,7 +97,8 @@ def publish(
         document = _something_new(agent, tree)
         fits = draft_checks.carried(document)
         base = draft_checks.compared_with(agent)
-        found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base)
+        compared = rehearsed.of_tree(tree, document, base=base)
+        found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base, rehearsals=compared)
         if failed := not_accepted(found, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_says_failed(agent, failed), found)
         accepted = [

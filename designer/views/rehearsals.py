@@ -4,14 +4,15 @@ import json
 from typing import Any
 
 from django.contrib import messages
+from django.forms import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer.forms.rehearsals import RehearsalForm, RehearsalLinesForm
+from designer.forms.rehearsals import RehearsalForm, RehearsalGateForm, RehearsalLinesForm
 from designer.models import Agent, Rehearsal
-from designer.rehearsals import built_in, look_alikes, runs, sentences, shown
+from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.sentences import Wanted
 from people.models import Role
 from people.permissions import person, requires
@@ -51,6 +52,7 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         "outcome": outcome,
         "is_current": outcome is not None and outcome.run.digest == shown.digest(seen, asked, built_in.NAME),
         "shows_tools": bool(names),
+        "gate": RehearsalGateForm(initial=model_to_dict(plans.of(agent)), prefix="gate"),
         "confusable": look_alikes.of_shown(seen),
     }
     return render(request, "designer/rehearsals.html", context, status=400 if sent.errors else 200)
@@ -66,6 +68,23 @@ def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, error.message)
     else:
         messages.success(request, f"Rehearsed: {runs.figure_of(run)} as expected.")
+    return redirect("rehearsals", agent.slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
+    agent = _agent(request, slug)
+    form = RehearsalGateForm(request.POST, prefix="gate")
+    if form.is_valid():
+        try:
+            plans.set_gate(agent, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved. The review before publishing goes by it.")
+    for said in form.errors.values():
+        messages.error(request, f"It was not saved: {' '.join(map(str, said))}")
     return redirect("rehearsals", agent.slug)
 
 

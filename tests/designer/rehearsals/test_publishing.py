@@ -1,0 +1,222 @@
+"""What rehearsals mean for publishing: the figure beside that of the last release, and an agent's gate."""
+
+import pytest
+
+from designer import agent_copies, agent_files, agents, tunings
+from designer.models import RehearsalRun
+from designer.rehearsals import plans, sentences
+from designer.rehearsals.sentences import Wanted
+from designer.releases import publishing
+from designer.tasks import rehearse
+from people.models import AuditEntry
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
+from tests.pages import text_of
+
+API = "/api/v1/agents/desk/"
+LEADS_ASTRAY = "Weather, weather: what the weather will be in Oslo"
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def sent(monkeypatch):
+    """What workers are asked to judge."""
+    found = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: found.append(args))
+    return found
+
+
+@pytest.fixture
+def desk(alice):
+    """Released with two sentences that work."""
+    agent = make_agent(slug="desk", name="Front desk")
+    forecast = make_signature("forecast", inputs=(make_parameter(),))
+    refill = make_signature("refill_prescription", description="Orders a medicine again", inputs=())
+    for signature in (forecast, refill):
+        make_pin(agent, make_tool(signature), name=signature.name)
+    publishing.publish(agent, actor=alice, channel="live")
+    wanted = [Wanted("The weather in Oslo", "forecast"), Wanted("Order a medicine", "refill_prescription")]
+    sentences.add(agent, actor=alice, wanted=wanted)
+    return agent
+
+
+def lead_astray(desk, alice):
+    tunings.tune(desk.pins.get(name="refill_prescription"), actor=alice, description=LEADS_ASTRAY)
+
+
+def judge(sent):
+    while sent:
+        rehearse(*sent.pop())
+
+
+def rehearsed(api):
+    draft = api.get(f"{API}draft/").json()
+    (found,) = draft["rehearsals"]
+    codes = ("rehearsals", "rehearsal_gate", "rehearsals_pending")
+    return found, [each for each in draft["checks"] if each["code"] in codes]
+
+
+def test_the_draft_says_the_figure_beside_that_of_the_release_and_what_flipped(api, desk, alice, sent):
+    lead_astray(desk, alice)
+    found, (check,) = rehearsed(api)
+    assert (found["now"], check["code"], check["severity"]) == (None, "rehearsals_pending", "warning")
+    assert "Look again in a moment" in found["missing"]
+
+    assert not RehearsalRun.objects.exists()  # no request judges
+    judge(sent)
+    found, (check,) = rehearsed(api)
+    assert (found["now"], found["before"]) == ({"right": 0, "total": 2}, {"right": 2, "total": 2})
+    assert [(flip["says"], flip["chosen"], flip["better"]) for flip in found["flips"]] == [
+        ("The weather in Oslo", "refill_prescription", False),
+        ("Order a medicine", "", False),
+    ]
+    assert (check["code"], check["severity"]) == ("rehearsal_gate", "warning")
+    assert check["message"] == (
+        "0 of 2 rehearsed sentences are answered as expected, was 2 of 2 in release 1. Worse than there: “The"
+        " weather in Oslo”: “refill_prescription” is chosen in place of “forecast”. “Order a medicine”: no"
+        " tool is chosen in place of “refill_prescription”."
+    )
+    assert not sent
+    assert not judged_twice()
+
+
+def judged_twice():
+    digests = RehearsalRun.objects.values_list("digest", flat=True)
+    return len(digests) != len(set(digests))
+
+
+def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, sent):
+    rehearse(desk.pk)
+    judged = RehearsalRun.objects.get()
+    found, (check,) = rehearsed(api)
+
+    # The draft is as it was released, so that one run says both.
+    assert (found["now"], found["before"]) == ({"right": 2, "total": 2}, {"right": 2, "total": 2})
+    assert check["message"] == "2 of 2 rehearsed sentences are answered as expected, was 2 of 2 in release 1."
+    assert (check["severity"], sent, RehearsalRun.objects.get()) == ("ok", [], judged)
+
+
+def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent):
+    tool = make_tool(make_signature("sing", description="Sings a song", inputs=()))
+    make_pin(desk, tool, name="sing")
+    sentences.add(desk, actor=alice, wanted=[Wanted("Sing a song", "sing")])
+    rehearsed(api)
+    judge(sent)
+
+    found, (check,) = rehearsed(api)
+    assert (found["now"], found["before"], found["flips"]) == (
+        {"right": 3, "total": 3},
+        {"right": 2, "total": 2},
+        [],
+    )
+    assert check["code"] == "rehearsals"
+
+
+def gate(api, **rules):
+    return api.put(f"{API}rehearsals/gate/", rules, format="json")
+
+
+def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, desk, alice, sent):
+    assert gate(api, gate="refuse").json() == {"gate": "refuse", "at_least": None, "on_flips": True}
+    lead_astray(desk, alice)
+
+    refused = api.post(f"{API}releases/", {}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
+    assert "are not judged yet" in refused.json()["message"]
+    judge(sent)
+    refused = api.post(f"{API}releases/", {}, format="json")
+    assert "“The weather in Oslo”: “refill_prescription” is chosen" in refused.json()["message"]
+    failed = [each for each in refused.json()["checks"] if each["severity"] == "error"]
+    assert [each["code"] for each in failed] == ["rehearsal_gate"]
+
+    given = {"accept": ["rehearsal_gate"], "reason": "The weather goes."}
+    published = api.post(f"{API}releases/", given, format="json")
+    assert published.status_code == 201, published.json()
+    entry = AuditEntry.objects.filter(action="publish").latest("pk")
+    assert "refill_prescription" in entry.after["accepted"][0]
+
+
+@pytest.mark.parametrize(
+    ("rules", "code", "severity"),
+    [
+        ({"gate": "refuse", "on_flips": False}, "rehearsals", "ok"),
+        ({"gate": "refuse", "on_flips": False, "at_least": 1}, "rehearsal_gate", "error"),
+        ({"gate": "warn", "at_least": 2}, "rehearsal_gate", "warning"),
+        # More than there are cannot be asked.
+        ({"gate": "refuse", "at_least": 200}, "rehearsal_gate", "error"),
+    ],
+)
+def test_the_gate_goes_by_what_the_designer_says(api, desk, alice, sent, rules, code, severity):
+    gate(api, **rules)
+    lead_astray(desk, alice)
+    rehearsed(api)
+    judge(sent)
+
+    _, (check,) = rehearsed(api)
+    assert (check["code"], check["severity"]) == (code, severity)
+
+
+def test_a_gate_that_is_off_says_nothing(api, desk, alice, sent):
+    gate(api, gate="off")
+    lead_astray(desk, alice)
+    rehearsed(api)
+    judge(sent)
+
+    found, checks = rehearsed(api)
+    assert checks == []
+    assert found["now"] == {"right": 0, "total": 2}
+
+
+def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
+    helper = agents.create_agent(actor=alice, name="Helper", parent=desk)
+    make_pin(helper, make_tool(make_signature("sing", description="Sings", inputs=())), name="sing")
+    sentences.add(helper, actor=alice, wanted=[Wanted("Sings", "sing"), Wanted("Hum", "sing")])
+    plans.set_gate(helper, actor=alice, gate="refuse", at_least=2)
+    api.get(f"{API}draft/")
+    judge(sent)
+
+    draft = api.get(f"{API}draft/").json()
+    assert [(each["agent"], each["now"], each["before"]) for each in draft["rehearsals"]] == [
+        ("Front desk", {"right": 2, "total": 2}, {"right": 2, "total": 2}),
+        ("Helper", {"right": 1, "total": 2}, None),
+    ]
+    (failed,) = [each for each in draft["checks"] if each["severity"] == "error"]
+    assert failed["message"] == (
+        "“Helper”: 1 of 2 rehearsed sentences are answered as expected. The agent asks for 2."
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [{"gate": "sometimes"}, {"gate": "warn", "at_least": 0}, {"gate": "warn", "at_least": 201}, {}]
+)
+def test_a_gate_that_cannot_be_is_refused(api, desk, given):
+    assert gate(api, **given).status_code == 400
+
+
+def test_a_gate_is_in_the_audit_trail_the_agents_file_and_its_copy(api, desk, alice):
+    assert "rehearsal_gate" not in agent_files.write(desk)["agents"][0]
+    gate(api, gate="refuse", at_least=2)
+    entry = AuditEntry.objects.latest("pk")
+    assert entry.after == {"rehearsal_gate": "refuse", "rehearsal_gate_at_least": 2}
+
+    filed = agent_files.write(desk)
+    assert filed["agents"][0]["rehearsal_gate"] == {"gate": "refuse", "at_least": 2, "on_flips": True}
+    copy = agent_copies.copy_agent(desk, actor=alice)
+    assert plans.facts(plans.of(copy)) == plans.facts(plans.of(desk))
+
+
+def test_the_pages_show_and_set_it(desk, alice, client, sent):
+    client.force_login(alice)
+    rules = {"gate-gate": "refuse", "gate-on_flips": "on", "gate-at_least": ""}
+    saved = client.post("/agents/desk/rehearsals/gate/", rules, follow=True)
+    assert "Saved. The review before publishing goes by it." in text_of(saved)
+    wrong = client.post("/agents/desk/rehearsals/gate/", rules | {"gate-at_least": "0"}, follow=True)
+    assert "It was not saved" in text_of(wrong)
+
+    lead_astray(desk, alice)
+    assert "not judged yet" in text_of(client.get("/agents/desk/publish/"))
+    judge(sent)
+    said = text_of(client.get("/agents/desk/publish/"))
+    assert "0 of 2 sentences as expected, was 2 of 2 in release 1" in said
+    assert "Worse “The weather in Oslo” was forecast , is refill_prescription" in said
+    assert "1 failed" in said
