@@ -1,6 +1,7 @@
 from django.urls import path
 
 from catalog.views import (
+    activities,
     credentials,
     definitions,
     endpoint_secrets,
@@ -19,6 +20,9 @@ urlpatterns = [
     path("tools/<int:pk>/define/", definitions.definition_change, name="definition-change"),
     path("tools/<int:pk>/withdraw/", definitions.definition_withdraw, name="definition-withdraw"),
     path("tools/<int:pk>/restore/", definitions.definition_restore, name="definition-restore"),
+    path("activities/new/", activities.activity_new, name="activity-new"),
+    path("activities/<int:pk>/change/", activities.activity_change, name="activity-change"),
+    path("activities/<int:pk>/remove/", activities.activity_remove, name="activity-remove"),
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
     path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),

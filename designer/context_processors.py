@@ -37,7 +37,7 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
     (
         "Catalog",
         (
-            NavigationEntry("Tools", "tool", "tool-list", ("/tools/",)),
+            NavigationEntry("Tools", "tool", "tool-list", ("/tools/", "/activities/")),
             NavigationEntry("Vendors", "vendor", "vendor-list", ("/vendors/", "/endpoints/", "/runs/")),
             NavigationEntry("Review", "review", "review", ("/review/",)),
         ),

@@ -341,6 +341,18 @@ def of_users_of(tool: Tool, reader: User) -> list[Environment]:
     return list(rows.order_by("agent__name", "pk"))
 
 
+def bindings_to(activities: Iterable[Activity], reader: User) -> tuple[list[Binding], dict[int, int]]:
+    """Where these activities are bound, of what the reader sees; and in how many places beside that, by
+    activity."""
+    rows = Binding.objects.filter(activity__in=list(activities), environment__agent__removed_at=None)
+    seen = rows.filter(environment__agent__in=Agent.objects.live().visible_to(reader))
+    shown = list(seen.select_related("environment__agent", "tool").order_by("environment__agent__name", "pk"))
+    beside: dict[int, int] = {}
+    for pk in rows.exclude(pk__in=[row.pk for row in shown]).values_list("activity", flat=True):
+        beside[pk] = beside.get(pk, 0) + 1
+    return shown, beside
+
+
 def resolve_all(place: Place | None, subjects: Iterable[Subject]) -> dict[Subject, Resolution]:
     """By one statement, and by none where nothing was decided for any of them."""
     asked = list(dict.fromkeys(subjects))

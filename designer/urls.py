@@ -1,6 +1,7 @@
 from django.urls import path
 
 from designer.views import (
+    activities,
     add_tools,
     agent_files,
     agents,
@@ -69,6 +70,8 @@ urlpatterns = [
     path("tools/<int:pk>/tuning/settle/", tools.tool_tuning_settle, name="tool-tuning-settle"),
     path("tools/<int:pk>/tuning/revert/", tools.tool_tuning_revert, name="tool-tuning-revert"),
     path("tools/<int:pk>/raw/", tools.tool_raw, name="tool-raw"),
+    path("activities/", activities.activity_list, name="activity-list"),
+    path("activities/<int:pk>/", activities.activity, name="activity"),
     path("vendors/<slug:slug>/remove/", removals.vendor_remove, name="vendor-remove"),
     path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
     path("keys/", keys.key_list, name="key-list"),

@@ -1,0 +1,169 @@
+"""The pages on which activities are set up: made, changed and removed."""
+
+from typing import Any
+
+import msgspec
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from catalog.activities import callees, finding, kinds, operations
+from catalog.activities.callees import Reference
+from catalog.activities.finding import Found
+from catalog.forms import activity_fields
+from catalog.forms.activity_fields import ENTER, Draft, Editor
+from catalog.forms.http_fields import HttpEditor
+from catalog.forms.step_fields import StepsEditor
+from catalog.models import Activity, ToolVersion
+from core.errors import DomainError
+from people.models import Role
+from people.permissions import person, requires
+
+# Mocks have pages of their own, below the agent whose tool they stand for.
+EDITORS: dict[str, type[Editor]] = {"vendor": StepsEditor, "composite": StepsEditor, "http": HttpEditor}
+ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a credential."
+
+
+@requires(Role.DESIGNER)
+def activity_new(request: HttpRequest) -> HttpResponse:
+    """First which kind, then the activity itself."""
+    kind = request.GET.get("kind", "")
+    if kind not in EDITORS:
+        return render(request, "catalog/activity_kind.html", {"kinds": [kinds.get(name) for name in EDITORS]})
+    interface = Reference.read(request.GET.get("interface", ""))
+    return _edited(request, None, kind, Draft("", interface, EDITORS[kind].empty()))
+
+
+@requires(Role.DESIGNER)
+def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
+    activity = chosen(pk)
+    now = operations.current(activity)
+    if now.kind not in EDITORS:
+        raise Http404
+    return _edited(request, activity, now.kind, draft_of(activity))
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
+    activity = chosen(pk)
+    try:
+        operations.remove(activity, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("activity", pk)
+    messages.success(request, f"“{activity}” runs no more. The calls that it made stay.")
+    return redirect("activity-list")
+
+
+def chosen(pk: int) -> Activity:
+    rows = Activity.objects.shared().select_related("current__interface__tool__current")
+    return get_object_or_404(rows, pk=pk)
+
+
+def draft_of(activity: Activity) -> Draft:
+    now = operations.current(activity)
+    row = now.interface
+    interface = Reference(tool=row.tool_id, ordinal=row.ordinal) if row else None
+    config = msgspec.convert(now.config, type(EDITORS[now.kind].empty()))
+    return Draft(activity.name, interface, config)
+
+
+def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
+    """As it is set up."""
+    draft = draft_of(activity)
+    kind = operations.current(activity).kind
+    return EDITORS[kind](kind, draft, callees.known(draft.references()), judged=judged)
+
+
+def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: Draft) -> HttpResponse:
+    sought: dict[str, Found] = {}
+    if request.method == "POST":
+        editor, sought = posted(request, kind)
+    else:
+        known = callees.known(draft.references())
+        editor = EDITORS[kind](kind, draft, known, judged=activity is not None)
+    if activity:
+        editor.head.edits(operations.facts(activity))
+    is_saved = request.method == "POST" and not sought and editor.act in (ENTER, "save")
+    if is_saved and (saved := _saved(request, editor, activity)):
+        return redirect("activity", saved.pk)
+    opens = list(editor.kind.credentials(operations.current(activity).config)) if activity else []
+    context: dict[str, Any] = {
+        "why_not": ONLY_ADMINISTRATORS if opens and not person(request).can_administer else "",
+        "activity": activity,
+        "editor": editor,
+        "form": editor.head,
+        "sought": sought,
+        "number": activity.current.number + 1 if activity and activity.current else 1,
+    }
+    return render(request, "catalog/activity_edit.html", context, status=editor.head.status)
+
+
+def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
+    """What was typed, after what the button that was pressed does to it; and what was sought."""
+    data, act = request.POST, request.POST.get("act", ENTER)
+    asked = Reference.read(act.rpartition("-")[2])
+    known = callees.known(activity_fields.references_in(data) | ({asked} if asked else set()))
+    made = EDITORS[kind]
+    draft = made.applied(made.read(data, known), act, kind, known)
+    sought = finding.asked(data, act, with_activities=kind == "composite")
+    is_judged_now = act in (ENTER, "save", "check", "bind") and not sought
+    why_no_json = ""
+    if act == "json":
+        try:
+            draft = activity_fields.from_json(draft, data.get("json", ""))
+            known = callees.known(draft.references())
+        except DomainError as error:
+            why_no_json = error.fields["json"]
+    editor = made(kind, draft, known, data=data, judged=is_judged_now or data.get("judged") == "1")
+    editor.act, editor.why_no_json = act, why_no_json
+    if act not in (ENTER, "save"):
+        editor.head.errors.clear()
+    return editor, sought
+
+
+def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> Activity | None:
+    actor = person(request)
+    if not editor.head.is_valid():
+        return None
+    name = editor.head.cleaned_data["name"]
+    try:
+        if activity is None:
+            made = operations.create(
+                actor=actor,
+                name=name,
+                kind=editor.kind.name,
+                config=editor.config,
+                interface=interface_of(editor),
+            )
+            messages.success(request, f"“{made}” is saved. Bind it in an environment, and it runs there.")
+            return made
+        # What means the same is the same, in whichever words it was sent over REST.
+        is_same = editor.draft.config == draft_of(activity).config
+        changed = operations.change(
+            activity,
+            actor=actor,
+            name=name,
+            config=None if is_same else editor.config,
+            interface=interface_of(editor),
+            expected=editor.head.expected,
+        )
+    except DomainError as error:
+        editor.refuse(error)
+        return None
+    if changed.current == activity.current:
+        messages.info(request, "Saved. What runs is as it was, so there is no new version.")
+    else:
+        said = "It runs from the next call on, wherever the activity is bound."
+        messages.success(request, f"Saved as version {operations.current(changed).number}. {said}")
+    return changed
+
+
+def interface_of(editor: Editor) -> ToolVersion | None:
+    """Raises DomainError where the tool is not there."""
+    if (chosen := editor.draft.interface) is None:
+        return None
+    rows = ToolVersion.objects.select_related("tool")
+    return rows.filter(tool=chosen.tool, ordinal=chosen.ordinal).first()

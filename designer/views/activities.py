@@ -1,0 +1,127 @@
+"""Activities on pages of their own: which there are, what each does, and where it runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from catalog.activities import callees, kinds, operations, reach
+from catalog.activities.callees import Callee, Reference
+from catalog.activities.picking import Fault
+from catalog.forms.activity_fields import Editor
+from catalog.models import Activity, ActivityVersion, Tool
+from catalog.tools import definitions
+from catalog.views import activities as editing
+from catalog.views.asked import number
+from designer import environments
+from designer.models import Binding
+from people.models import Role
+from people.permissions import person, requires
+
+SHOWN = 25
+VERSIONS_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One activity of the list; `beside` counts where it is bound for agents of other teams."""
+
+    activity: Activity
+    kind: str
+    calls: Sequence[str]
+    bound: Sequence[Binding]
+    beside: int
+    faults: Sequence[Fault]
+
+
+@requires(Role.VIEWER)
+def activity_list(request: HttpRequest) -> HttpResponse:
+    asked, start = request.GET, number(request.GET.get("from", ""))
+    rows = Activity.objects.shared().exclude(current=None)
+    every = rows.exists()
+    if words := asked.get("q", "").strip():
+        rows = rows.filter(name__icontains=words) | rows.filter(
+            current__interface__tool__name__icontains=words
+        )
+    if asked.get("kind") in kinds.KINDS:
+        rows = rows.filter(current__kind=asked["kind"])
+    rows = rows.select_related("current__interface__tool__current")[start : start + SHOWN + 1]
+    found = list(rows)
+    context = {
+        "asked": asked,
+        "lines": _lines(request, found[:SHOWN]),
+        "is_any": every,
+        "kinds": kinds.KINDS.values(),
+        "before": max(0, start - SHOWN) if start else None,
+        "after": start + SHOWN if len(found) > SHOWN else None,
+    }
+    return render(request, "designer/activities.html", context)
+
+
+@requires(Role.VIEWER)
+def activity(request: HttpRequest, pk: int) -> HttpResponse:
+    row = editing.chosen(pk)
+    now = operations.current(row)
+    bound, beside = environments.bindings_to([row], person(request))
+    context: dict[str, Any] = {
+        "activity": row,
+        "now": now,
+        "kind": kinds.get(now.kind),
+        "editor": _shown(row, now),
+        "versions": row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN],
+        "steps_of": reach.users_of(row),
+        "bound": bound,
+        "beside": beside.get(row.pk, 0),
+        "defined": _named_by_definitions(row),
+        "faults": operations.faults_now(row),
+        "is_changed_here": now.kind in editing.EDITORS,
+        "fresh": next((each for each in bound if each.pk == number(request.GET.get("bound", ""))), None),
+    }
+    return render(request, "designer/activity.html", context)
+
+
+def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
+    bound, beside = environments.bindings_to(rows, person(request))
+    asked = {row.pk: _calls(operations.current(row)) for row in rows}
+    known = callees.known(each for references in asked.values() for each in references)
+    return [
+        Line(
+            row,
+            kinds.get(operations.current(row).kind).label,
+            [_words(each, known) for each in asked[row.pk]] or _address(operations.current(row)),
+            [each for each in bound if each.activity_id == row.pk],
+            beside.get(row.pk, 0),
+            operations.faults_now(row),
+        )
+        for row in rows
+    ]
+
+
+def _calls(version: ActivityVersion) -> list[Reference]:
+    kind = kinds.get(version.kind)
+    tools = [Reference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
+    return tools + [Reference(activity=each) for each in kind.activities(version.config)]
+
+
+def _words(reference: Reference, known: Mapping[Reference, Callee]) -> str:
+    return known[reference].words if reference in known else "what is not there any more"
+
+
+def _address(version: ActivityVersion) -> list[str]:
+    address = version.config.get("address")
+    return [address] if isinstance(address, str) else []
+
+
+def _shown(row: Activity, now: ActivityVersion) -> Editor | None:
+    # What it does is shown as it is set up, without the controls.
+    return editing.shown_of(row) if now.kind in editing.EDITORS else None
+
+
+def _named_by_definitions(row: Activity) -> list[Tool]:
+    """Definitions that it answers for wherever nothing else is bound: they name it, or have its name."""
+    rows = definitions.all_of_them().exclude(current=None).select_related("current")
+    own = rows.filter(name=row.name) | rows.filter(current__raw__contains='"_activity"')
+    named = {tool: tool.current and definitions.explicit_activity(tool.current) for tool in own}
+    return [tool for tool, explicit in named.items() if (explicit or tool.name) == row.name]
