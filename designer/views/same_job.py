@@ -1,0 +1,176 @@
+"""Same job, other vendor: another tool does what a tool does, in an environment of an agent.
+
+What is proposed is an activity of kind `vendor`, which a person completes. The interface that agents have
+pinned stays, and with it their signatures, procedures and releases.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+
+from catalog.activities import callees, finding, operations
+from catalog.activities.callees import Reference
+from catalog.activities.picking import Steps
+from catalog.forms.activity_fields import Draft, Editor
+from catalog.forms.step_fields import StepsEditor
+from catalog.models import Tool, ToolVersion
+from catalog.views import activities as editing
+from catalog.views.asked import number
+from core.errors import DomainError, invalid
+from designer import environments
+from designer.models import Binding, Environment, Pin
+from designer.views.tools import find_tool, header
+from people.models import Role
+from people.permissions import person, requires
+
+KIND = "vendor"
+# Of a description, to look for what may do the same: more of it finds less.
+WORDS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """An environment to bind in, and what is bound there now, as `environments.state` names it."""
+
+    place: Environment
+    now: str
+    says: str
+    is_chosen: bool
+
+
+@requires(Role.DESIGNER)
+def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
+    """First which tool, then what goes where. A POST judges, saves, or saves and binds."""
+    row = find_tool(pk)
+    version = _interface(request, row)
+    reference = Reference(tool=row.pk, ordinal=version.ordinal)
+    other = Reference.read(request.GET.get("by", ""))
+    if request.method == "POST":
+        editor, _ = editing.posted(request, KIND)
+        if editor.act in ("save", "bind") and (address := _saved(request, editor, row)):
+            return redirect(address)
+        return _completed(request, row, version, editor)
+    if other is None:
+        return _chosen(request, row, version)
+    known = callees.known([reference, other])
+    if other not in known:
+        raise Http404
+    name = f"{row.name} by {known[other].vendor}"[: operations.MAX_NAME_LENGTH]
+    draft = Draft(name, reference, StepsEditor.empty())
+    draft = StepsEditor.applied(draft, f"add-{other}", KIND, known)
+    return _completed(request, row, version, StepsEditor(KIND, draft, known, judged=True))
+
+
+def _interface(request: HttpRequest, row: Tool) -> ToolVersion:
+    """The version that a pin has, where the page was opened from one; else the newest one."""
+    pins = Pin.objects.live().visible_to(person(request)).filter(tool=row).select_related("version")
+    version = row.current
+    if "pin" in request.GET:
+        version = get_object_or_404(pins, pk=number(request.GET["pin"])).version
+    if version is None:
+        raise Http404
+    return version
+
+
+def _chosen(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpResponse:
+    words = request.GET.get("q", "").strip()
+    hits = finding.tools(words, with_own=False, without=[row.pk]) if words else _likely(row, version)
+    context = {"version": version, "words": words, "hits": hits, **header(row)}
+    return render(request, "designer/same_job.html", context)
+
+
+def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
+    """By the tool's own words: its name first, then what it says that it does."""
+    signature = version.decoded()
+    name = signature.name.replace("_", " ").replace("-", " ")
+    described = " ".join(signature.description.split()[:WORDS])
+    found: dict[Reference, finding.Hit] = {}
+    for words in (f"{name} {described}", described, name):
+        hits = finding.tools(words, with_own=False, without=[row.pk])
+        found |= {hit.reference: hit for hit in hits if hit.reference not in found}
+    own = row.endpoint.vendor.name
+    # Those of the vendor itself last: it is another one that is wanted.
+    likely = sorted(found.values(), key=lambda hit: hit.vendor == own)
+    return likely[: finding.SHOWN]
+
+
+def _completed(request: HttpRequest, row: Tool, version: ToolVersion, editor: Editor) -> HttpResponse:
+    config, signature = cast(Steps, editor.draft.config), version.decoded()
+    picked = [source for step in config.steps for source in step.inputs.values()]
+    picked += config.outputs.values()
+    places = _places(request, row)
+    context = {
+        "version": version,
+        "editor": editor,
+        "form": editor.head,
+        "other": next(iter(cast(StepsEditor, editor).blocks()), None),
+        "gaps": editor.faults,
+        "unused": [each for each in signature.inputs if each.name not in {one.input for one in picked}],
+        "lacking": [each for each in signature.outputs if each.name not in config.outputs],
+        "places": places,
+        "why_not_saved": editor.faults[0].message if editor.faults else "",
+        "why_not_bound": _why_not_bound(editor, places),
+        **header(row),
+    }
+    return render(request, "designer/same_job_mapping.html", context, status=editor.head.status)
+
+
+def _why_not_bound(editor: Editor, places: Sequence[Choice]) -> str:
+    if editor.faults:
+        return editor.faults[0].message
+    return "" if places else "No agent that has this tool has an environment yet."
+
+
+def _places(request: HttpRequest, row: Tool) -> list[Choice]:
+    places = environments.of_users_of(row, person(request))
+    kept = Binding.objects.filter(environment__in=places, tool=row).select_related("activity")
+    bound = {binding.environment_id: binding for binding in kept}
+    wanted = number(request.POST.get("environment") or request.GET.get("environment", ""))
+    return [
+        Choice(
+            place,
+            environments.state(bound.get(place.pk)),
+            environments.says(bound[place.pk]) if place.pk in bound else "",
+            place.pk == wanted,
+        )
+        for place in places
+    ]
+
+
+def _saved(request: HttpRequest, editor: Editor, row: Tool) -> str:
+    """The address to go on at; "" where something has to be mended first, which is marked then."""
+    actor, is_bound = person(request), editor.act == "bind"
+    if not editor.head.is_valid():
+        return ""
+    try:
+        with transaction.atomic():
+            made = operations.create(
+                actor=actor,
+                name=editor.head.cleaned_data["name"],
+                kind=KIND,
+                config=editor.config,
+                interface=editing.interface_of(editor),
+            )
+            address = reverse("activity", args=[made.pk])
+            if not is_bound:
+                return address
+            place = _place(request, row)
+            seen = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
+            binding = environments.bind(place, row, actor=actor, activity=made, expected=seen)
+    except DomainError as error:
+        editor.refuse(error)
+        return ""
+    return f"{address}?bound={binding.pk}"
+
+
+def _place(request: HttpRequest, row: Tool) -> Environment:
+    wanted = number(request.POST.get("environment", ""))
+    found = next((each for each in environments.of_users_of(row, person(request)) if each.pk == wanted), None)
+    if found is None:
+        raise invalid(environment="Choose in which environment it shall run.")
+    return found

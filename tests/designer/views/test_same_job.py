@@ -1,0 +1,109 @@
+"""Same job, other vendor: what is proposed, completed and bound, as a browser without a script sends it."""
+
+import pytest
+from django.urls import reverse
+
+from catalog.models import Activity
+from designer import agents, environments
+from designer.models import Binding
+from people import teams
+from people.models import Role
+from tests.catalog.views.test_activities import mail, picks, press, row_of, user_of
+from tests.catalog.views.test_definitions import Fields
+from tests.factories import make_agent, make_pin
+from tests.pages import signed_in, text_of
+
+__all__ = ["mail"]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def client():
+    return signed_in(Role.DESIGNER)
+
+
+@pytest.fixture
+def place(mail, client):
+    agent = make_agent(name="Post room", slug="post-room")
+    make_pin(agent, mail[0])
+    return environments.create(agent, actor=user_of(client), name="test")
+
+
+def url_of(tool, by=None):
+    query = f"?by=tool:{by.pk}:{by.current.ordinal}" if by else ""
+    return reverse("tool-same-job", args=[tool.pk]) + query
+
+
+def test_likely_tools_are_offered_and_others_are_found_by_words(mail, client):
+    post, notes, finder = mail
+    assert "Same job, other vendor" in text_of(client.get(f"/tools/{post.pk}/"))
+    likely = client.get(url_of(post)).content.decode()
+    assert f"by=tool:{notes.pk}:1" in likely
+    assert f"by=tool:{post.pk}:1" not in likely
+    assert f"by=tool:{finder.pk}:1" in client.get(url_of(post) + "?q=address+book").content.decode()
+    assert "Nothing is found" in text_of(client.get(url_of(post) + "?q=submarine"))
+
+
+def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, place):
+    post, notes, _ = mail
+    url = url_of(post, notes)
+    page = client.get(url)
+    shown = text_of(page)
+    assert "1 gap to be closed" in shown
+    assert "A caller may leave “text” out, and “message” is required." in shown
+    assert "similar meaning, to be checked" in shown
+    assert "disabled" in page.content.decode().partition('value="bind"')[2][:60]
+    refused = press(client, url, page, "bind", environment=str(place.pk))
+    assert (refused.status_code, Activity.objects.count()) == (200, 0)
+
+    row = row_of(page, "message")
+    page = press(client, url, page, "check", **{f"{row}-otherwise": "-"})
+    assert "Every required input is supplied." in text_of(page)
+    done = press(client, url, page, "bind", environment=str(place.pk))
+    binding = Binding.objects.get()
+    assert (binding.environment, binding.tool, binding.activity) == (place, post, Activity.objects.get())
+    said = text_of(client.get(done.headers["Location"]))
+    assert "In test , “deliver_message” of Post room runs by this activity from the next call on." in said
+    assert "are untouched" in said
+    assert post.current.digest[:12] in said
+
+
+def test_what_is_not_used_and_what_does_not_come_is_said(mail, client):
+    post, _, finder = mail
+    url = url_of(post, finder)
+    page = text_of(client.get(url))
+    assert "“find_person” wants “name”. Choose where it comes from." in page
+    assert "Not handed on: to , heading , text" in page
+    assert "Does not come back: accepted , number" in page
+    assert "No agent that has this tool has an environment yet." in page
+    opened = client.get(url)
+    saved = press(client, url, opened, "save", **{f"{row_of(opened, 'name')}-from": picks(input="to")})
+    assert saved.headers["Location"] == reverse("activity", args=[Activity.objects.get().pk])
+
+
+def test_a_binding_that_changed_meanwhile_is_not_written_over(mail, client, place):
+    post, notes, _ = mail
+    url = url_of(post, notes)
+    page = client.get(url)
+    environments.bind(place, post, actor=user_of(client), activity=None)
+    typed = {f"{row_of(page, 'message')}-otherwise": "-", "environment": str(place.pk)}
+    late = press(client, url, page, "bind", **typed)
+    assert "has changed since you opened this" in text_of(late)
+    assert Fields(late).sent[f"{row_of(late, 'message')}-otherwise"] == "-"
+    assert not Activity.objects.exists()
+    assert press(client, url, late, "bind").status_code == 302
+
+
+def test_environments_of_other_teams_are_not_offered(mail, place):
+    post, notes, _ = mail
+    admin = signed_in(Role.ADMIN)
+    closed = teams.create_team(actor=user_of(admin), name="Closed")
+    agents.update_agent(place.agent, actor=user_of(admin), team=closed)
+    outsider = signed_in(Role.DESIGNER)
+    url = url_of(post, notes)
+    page = outsider.get(url)
+    assert "Post room" not in text_of(page)
+    typed = {f"{row_of(page, 'message')}-otherwise": "-", "environment": str(place.pk)}
+    refused = press(outsider, url, page, "bind", **typed)
+    assert "Choose in which environment it shall run." in text_of(refused)
+    assert not Binding.objects.exists()
