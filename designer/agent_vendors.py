@@ -6,8 +6,11 @@ from dataclasses import dataclass
 
 from django.db import connection
 
-from catalog.models import Tool, Vendor
+from catalog.activities import kinds, reach
+from catalog.activities.reach import Reached
+from catalog.models import ActivityVersion, Tool, Vendor
 from core.errors import DomainError
+from core.outbound.errors import printable
 from designer.models import Agent, AgentVendor
 
 CODE = "vendor_not_allowed"
@@ -80,6 +83,18 @@ class Allowed:
             f"{first}, or allow the vendor where “{limit.name}” is edited."
         )
 
+    def refusal_of(self, agent: Agent, activity: Reached) -> str:
+        """The same of an activity, by all that it would run."""
+        for version in activity.versions if self.limits else ():
+            for origin in kinds.get(version.kind).origins(version.config):
+                where = self.limits[0].name
+                return (
+                    f"“{version.activity}” sends to {printable(origin, 100)} by itself, which is no "
+                    f"vendor's, and “{agent}” may use the vendors alone that are named where “{where}” is "
+                    "edited. Choose an activity that calls one of their tools."
+                )
+        return next(filter(None, (self.refusal(agent, each.tool) for each in activity.tools)), "")
+
 
 def of(agent: Agent) -> Allowed:
     return of_several([agent])[agent.pk]
@@ -116,6 +131,17 @@ def check(agent: Agent, tool: Tool, *, is_pinned: bool = False) -> None:
     """Raises DomainError for a tool of a vendor that the agent may not use."""
     if message := of(agent).refusal(agent, tool, is_pinned=is_pinned):
         raise DomainError(CODE, message, fields={"tool": message}, status=409)
+
+
+def check_activity(agents: Collection[Agent], activity: ActivityVersion) -> None:
+    """Raises DomainError for an activity that calls what one of these agents may not."""
+    allowed = of_several(agents)
+    if not any(each.limits for each in allowed.values()):
+        return
+    found = reach.reached([activity])[activity.pk]
+    for agent in agents:
+        if message := allowed[agent.pk].refusal_of(agent, found):
+            raise DomainError(CODE, message, fields={"activity": message}, status=409)
 
 
 def named_for(agent: Agent) -> list[Vendor]:

@@ -12,12 +12,12 @@ from django.db import transaction
 from django.db.models import Q
 
 from catalog import protocols
-from catalog.activities import interfaces, kinds, operations
-from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
+from catalog.activities import interfaces, kinds, operations, reach
+from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
-from designer import agents
+from designer import agent_vendors, agents
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Binding, Environment, Pin, Place, Release
 from designer.resolution import VENDOR, Facts, Resolution, resolved
@@ -191,6 +191,20 @@ def check(pin: Pin, activity: Activity) -> None:
         raise DomainError("activity_unfit", why, fields={"activity": why}, status=409)
     if interface is None:
         kinds.get(activity.current.kind).check(activity.current.config, signature)
+    activity.current.activity = activity
+    agent_vendors.check_activity([pin.agent], activity.current)
+
+
+def check_vendors(call: Call, activity: ActivityVersion) -> None:
+    """Raises DomainError for an activity that its agent may not run now: what it calls, and which vendors are
+    named for the agent, may have been changed since it was bound."""
+    if call.agent is None:
+        return
+    asked = Q(pk=call.agent)
+    if call.sub_agent:
+        # A release calls it by the address that it had then.
+        asked |= Q(slug=call.sub_agent, removed_at=None) | Q(addresses__slug=call.sub_agent)
+    agent_vendors.check_activity(list(Agent.objects.filter(asked).distinct()), activity)
 
 
 def bindings_of(environment: Environment) -> list[Binding]:
@@ -264,10 +278,18 @@ def fitting(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
     refused yet when it is bound."""
     owned = Q(agent__in={pin.agent_id for pin in pins}, tool__in={pin.tool_id for pin in pins})
     rows = Activity.objects.live().filter(Q(agent=None) | owned).exclude(current=None)
-    rows = rows.select_related("current__interface").order_by("name", "pk")[:MAX_OFFERED]
+    rows = rows.select_related("current__interface", "current__activity")
+    rows = rows.order_by("name", "pk")[:MAX_OFFERED]
     made_for = {
         row.pk: row.current.interface.decoded() for row in rows if row.current and row.current.interface
     }
+    allowed = agent_vendors.of_several({pin.agent for pin in pins})
+    is_limited = any(each.limits for each in allowed.values())
+    runs = reach.reached([row.current for row in rows if row.current]) if is_limited else {}
+
+    def refusal(version: ActivityVersion, agent: Agent) -> str:
+        return allowed[agent.pk].refusal_of(agent, runs[version.pk])
+
     told: dict[Pin, list[Activity]] = {}
     for pin in pins:
         signature, whose = pin.version.decoded(), (pin.agent_id, pin.tool_id)
@@ -276,6 +298,7 @@ def fitting(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
             for row in rows
             if (row.agent is None or (row.agent, row.tool_id) == whose)
             and not (row.pk in made_for and interfaces.why_unfit(made_for[row.pk], signature))
+            and not (is_limited and row.current and refusal(row.current, pin.agent))
         ]
     return told
 

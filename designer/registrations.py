@@ -8,9 +8,10 @@ from collections.abc import Collection, Iterable
 from django.db.models import Count
 
 from catalog import token_estimate
+from catalog.calls import invocation
 from catalog.review import inspector
 from catalog.tools import effective_texts, versions
-from designer import news, token_budget, tunings
+from designer import environments, news, token_budget, tunings
 from designer.models import Agent, Pin
 from designer.releases import proofs
 from people import audit
@@ -30,6 +31,7 @@ inspector.USED_TOOLS.append(_used_tools)
 versions.PINNED.append(_pinned_versions)
 versions.MOVED.append(news.pins_may_be_behind)
 news.register()
+invocation.BEFORE_ACTIVITIES.append(environments.check_vendors)
 effective_texts.words_come_from(tunings.rewrites)
 token_estimate.counted_by(token_budget.of_signature)
 audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))

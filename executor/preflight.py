@@ -16,17 +16,18 @@ from catalog.calls import queue
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
-from catalog.models import Activity, Credential, Endpoint, ToolVersion, UserGrant
+from catalog.models import Activity, ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
 from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
-from designer import environments
+from designer import agent_vendors, environments
+from designer.agent_vendors import Allowed
 from designer.environments import Subject
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedTool
-from designer.models import Place, Release
+from designer.models import Agent, Place, Release
 from designer.resolution import Resolution, Runs
 
 # `stops`: a call is refused now. `asks`: it is made once the caller adds something. `warns`: it may fail.
@@ -78,8 +79,9 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
     known = _versions(document.all_tools)
     found_to_run = environments.resolve_all(place, [Subject.of(tool) for tool in document.all_tools])
     wanted = {each.activity for each in found_to_run.values() if each.activity}
-    activities = Activity.objects.select_related("current").in_bulk(wanted) if wanted else {}
-    of_activities = _of_activities(activities.values())
+    rows = Activity.objects.select_related("current__activity")
+    activities = rows.in_bulk(wanted) if wanted else {}
+    of_activities = _of_activities(activities.values(), [node.slug for node in document.nodes])
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
     reviewed = holds.review_states([*known.values(), *unlisted])
     now = timezone.now()
@@ -88,6 +90,7 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
     of_users = _of_users(release, user, {row.tool.endpoint for row in known.values()})
     found = []
     for node in document.nodes:
+        slugs = {release.agent.slug, node.slug}
         for tool in node.tools:
             row = known.get((tool.id, tool.version.ordinal))
             runs = found_to_run[Subject.of(tool)]
@@ -97,7 +100,7 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
             elif runs.runs == "vendor":
                 obstacles = _obstacles(tool, row, reviewed, states, of_users)
             else:
-                obstacles = _without_vendor(tool, row, runs, activity, of_activities)
+                obstacles = _without_vendor(tool, row, runs, activity, slugs, of_activities)
             name = activity.name if activity else ""
             found.append(Readiness(node.slug, tool.signature.name, tuple(obstacles), runs.runs, name))
     return found
@@ -116,6 +119,7 @@ def _without_vendor(
     row: ToolVersion,
     runs: Resolution,
     activity: Activity | None,
+    slugs: Iterable[str],
     of_activities: "_OfActivities",
 ) -> Iterator[Obstacle]:
     if runs.fault:
@@ -125,6 +129,9 @@ def _without_vendor(
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and activity.current and kinds.get(activity.current.kind).acts:
+        if why := of_activities.refusal(slugs, activity.current):
+            to_do = "Bind another activity to it, or name the vendor for the agent."
+            yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
         effects, found = tool.signature.annotations, of_activities.reached[activity.current.pk]
         destroys = queue.why_confirm_reached(found, effects, of_activities.whys)
         yield from _of_effects(tool, row, is_destructive=bool(destroys))
@@ -136,12 +143,23 @@ class _OfActivities:
 
     reached: dict[int, Reached]
     whys: dict[int, str]
+    agents: dict[str, Agent]
+    allowed: dict[int, Allowed]
+
+    def refusal(self, slugs: Iterable[str], activity: ActivityVersion) -> str:
+        """Why one of these agents may not run it; empty where they may."""
+        which = [self.agents[slug] for slug in slugs if slug in self.agents]
+        found = self.reached[activity.pk]
+        return next(filter(None, (self.allowed[each.pk].refusal_of(each, found) for each in which)), "")
 
 
-def _of_activities(rows: Iterable[Activity]) -> _OfActivities:
-    found = reach.reached([row.current for row in rows if row.current])
+def _of_activities(rows: Iterable[Activity], slugs: Iterable[str]) -> _OfActivities:
+    versions = [row.current for row in rows if row.current]
+    found = reach.reached(versions)
     tools = {tool for each in found.values() for tool in each.tools}
-    return _OfActivities(found, queue.whys_by_version(tools))
+    agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)} if versions else {}
+    allowed = agent_vendors.of_several(agents.values()) if agents else {}
+    return _OfActivities(found, queue.whys_by_version(tools), agents, allowed)
 
 
 def _of_effects(tool: ReleasedTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:

@@ -59,6 +59,8 @@ MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream i
 SECONDS_ON_THE_WAY = 3.0
 WRITE_AGAIN_AFTER = (0.5, 2.0, 5.0)  # seconds: a database that is away for a moment is waited for
 ROOM_SECONDS = 1.0
+# Asked before an activity of a call acts. Each raises DomainError where it must not.
+BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
 _threads = threading.BoundedSemaphore(settings.CALLS_IN_A_PROCESS)
 
 
@@ -332,6 +334,8 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
 def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Attempt]) -> Outcome:
     if call.parent_id is None:
         reach.refuse_too_many_steps(activity)
+    for check in BEFORE_ACTIVITIES if kinds.get(activity.kind).acts else ():
+        check(call, activity)
     ends = time.monotonic() + call.deadline_seconds
     spoken = Unspoken()
     with (Watched if call.mode == Mode.WAIT else Heartbeat)(call, spoken) as held:

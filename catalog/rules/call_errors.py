@@ -164,6 +164,7 @@ _OF_REQUESTS = (
     CallError("unknown_environment", "The agent has no such environment.", details_schema=_FIELDS),
     CallError("unknown_tool", "A step of the activity calls a version of a tool that is not there any more."),
     CallError("unknown_user", "The user who asked for the call was removed."),
+    CallError("vendor_not_allowed", "The activity calls what is of no vendor that the agent may use."),
     CallError("version_blocked", "The version was blocked in review."),
     CallError("version_not_shown", "The version that the model was shown is not shown any more."),
     CallError("waits_for_review", "The version waits for review, until an administrator accepts it."),

@@ -31,11 +31,11 @@ from core.errors import DomainError
 from core.outbound.errors import printable
 from core.pagination import Keyset, Page
 from core.postgresql.base import give_back
-from designer import environments
+from designer import agent_vendors, environments
 from designer.argument_forms import ArgumentsForm, OutputsForm
 from designer.environments import Subject
 from designer.forms.pins import version_choices
-from designer.models import Place
+from designer.models import Agent, Environment, Place
 from designer.views.tools import asked_version, find_tool, header
 from people.models import Role, User
 from people.permissions import person, requires
@@ -90,6 +90,8 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
         try:
             if found.fault:
                 raise found.fault
+            if activity and place:
+                agent_vendors.check_activity(_agents_in(place, row), activity)
             make = latent.request if found.runs == "latent" else queue.request_call
             call = make(
                 version,
@@ -109,6 +111,12 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
             return _to(call, place)
     more = {"must_confirm": why, "runs_activity": activity.activity} if activity and why else {}
     return _page(request, row, version, form, None, is_confirmed=is_confirmed, **more)
+
+
+def _agents_in(place: Place, row: Tool) -> list[Agent]:
+    # Those whose tool it is where it is tried.
+    agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
+    return [pin.agent for pin in environments.pins_of(agent) if pin.tool_id == row.pk]
 
 
 def _page(

@@ -5,17 +5,17 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations as activities
-from catalog.models import Call
+from catalog.models import Call, Tool
 from catalog.protocols.signature import Annotations
 from core.errors import DomainError
-from designer import environments
+from designer import agents, environments, pins
 from designer.models import Binding, Environment
 from designer.releases import publishing
 from executor import calls
 from executor.calls import Wish
-from people.models import ApiKey, AuditEntry
+from people.models import ApiKey, AuditEntry, Role
 from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
-from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
 
 __all__ = ["desk", "owner", "vendor"]
@@ -278,3 +278,92 @@ def test_what_an_activity_may_destroy_is_confirmed_wherever_it_runs(owner, vendo
     assert Call.objects.get().activity == wipe.current
     assert runs.post(url(), GIVEN | {"confirm": True}).json()["outcome"] == "ok"
     assert len(vendor.requests) == 1
+
+
+def limit(agent, *tools, owner):
+    agents.update_agent(agent, actor=owner, vendors=[tool.endpoint.vendor for tool in tools])
+
+
+def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
+    owner, vendor, desk, elsewhere, designer, client
+):
+    agent, pin = desk
+    step = {"activity": elsewhere.activity.pk, "inputs": {"Zip code": {"input": "Zip code"}}}
+    deep = activities.create(
+        actor=owner,
+        name="Deep",
+        kind="composite",
+        config={"steps": [step], "outputs": {"Sky now": {"step": 1, "output": "Sky now"}}},
+        interface=pin.version,
+    )
+    sends = activities.create(
+        actor=make_user(Role.ADMIN),
+        name="Sends",
+        kind="http",
+        config={"address": f"{elsewhere.url}/sky", "outputs": {"Sky now": {"at": ""}}},
+        interface=pin.version,
+    )
+    made = place(owner, desk, is_default=True, activity=deep)
+    runs = runtime(owner, agent)
+    assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    assert {elsewhere.activity, deep, sends} == {*environments.fitting([pin])[pin]}
+
+    # It was bound before the vendors were named.
+    limit(agent, pin.tool, owner=owner)
+    told = runs.post(url(), GIVEN).json()
+    assert (told["outcome"], told["error"]["code"]) == ("refused", "vendor_not_allowed")
+    assert "a vendor that “desk” may not use" in told["error"]["message"]
+    (tool,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert (tool["can_run"], tool["obstacles"][0]["code"]) == (False, "vendor_not_allowed")
+    tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
+    assert "may not use" in client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
+    assert environments.fitting([pin])[pin] == []
+    for other in (elsewhere.activity, deep, sends):
+        environments.unbind(made, pin.tool, actor=owner)
+        refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": other.pk})
+        assert (refused.status_code, refused.json()["code"]) == (409, "vendor_not_allowed")
+        assert refused.json()["fields"].keys() == {"activity"}
+    assert "sends to http://127.0.0.1" in refused.json()["message"]
+    assert len(elsewhere.requests) == 1
+
+    limit(
+        agent,
+        pin.tool,
+        Tool.objects.get(pk=elsewhere.activity.current.config["steps"][0]["tool"]),
+        owner=owner,
+    )
+    assert designer("put", f"{PLACES}test/bindings/sky/", {"activity": deep.pk}).status_code == 200
+    assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    # A mock calls nothing.
+    mock = activities.create(actor=owner, name="Fair", kind="mock", config={}, interface=pin.version)
+    limit(agent, pin.tool, owner=owner)
+    assert designer("put", f"{PLACES}test/bindings/sky/", {"activity": mock.pk}).status_code == 200
+    assert runs.post(url(), GIVEN).json()["outcome"] == "ok"
+
+
+def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_tool(
+    owner, vendor, desk, elsewhere
+):
+    """Of a sub-agent that is limited where the agent above is not."""
+    agent, pin = desk
+    below = agents.create_agent(actor=owner, name="below", slug="below", parent=agent)
+    own = pins.pin_tool(below, actor=owner, tool=pin.tool, alias="sky")
+    publishing.publish(agent, actor=owner, channel="live")
+    step = {"tool": pin.tool_id, "ordinal": 1, "inputs": {"Zip code": {"input": "Zip code"}}}
+    outputs = {"Sky now": {"step": 1, "output": "Sky now"}}
+    same = activities.create(
+        actor=owner,
+        name="Same",
+        kind="vendor",
+        config={"steps": [step], "outputs": outputs},
+        interface=pin.version,
+    )
+    limit(below, pin.tool, owner=owner)
+    place(owner, (agent, own), is_default=True, activity=same)
+    runs = runtime(owner, agent)
+    at = "/api/v1/agents/desk/releases/live/agents/below/tools/sky/invoke/"
+    assert runs.post(at, GIVEN).json()["outputs"] == {"Sky_now": "fair"}
+    activities.change(same, actor=owner, config=elsewhere.activity.current.config)
+    assert runs.post(at, GIVEN).json()["error"]["code"] == "vendor_not_allowed"
+    assert elsewhere.requests == []
+    assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
