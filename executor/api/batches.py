@@ -40,7 +40,7 @@ from executor.api.call_documents import (
     document_of,
     wished,
 )
-from executor.batches import Wanted
+from executor.batches import Until, Wanted
 from executor.calls import Answer, UnknownToolError
 from executor.serve.base import CONFIRM_HEADER, USER_HEADER, ThrottledError, refusal_of
 from people.api.generics import GenericAPIView
@@ -62,7 +62,15 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 )
 
 
+UNTIL = (
+    "Which calls are waited for: `all`; `any`, until the first one has worked; `race`, until the first one "
+    "has ended. Then those under way are cancelled, and the others are not made."
+)
 BESIDE_AN_ARRAY = [
+    OpenApiParameter("until", str, enum=list(Until), description="As the member beside `calls`."),
+    OpenApiParameter(
+        "environment", str, description="In which all calls of an array run: one of the agent's."
+    ),
     OpenApiParameter(
         "mode",
         str,
@@ -105,6 +113,10 @@ class BatchedCalls(serializers.ListField):
 
 class BatchInput(Input):
     calls = BatchedCalls(min_length=1, max_length=batches.MAX_CALLS)
+    until = serializers.ChoiceField(choices=list(Until), default=Until.ALL, help_text=UNTIL)
+    environment = serializers.CharField(
+        max_length=30, required=False, help_text="That of each call which names none itself."
+    )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
         max_value=queue.MAX_DEADLINE_SECONDS,
@@ -163,6 +175,10 @@ class BatchedOutput(serializers.Serializer[Any]):
 
 class BatchOutput(serializers.Serializer[Any]):
     results = BatchedOutput(many=True)
+    first = serializers.IntegerField(
+        allow_null=True,
+        help_text="The place of the call that ended the wait for the others; null where none did.",
+    )
 
 
 @extend_schema(tags=["invoke"])
@@ -201,21 +217,30 @@ class ReleaseCalls(GenericAPIView[Release]):
             _note_unknown(request, slug, "")
             raise
         are_a_models = isinstance(request.data, list)
-        given = BatchInput(data={"calls": request.data} if are_a_models else request.data)
+        beside = {"until": request.query_params["until"]} if "until" in request.query_params else {}
+        given = BatchInput(data={"calls": request.data, **beside} if are_a_models else request.data)
         given.is_valid(raise_exception=True)
         asked, actor, key = given.validated_data, person(request), key_of(request)
-        take = partial(_taken_from_a_model, _said_of_all(request)) if are_a_models else _taken
+        until = Until(asked["until"])
+        if are_a_models:
+            take = partial(_taken_from_a_model, _said_of_all(request))
+        else:
+            take = partial(_taken, {name: asked[name] for name in ("environment",) if name in asked})
         format_ = asked_format(request) or (tool_system.FORMAT.name if are_a_models else "")
-        read = [_read(request, slug, index, take, each, format_) for index, each in enumerate(asked["calls"])]
-        made = iter(
-            batches.run(
-                release,
-                [each for each in read if isinstance(each, Wanted)],
-                actor=actor,
-                key=key,
-                seconds=asked.get("deadline_seconds", queue.MAX_DEADLINE_SECONDS),
-            )
+        read = [
+            _read(request, slug, index, take, each, format_, until)
+            for index, each in enumerate(asked["calls"])
+        ]
+        runs = [index for index, each in enumerate(read) if isinstance(each, Wanted)]
+        came_of_all = batches.run(
+            release,
+            [each for each in read if isinstance(each, Wanted)],
+            actor=actor,
+            key=key,
+            seconds=asked.get("deadline_seconds", queue.MAX_DEADLINE_SECONDS),
+            until=until,
         )
+        made = iter(came_of_all.answers)
         results = []
         for index, each in enumerate(read):
             if isinstance(each, Wanted):
@@ -228,11 +253,12 @@ class ReleaseCalls(GenericAPIView[Release]):
             else:
                 came, calls_back = each, False
             results.append({"index": index, **_told(came, release, request, format_, calls_back=calls_back)})
-        return Response({"results": results})
+        first = None if came_of_all.first is None else runs[came_of_all.first]
+        return Response({"results": results, "first": first})
 
 
-def _taken(document: object) -> dict[str, Any]:
-    given = BatchedCallInput(data=document)
+def _taken(said_of_all: Mapping[str, Any], document: object) -> dict[str, Any]:
+    given = BatchedCallInput(data={**said_of_all, **document} if isinstance(document, dict) else document)
     try:
         given.is_valid(raise_exception=True)
     except ValidationError as error:
@@ -248,8 +274,9 @@ def _said_of_all(request: Request) -> dict[str, Any]:
     said: dict[str, Any] = {"confirm": confirmed.lower() in ("true", "1", "yes")}
     if user:
         said["on_behalf_of"] = {"id": user}
-    if mode := request.query_params.get("mode"):
-        said["mode"] = mode
+    for name in ("mode", "environment"):
+        if value := request.query_params.get(name):
+            said[name] = value
     return said
 
 
@@ -264,7 +291,7 @@ def _taken_from_a_model(said_of_all: Mapping[str, Any], call: object) -> dict[st
     item = {ours: call[theirs] for theirs, ours in SAME.items() if theirs in call}
     inputs = {name: value for name, value in call.items() if not name.startswith("_")}
     try:
-        asked = _taken({**said_of_all, **item, "arguments": inputs})
+        asked = _taken(said_of_all, {**item, "arguments": inputs})
     except DomainError as error:
         named = {ours: theirs for theirs, ours in SAME.items()}
         faults |= {named.get(name, name): says for name, says in error.fields.items()}
@@ -280,9 +307,13 @@ def _read(
     take: Callable[[object], dict[str, Any]],
     document: object,
     format_: str,
+    until: Until,
 ) -> Wanted | DomainError:
     try:
         asked = take(document)
+        if until != Until.ALL and asked.get("mode", Mode.WAIT) != Mode.WAIT:
+            message = "Is waited for, where “until” is “any” or “race”."
+            raise DomainError("invalid", UNFIT, fields={"mode": message})
         sub_agent = asked.get("agent", "")
         sub_agent = "" if sub_agent == slug else sub_agent
         wish = wished(asked, request, tool=asked["tool"], sub_agent=sub_agent, format_=format_)

@@ -10,12 +10,12 @@ import pytest
 
 from catalog.models import Call
 from catalog.protocols.signature import Annotations
-from designer import agents, pins
+from designer import agents, environments, pins
 from designer.releases import publishing
 from people.models import ApiKey, AuditEntry
 from tests.executor.test_calls import ANSWER, GIVEN, OUTPUTS, desk_with, owner, runtime, sent, vendor
 from tests.factories import make_parameter, make_signature, make_tool
-from tests.hostile_vendor import then_waits
+from tests.hostile_vendor import json_reply, then_waits
 
 __all__ = ["owner", "vendor"]
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -219,3 +219,105 @@ def test_what_a_model_writes_confirms_nothing_and_the_request_does(owner, vendor
     later = client.post(f"{URL}?mode=async", [call], headers=headers).json()["results"]
     assert said(later) == [(202, None)]
     assert said(client.post(f"{URL}?mode=stream", [call]).json()["results"]) == [(400, "invalid")]
+
+
+def by_city(**scripts):
+    """What the vendor does for each city."""
+
+    def script(line, request):
+        (given,) = request.json()["input_parameters"]
+        scripts[given["value"]](line, request)
+
+    return script
+
+
+def to(*cities, **members):
+    return calls(*({"arguments": {"Zip_code": city}} for city in cities), **members)
+
+
+FAILS = json_reply({"message": "No such place."}, status=422)
+
+
+@pytest.mark.parametrize(
+    ("until", "first", "came"),
+    [
+        ("any", 2, [(200, "invalid_arguments"), (200, "cancelled"), (200, "ok"), (400, "invalid")]),
+        ("race", 0, [(200, "invalid_arguments"), (200, "cancelled"), (200, "cancelled"), (400, "invalid")]),
+    ],
+)
+def test_others_are_cancelled_once_one_has_come_first(owner, vendor, desk, until, first, came):
+    client = runtime(owner, desk[0])
+    failed = threading.Event()
+    begun = threading.Barrier(3)
+
+    def fails(line, request):
+        begun.wait(20)
+        FAILS(line, request)
+        failed.set()
+
+    def works(line, request):
+        begun.wait(20)
+        if until == "any":
+            failed.wait(20)
+            ANSWER(line, request)
+        else:
+            line.wait(20)
+
+    def waits(line, request):
+        begun.wait(20)
+        line.wait(20)
+
+    vendor.script = by_city(a=fails, b=waits, c=works)
+    body = to("a", "b", "c", until=until)
+    body["calls"].append({"tool": 7})
+    headers = {"Idempotency-Key": "turn 9"}
+    answer = client.post(URL, body, headers=headers).json()
+    assert said(answer["results"]) == came
+    assert answer["first"] == first
+    lost = sum(outcome == "cancelled" for _, outcome in came)
+    assert AuditEntry.objects.filter(action="cancel").count() == lost
+    assert "came first" in AuditEntry.objects.filter(action="cancel").first().why
+    again = client.post(URL, body, headers=headers).json()
+    assert (said(again["results"]), again["first"]) == (came, first)
+    assert len(vendor.requests) == Call.objects.count() == 3
+
+
+def test_what_has_had_no_turn_when_another_comes_first_is_not_made(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    ApiKey.objects.update(calls_at_once=1)
+    headers = {"Idempotency-Key": "turn 10"}
+    for _ in range(2):
+        answer = client.post(URL, to("a", "b", "c", until="race"), headers=headers).json()
+        assert answer["first"] == 0
+        assert said(answer["results"]) == [(200, "ok"), (409, "cancelled"), (409, "cancelled")]
+    assert len(vendor.requests) == Call.objects.count() == 1
+    # Where none works, each says why.
+    vendor.script = FAILS
+    none = client.post(URL, to("a", "b", until="any")).json()
+    assert none["first"] is None
+    assert said(none["results"]) == [(200, "invalid_arguments")] * 2
+
+
+def test_the_array_of_a_model_is_raced_and_runs_in_an_environment(owner, vendor, desk):
+    agent, pin = desk
+    place = environments.create(agent, actor=owner, name="prototype")
+    environments.bind(place, pin.tool, actor=owner, activity=None)
+    client = runtime(owner, agent)
+    written = [{"_tool": "sky", "Zip_code": each} for each in ("a", "b")]
+    latent = client.post(f"{URL}?environment=prototype&until=race", written).json()
+    # A latent call waits for its output, so it has not ended.
+    assert (said(latent["results"]), latent["first"]) == ([(200, "latent")] * 2, None)
+    assert vendor.requests == []
+    given = [written[0], written[1] | {"_output": {"Sky_now": "clear"}}]
+    answered = client.post(f"{URL}?environment=prototype&until=any", given).json()
+    assert answered["first"] == 1
+    assert answered["results"][1]["answer"]["outputs"] == {"Sky_now": "clear"}
+    beside = client.post(URL, calls({}, environment="prototype")).json()["results"]
+    assert said(beside) == [(200, "latent")]
+    named = client.post(URL, calls({"environment": "nowhere"}, environment="prototype")).json()["results"]
+    assert said(named) == [(400, "unknown_environment")]
+    for odd in ("?until=first", "?until="):
+        assert client.post(URL + odd, written).json()["fields"].keys() == {"until"}
+    later = client.post(f"{URL}?until=any&mode=async", written).json()["results"]
+    assert said(later) == [(400, "invalid")] * 2
+    assert vendor.requests == []
