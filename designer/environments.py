@@ -14,6 +14,7 @@ from django.db.models import Q
 from catalog import protocols
 from catalog.activities import interfaces, kinds, operations, reach
 from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
+from catalog.protocols.signature import Signature
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
@@ -193,6 +194,33 @@ def check(pin: Pin, activity: Activity) -> None:
         kinds.get(activity.current.kind).check(activity.current.config, signature)
     activity.current.activity = activity
     agent_vendors.check_activity([pin.agent], activity.current)
+
+
+def check_name(actor: User, name: str) -> None:
+    """Raises DomainError for a name by which an activity would run for tools of agents that the actor may not
+    change: without a binding, a definition runs by the activity of its name, or of the one that it names."""
+    if actor.can_administer:
+        return
+    tools = [tool for (tool,) in run_prepared(_OF_THE_NAME, [name])]
+    pins = Pin.objects.filter(tool__in=tools, agent__in=Agent.objects.live())
+    if tools and pins.exclude(agent__in=Agent.objects.visible_to(actor)).exists():
+        message = (
+            "Agents of other teams use a tool that is defined here and runs by the activity of this name. "
+            "Choose another name, or ask an administrator to save it."
+        )
+        raise DomainError("forbidden", message, fields={"name": message}, status=403)
+
+
+# In any of their versions: releases hold older ones.
+_OF_THE_NAME = """
+    SELECT DISTINCT tool.id FROM catalog_toolversion version
+    JOIN catalog_tool tool ON tool.id = version.tool_id
+    JOIN catalog_endpoint endpoint ON endpoint.id = tool.endpoint_id
+    JOIN catalog_vendor vendor ON vendor.id = endpoint.vendor_id
+    WHERE vendor.is_own AND %s::text = coalesce(
+        version.raw::jsonb #>> '{properties,_activity,const}', version.signature::jsonb ->> 'name'
+    )
+"""
 
 
 def check_vendors(call: Call, activity: ActivityVersion) -> None:
@@ -402,6 +430,8 @@ def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int
             list(places),
         ],
     )
+    # A release may hold a version that is not there any more.
+    unfit = _unfit({(version, tool) for *_, version, tool in rows if version and tool})
     return {
         (place, subjects[index - 1]): Facts(
             is_there=is_there,
@@ -411,28 +441,57 @@ def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int
             is_removed=is_removed,
             explicit=explicit,
             named=named,
+            unfit=unfit.get((version, tool), ""),
         )
-        for index, place, is_there, is_bound, activity, is_removed, explicit, named in rows
+        for index, place, is_there, is_bound, activity, is_removed, explicit, named, version, tool in rows
     }
+
+
+# Versions of activities that fit versions of tools, by their keys: neither ever changes.
+_fits: set[tuple[int, int]] = set()
+MAX_KEPT = 10_000
+
+
+def _unfit(pairs: set[tuple[int, int]]) -> dict[tuple[int, int], str]:
+    # Why the version of an activity cannot run for that of a tool; without a statement where all is known.
+    asked = pairs - _fits
+    if not asked:
+        return {}
+    made = ActivityVersion.objects.select_related("interface").in_bulk({version for version, _ in asked})
+    tools = ToolVersion.objects.in_bulk({tool for _, tool in asked})
+    told = {pair: why for pair in asked if (why := _why_unfit(made[pair[0]], tools[pair[1]].decoded()))}
+    if len(_fits) > MAX_KEPT:
+        _fits.clear()
+    _fits.update(asked - told.keys())
+    return told
+
+
+def _why_unfit(version: ActivityVersion, tool: Signature) -> str:
+    if version.interface:
+        return interfaces.why_unfit(version.interface.decoded(), tool)
+    return next((fault.message for fault in kinds.get(version.kind).faults(version.config, tool)), "")
 
 
 _READ = """
     SELECT asked.index, place.id, place.id = 0 OR environment.id IS NOT NULL,
         binding.id IS NOT NULL, bound.id, bound.removed_at IS NOT NULL,
-        definition.explicit, named.id
+        definition.explicit, named.id, runs.id, version.id
     FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::boolean[])
         WITH ORDINALITY AS asked (tool, ordinal, name, is_own, index)
     CROSS JOIN unnest(%s::bigint[]) AS place (id)
+    LEFT JOIN catalog_toolversion version ON version.tool_id = asked.tool AND version.ordinal = asked.ordinal
     LEFT JOIN designer_environment environment ON environment.id = place.id
     LEFT JOIN designer_binding binding ON binding.environment_id = place.id AND binding.tool_id = asked.tool
     LEFT JOIN catalog_activity bound ON bound.id = binding.activity_id
     LEFT JOIN LATERAL (
-        SELECT version.raw::jsonb #>> '{properties,_activity,const}' AS explicit
-        FROM catalog_toolversion version
-        WHERE asked.is_own AND version.tool_id = asked.tool AND version.ordinal = asked.ordinal
+        SELECT CASE WHEN asked.is_own THEN version.raw::jsonb #>> '{properties,_activity,const}' END
+            AS explicit
     ) definition ON true
     LEFT JOIN catalog_activity named ON asked.is_own AND named.agent IS NULL AND named.removed_at IS NULL
         AND named.name = coalesce(nullif(definition.explicit, ''), asked.name)
+    -- What was made for this very version fits, and the mock of a tool in one agent follows the tool.
+    LEFT JOIN catalog_activityversion runs ON runs.interface_id IS DISTINCT FROM version.id AND runs.id =
+        CASE WHEN binding.id IS NULL THEN named.current_id WHEN bound.agent IS NULL THEN bound.current_id END
 """
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from django.db.models import Count
 
 from catalog import token_estimate
+from catalog.activities import operations
 from catalog.calls import invocation
 from catalog.review import inspector
 from catalog.tools import effective_texts, versions
@@ -31,6 +32,7 @@ inspector.USED_TOOLS.append(_used_tools)
 versions.PINNED.append(_pinned_versions)
 versions.MOVED.append(news.pins_may_be_behind)
 news.register()
+operations.NAME_RULES.append(environments.check_name)
 invocation.BEFORE_ACTIVITIES.append(environments.check_vendors)
 effective_texts.words_come_from(tunings.rewrites)
 token_estimate.counted_by(token_budget.of_signature)

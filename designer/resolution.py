@@ -20,7 +20,8 @@ class Facts:
     `is_there`: the environment was not removed meanwhile. `is_own`: the tool is defined here, and has no
     vendor. `activity` is the id of the one that is bound, None where the model shall answer; it says
     nothing where nothing `is_bound`. `explicit` is the `_activity` of the definition, None where it has
-    none. `named` is the id of the live activity of that name, or else of the tool's own.
+    none. `named` is the id of the live activity of that name, or else of the tool's own. `unfit` is why the
+    activity that would run cannot run for this version of the tool, as a sentence.
     """
 
     is_there: bool = True
@@ -30,6 +31,7 @@ class Facts:
     is_removed: bool = False
     explicit: str | None = None
     named: int | None = None
+    unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ def resolved(facts: Facts) -> Resolution:
             message = "The activity that is bound to this tool was removed. Bind another one."
             fault = DomainError("activity_removed", message, status=409)
             return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
-        runs: Runs = "latent" if facts.activity is None else "activity"
-        return Resolution(runs, "bound", facts.activity, facts.explicit)
+        if facts.activity is None:
+            return Resolution("latent", "bound", explicit=facts.explicit)
+        return _fitting(facts, "bound", facts.activity, "The activity that is bound to this tool")
     if not facts.is_own:
         return VENDOR
     if facts.explicit and facts.named is None:
@@ -78,6 +81,15 @@ def resolved(facts: Facts) -> Resolution:
     if facts.explicit == "":
         return Resolution("latent", "explicit", explicit="")
     if facts.named is not None:
-        why: Why = "explicit" if facts.explicit else "same_name"
-        return Resolution("activity", why, facts.named, facts.explicit)
+        if facts.explicit:
+            return _fitting(facts, "explicit", facts.named, "The activity that its definition names")
+        return _fitting(facts, "same_name", facts.named, "The activity that has the name of this tool")
     return Resolution("latent", "no_activity")
+
+
+def _fitting(facts: Facts, why: Why, activity: int, which: str) -> Resolution:
+    if not facts.unfit:
+        return Resolution("activity", why, activity, facts.explicit)
+    message = f"{which} cannot run for it. {facts.unfit} Bind one that fits, or mend it."
+    fault = DomainError("activity_unfit", message, status=409)
+    return Resolution("nothing", why, explicit=facts.explicit, fault=fault)

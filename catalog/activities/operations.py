@@ -4,7 +4,7 @@ What is saved is a version that nothing rewrites. Whatever runs an activity runs
 which one that was.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -26,6 +26,8 @@ from people.models import User
 MAX_NAME_LENGTH = 150
 MAX_CONFIG_BYTES = 256 * 1024
 UNCHANGED: Any = object()
+# Asked before an activity that any agent may use gets a name. Each raises DomainError where it must not.
+NAME_RULES: list[Callable[[User, str], None]] = []
 
 
 @transaction.atomic
@@ -41,7 +43,7 @@ def create(
 ) -> Activity:
     """`agent` and `tool` belong to the mock of one tool in one agent. Raises DomainError."""
     activity = Activity(name=name.strip(), agent=agent, tool=tool)
-    check_name(activity.name, MAX_NAME_LENGTH)
+    _check_name(activity, actor)
     checked = _checked(activity, kind, config, interface)
     _refuse_credentials(actor, kind, checked)
     _refuse_inner(actor, kind, checked)
@@ -69,8 +71,9 @@ def change(
         interface = now.interface
     is_given = config is not None
     config = now.config if config is None else _checked(activity, now.kind, config, interface)
-    activity.name = activity.name if name is None else name.strip()
-    check_name(activity.name, MAX_NAME_LENGTH)
+    if name is not None and name.strip() != activity.name:
+        activity.name = name.strip()
+        _check_name(activity, actor)
     wanted = {"name": activity.name, "kind": now.kind, "config": config, "interface": _named(interface)}
     _refuse_credentials(actor, now.kind, now.config)
     _refuse_credentials(actor, now.kind, config)
@@ -132,6 +135,12 @@ def current(activity: Activity) -> ActivityVersion:
     if activity.current is None:
         raise DomainError("activity_without_version", f"“{activity}” was never saved whole.", status=409)
     return activity.current
+
+
+def _check_name(activity: Activity, actor: User) -> None:
+    check_name(activity.name, MAX_NAME_LENGTH)
+    for rule in NAME_RULES if activity.agent is None else ():
+        rule(actor, activity.name)
 
 
 def _named(interface: ToolVersion | None) -> dict[str, int] | None:

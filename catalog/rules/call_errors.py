@@ -125,6 +125,9 @@ _OF_REQUESTS = (
     CallError("activity_removed", "The activity that is bound to the tool was removed."),
     CallError("activity_too_deep", "The activity runs others that run others, deeper than may be."),
     CallError("activity_too_many_steps", "The activity would make more steps in all than a call may."),
+    CallError(
+        "activity_unfit", "The activity that would run for the tool cannot run for this version of it."
+    ),
     CallError("already_continued", "This call is being continued already.", True),
     CallError("busy", "This process makes as many calls as it may. Nothing was sent.", True),
     CallError(

@@ -182,6 +182,7 @@ FACTS = st.builds(
     is_removed=st.just(False),
     explicit=st.sampled_from([None, "", "smtp"]),
     named=st.none() | st.just(9),
+    unfit=st.sampled_from(["", "It needs the input “city”, which the tool does not take."]),
 )
 
 
@@ -192,15 +193,19 @@ def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
     assert (found.runs == "activity") == (found.activity is not None)
     assert (found.runs == "nothing") == (found.fault is not None)
     assert (found.shown_as("tool") == "") == (found.runs == "latent")
+    # What does not fit runs for nothing, and nothing else runs in its place.
+    fits = None if facts.unfit else 1
     if facts.is_bound:
-        assert (found.why, found.activity) == ("bound", facts.activity)
+        assert (found.why, found.activity) == ("bound", fits and facts.activity)
     elif not facts.is_own:
         assert found.runs == "vendor"
     elif facts.explicit is not None:
         assert found.why == "explicit"
-        assert found.activity == (facts.named if facts.explicit else None)
+        assert found.activity == (fits and facts.named if facts.explicit else None)
     else:
-        assert found.activity == facts.named
+        assert found.activity == (fits and facts.named)
+    if found.fault and found.fault.code == "activity_unfit":
+        assert facts.unfit in found.fault.message
 
 
 @pytest.mark.parametrize(

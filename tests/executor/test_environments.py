@@ -6,13 +6,16 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations as activities
 from catalog.models import Call, Tool
+from catalog.protocols.definition import Parts
 from catalog.protocols.signature import Annotations
+from catalog.tools import definitions
 from core.errors import DomainError
 from designer import agents, environments, pins
 from designer.models import Binding, Environment
 from designer.releases import publishing
 from executor import calls
 from executor.calls import Wish
+from people import teams
 from people.models import ApiKey, AuditEntry, Role
 from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
@@ -367,3 +370,99 @@ def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_
     assert runs.post(at, GIVEN).json()["error"]["code"] == "vendor_not_allowed"
     assert elsewhere.requests == []
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+
+
+def definition(owner, name="forecast", activity=None):
+    parts = Parts(
+        name=name,
+        title="",
+        description="Tells the weather of a place.",
+        inputs={"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]},
+        output={"type": "object", "properties": {"sky": {"type": "string"}}, "required": ["sky"]},
+        activity=activity,
+    )
+    return definitions.define(actor=owner, parts=parts)
+
+
+def agent_with(owner, tool, slug="desk", team=None):
+    agent = agents.create_agent(actor=owner, name=slug, slug=slug, team=team)
+    pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="forecast")
+    publishing.publish(agent, actor=owner, channel="live")
+    return agent, pin
+
+
+@pytest.mark.parametrize("explicit", [None, "Weather"])
+def test_an_activity_that_has_the_name_and_does_not_fit_runs_nothing(owner, explicit):
+    tool = definition(owner, activity=explicit)
+    agent, pin = agent_with(owner, tool)
+    other = make_tool(make_signature(inputs=(make_parameter("city"),), outputs=(make_parameter("sky"),)))
+    takes = {"actor": owner, "name": explicit or "forecast", "kind": "mock", "config": {}}
+    activity = activities.create(**takes, interface=other.current)
+    runs = runtime(owner, agent)
+    at = url(name="forecast")
+    refused = runs.post(at, {"arguments": {"place": "Oslo"}})
+    assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
+    assert "It needs the input “city”, which the tool does not take." in refused.json()["message"]
+    assert not Call.objects.exists()
+    composed = runs.get("/api/v1/agents/desk/releases/live/tools/?format=tool-system")
+    assert (composed.status_code, composed.json()["code"]) == (409, "activity_unfit")
+    (told,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
+    assert (told["can_run"], told["obstacles"][0]["code"]) == (False, "activity_unfit")
+
+    activities.change(activity, actor=owner, interface=pin.version)
+    assert runs.post(at, {"arguments": {"place": "Oslo"}}).json()["outcome"] == "ok"
+    # One that says nothing of what it takes is judged by what it is told to do.
+    steps = [{"tool": other.pk, "ordinal": 1, "inputs": {"city": {"input": "town"}}}]
+    activities.remove(activity, actor=owner)
+    activities.create(**takes | {"kind": "vendor", "config": {"steps": steps, "outputs": {}}})
+    assert runs.post(at, {"arguments": {"place": "Oslo"}}).json()["code"] == "activity_unfit"
+
+
+def test_what_was_bound_and_fits_no_more_runs_nothing(owner, vendor, desk, elsewhere, designer):
+    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    runs = runtime(owner, desk[0])
+    assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    other = make_signature(inputs=(make_parameter("city"),), outputs=(make_parameter("Sky now"),))
+    step = elsewhere.activity.current.config["steps"][0] | {"inputs": {"place": {"input": "city"}}}
+    activities.change(
+        elsewhere.activity,
+        actor=owner,
+        interface=make_tool(other).current,
+        config=elsewhere.activity.current.config | {"steps": [step]},
+    )
+    refused = runs.post(url(), GIVEN)
+    assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
+    (row,) = designer("get", f"{PLACES}test/bindings/").json()["results"]
+    assert (row["runs"], row["code"]) == ("nothing", "activity_unfit")
+    assert environments.bindings_of(made)[0].activity == elsewhere.activity
+    assert len(elsewhere.requests) == 1
+
+
+def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):
+    ours = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
+    teams.add_member(ours, owner, actor=make_user(Role.ADMIN))
+    agent_with(owner, definition(owner), team=ours)
+    agent_with(owner, definition(owner, "tide", activity="Tides"), "coast", team=ours)
+    definition(owner, "unused")
+    stranger, admin = make_user(Role.DESIGNER), make_user(Role.ADMIN)
+
+    def saved(actor, name):
+        return activities.create(actor=actor, name=name, kind="mock", config={})
+
+    free = saved(stranger, "free")
+    for name in ("forecast", " forecast ", "Tides"):
+        for attempt in (
+            lambda name=name: saved(stranger, name),
+            lambda name=name: activities.change(free, actor=stranger, name=name),
+        ):
+            with pytest.raises(DomainError, match="Agents of other teams") as refused:
+                attempt()
+            assert (refused.value.code, refused.value.status) == ("forbidden", 403)
+            assert refused.value.fields.keys() == {"name"}
+    # What names an activity does not run by its own name, and no agent has pinned the other one.
+    saved(stranger, "tide")
+    saved(stranger, "unused")
+    saved(owner, "forecast")
+    saved(admin, "Tides")
+    # And to define a tool by the name of an activity is nothing to others.
+    assert definition(stranger, "free").name == "free"

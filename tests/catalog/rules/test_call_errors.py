@@ -29,7 +29,7 @@ ELSEWHERE = {
     *("BAD_CURSOR", "CURSOR_LOOP", "FOREIGN_NEXT", "NO_PROGRESS", "TOO_MANY_TOOLS", "NAMES_WANTED"),
     *("NO_TOOL_LIST", "OLD_OPENAPI", "WEBHOOKS_ONLY", "YAML_ALIAS", "YAML_SYNTAX"),
     *("name_taken", "too_many_examples", "call_ended"),
-    *("activity_unfit", "binding_changed", "environment_removed", "environment_is_default"),
+    *("forbidden", "binding_changed", "environment_removed", "environment_is_default"),
     "too_many_environments",
 }
 
