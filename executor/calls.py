@@ -63,7 +63,8 @@ class Answer:
 
     `outcome` is a kind of outcome of a call, or `transfer`; None while the call is under way. `call` is None
     where nothing was sent. `result` has nothing of the vendor's headers or addresses. `transfer_to` is the
-    slug of the sub-agent that takes over. `output_schema` is that of the output that a latent call waits for.
+    slug of the sub-agent that takes over. `output_schema` is that of the output that a latent call waits for,
+    by the names of `format_`.
     """
 
     tool: ReleasedTool
@@ -72,6 +73,7 @@ class Answer:
     result: Result = field(default_factory=Result)
     transfer_to: str = ""
     output_schema: Mapping[str, Any] | None = None
+    format_: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,6 +230,7 @@ def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
         outcome=call.outcome or None,
         result=told,
         output_schema=outputs.schema_of(tool.signature, format_) if is_latent else None,
+        format_=format_,
     )
 
 

@@ -131,9 +131,10 @@ def explained(answer: Answer) -> tuple[str, str]:
     """A code and a sentence for whatever is no success."""
     error = answer.result.error or {}
     if answer.outcome == "latent" and answer.call:
+        names = f"?format={answer.format_}" if answer.format_ else ""
         message = (
             "Nothing runs for this tool here: answer it yourself, in the form of its output schema, and have "
-            f"the answer sent to calls/{answer.call.pk}/output/ of the API."
+            f"the answer sent to calls/{answer.call.pk}/output/{names} of the API."
         )
         return "LATENT", message
     if answer.outcome is None:
