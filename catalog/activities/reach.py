@@ -44,8 +44,8 @@ def refuse_too_many_steps(version: ActivityVersion) -> None:
     node = _node(version.kind, version.config)
     if not node.parts:
         return
-    nodes, _ = _around(NEW, node)
-    if fault := _too_much(nesting.extents(nodes)[NEW]):
+    below = {which: _node(each.kind, each.config) for which, each in _below([version]).items()}
+    if fault := _too_much(nesting.extents({NEW: node} | below)[NEW]):
         raise DomainError(*fault, status=409)
 
 
@@ -106,17 +106,7 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
     """What a call of each would run, by primary key, in a number of statements that grows only with how deep
     they are."""
     wanted = list(versions)
-    known = {each.pk: each for each in wanted}
-    # Of activities, which are run in the version that is current.
-    current: dict[int, ActivityVersion] = {}
-    level = wanted
-    for _ in range(MAX_DEPTH):
-        inner = {part for each in level for part in _node(each.kind, each.config).parts} - current.keys()
-        if not inner:
-            break
-        rows = ActivityVersion.objects.filter(pk__in=_current(inner)).select_related("activity")
-        level = [known.setdefault(row.pk, row) for row in rows]
-        current |= {row.activity_id: row for row in level}
+    current = _below(wanted)
     found = {each.pk: list(_with_parts(each, current)) for each in wanted}
     called = {each.pk: kinds.get(each.kind).tools(each.config) for whole in found.values() for each in whole}
     tools = _tools({tool for each in called.values() for tool in each})
@@ -127,6 +117,21 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
         )
         for pk, whole in found.items()
     }
+
+
+def _below(versions: Iterable[ActivityVersion]) -> dict[int, ActivityVersion]:
+    """The activities that these run, in the versions that are current, as far as one too deep."""
+    level = list(versions)
+    known = {each.pk: each for each in level}
+    current: dict[int, ActivityVersion] = {}
+    for _ in range(MAX_DEPTH):
+        inner = {part for each in level for part in _node(each.kind, each.config).parts} - current.keys()
+        if not inner:
+            break
+        rows = ActivityVersion.objects.filter(pk__in=_current(inner)).select_related("activity")
+        level = [known.setdefault(row.pk, row) for row in rows]
+        current |= {row.activity_id: row for row in level}
+    return current
 
 
 def _with_parts(

@@ -3,7 +3,7 @@
 import pytest
 from django.db import DatabaseError, transaction
 
-from catalog.activities import kinds, operations
+from catalog.activities import kinds, operations, reach
 from catalog.calls import cancellation, invocation, queue
 from catalog.calls.queue import ConfirmationError
 from catalog.models import Activity, ActivityVersion, Call, ToolVersion
@@ -405,3 +405,24 @@ def test_what_grows_while_it_runs_stops_at_a_hundred_steps(monkeypatch):
     assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
     assert made.decoded().error["step"] == 2
     assert len(vendor.requests) == 3
+
+
+def test_what_a_call_reaches_is_counted_without_a_look_at_other_activities(django_assert_max_num_queries):
+    interface = make_version("http://127.0.0.1:9", "place", "sky")
+    tell = step_of(make_version("http://127.0.0.1:9", "city", "weather"), city={"input": "place"})
+    last = make_activity("composite", [tell] * 2, {}, interface)
+    for _ in range(3):
+        last = make_activity("composite", times(last, 2), {}, interface)
+    versions = [each.current for each in Activity.objects.select_related("current")]
+    # One for each level, and one for the tools.
+    with django_assert_max_num_queries(4):
+        found = reach.reached(versions)
+    assert sorted((len(each.versions), len(each.tools)) for each in found.values()) == [
+        (1, 1),
+        (2, 1),
+        (3, 1),
+        (4, 1),
+    ]
+    assert found[last.current.pk].versions[0] == last.current
+    with django_assert_max_num_queries(3):
+        reach.refuse_too_many_steps(last.current)
