@@ -19,6 +19,8 @@ from catalog.review import holds
 from core.errors import DomainError, invalid
 
 MAX_STEPS = 20
+# A code and a sentence.
+Why = tuple[str, str]
 
 
 class Vendor(Kind):
@@ -45,9 +47,10 @@ class Vendor(Kind):
             return
         inputs = None if interface is None else {each.name: each for each in interface.inputs}
         outputs: list[dict[str, Any]] = []
-        for number, step in enumerate(steps.steps, 1):
+        for number, (step, found) in enumerate(
+            zip(steps.steps, self._signatures(steps.steps), strict=True), 1
+        ):
             place = f"steps.{number}"
-            found = self._signature(step)
             if isinstance(found, Signature):
                 reach = Reach(inputs, tuple(outputs))
                 yield from picking.faults_in_inputs(f"{place}.inputs", step.inputs, found, reach)
@@ -67,11 +70,17 @@ class Vendor(Kind):
     def activities(self, config: Mapping[str, Any]) -> Sequence[int]:
         return [step.activity for step in read(config).steps if step.activity]
 
-    def _signature(self, step: Step) -> Signature | tuple[str, str]:
-        # Of what the step calls; or why it cannot run, as a code and a sentence.
-        if bool(step.tool) == bool(step.activity) or (step.activity and self.most == 1):
-            return "unclear_step", self.unclear
-        return _of_activity(step.activity) if step.activity else _of_tool(step.tool, step.ordinal)
+    def _signatures(self, made: Sequence[Step]) -> list[Signature | Why]:
+        # Of what each step calls; or why it cannot run. Read in a few statements, however many there are.
+        tools = _of_tools({(step.tool, step.ordinal) for step in made if step.tool})
+        activities = _of_activities({step.activity for step in made if step.activity})
+        found: list[Signature | Why] = []
+        for step in made:
+            if bool(step.tool) == bool(step.activity) or (step.activity and self.most == 1):
+                found.append(("unclear_step", self.unclear))
+            else:
+                found.append(activities[step.activity] if step.activity else tools[step.tool, step.ordinal])
+        return found
 
 
 class Composite(Vendor):
@@ -90,26 +99,40 @@ def read(config: Mapping[str, Any]) -> Steps:
         raise invalid(config=f"The steps cannot be read: {exc}.") from exc
 
 
-def _of_tool(tool: int, ordinal: int) -> Signature | tuple[str, str]:
-    versions = ToolVersion.objects.select_related("tool__endpoint__vendor")
-    version = versions.filter(tool=tool, ordinal=ordinal).first()
-    if version is None:
-        return "unknown_tool", f"There is no version {ordinal} of a tool {tool}."
+def _of_tools(asked: set[tuple[int, int]]) -> dict[tuple[int, int], Signature | Why]:
+    told: dict[tuple[int, int], Signature | Why] = {
+        (tool, ordinal): ("unknown_tool", f"There is no version {ordinal} of a tool {tool}.")
+        for tool, ordinal in asked
+    }
+    if not asked:
+        return told
+    rows = ToolVersion.objects.select_related("tool__endpoint__vendor")
+    rows = rows.filter(tool__in={tool for tool, _ in asked}, ordinal__in={ordinal for _, ordinal in asked})
+    versions = [row for row in rows if (row.tool_id, row.ordinal) in asked]
+    states = holds.review_states(versions)
+    for row in versions:
+        told[row.tool_id, row.ordinal] = _why_not(row, states.get(row.pk)) or row.decoded()
+    return told
+
+
+def _why_not(version: ToolVersion, state: FindingState | None) -> Why | None:
     if not version.tool.endpoint.is_live:
         return "endpoint_removed", f"The vendor of “{version.tool}” was removed, so it cannot run."
-    if FindingState.BLOCKED in holds.review_states([version]).values():
+    if state == FindingState.BLOCKED:
         return "version_blocked", f"“{version.tool}” was blocked in review, so it cannot run."
-    if note := version.tool.endpoint.speak().why_not_run(version.decoded()):
-        return note.code, note.message
-    return version.decoded()
+    note = version.tool.endpoint.speak().why_not_run(version.decoded())
+    return (note.code, note.message) if note else None
 
 
-def _of_activity(activity: int) -> Signature | tuple[str, str]:
-    rows = Activity.objects.shared().select_related("current__interface")
-    found = rows.filter(pk=activity).first()
-    if found is None or found.current is None:
-        return "unknown_activity", f"There is no activity {activity}."
-    if found.current.interface is None:
-        message = f"“{found}” has no interface, so nothing says what it takes. Give it one first."
-        return "activity_without_interface", message
-    return found.current.interface.decoded()
+def _of_activities(asked: set[int]) -> dict[int, Signature | Why]:
+    told: dict[int, Signature | Why] = {
+        pk: ("unknown_activity", f"There is no activity {pk}.") for pk in asked
+    }
+    if not asked:
+        return told
+    rows = Activity.objects.shared().select_related("current__interface").filter(pk__in=asked)
+    for row in rows.exclude(current=None):
+        interface = row.current.interface if row.current else None
+        message = f"“{row}” has no interface, so nothing says what it takes. Give it one first."
+        told[row.pk] = interface.decoded() if interface else ("activity_without_interface", message)
+    return told

@@ -4,6 +4,7 @@ Everything that was typed comes back with the page, whatever it is worth. What s
 shown at the row that it is about.
 """
 
+import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -84,6 +85,14 @@ def sources(data: Posted, prefix: str, targets: Mapping[str, Parameter]) -> dict
     return found
 
 
+def state_of(text: str) -> str:
+    return hashlib.sha256(text.replace("\r\n", "\n").strip().encode(errors="surrogatepass")).hexdigest()[:16]
+
+
+def is_json_typed(data: Posted) -> bool:
+    return data.get("json-was", "") not in ("", state_of(data.get("json", "")))
+
+
 def from_json(draft: Draft, text: str) -> Draft:
     """With another configuration. Raises DomainError with a sentence for `json`."""
     try:
@@ -134,10 +143,19 @@ class Editor(ABC):
         return found
 
     @property
-    def json(self) -> str:
-        if self.why_no_json:
-            return self.data.get("json", "")
+    def written(self) -> str:
+        """The configuration as JSON."""
         return json.dumps(self.config, ensure_ascii=False, indent=2)
+
+    @property
+    def json(self) -> str:
+        """As it is shown: what was typed there, while it is not taken over."""
+        return self.data.get("json", "") if self.why_no_json else self.written
+
+    @property
+    def json_state(self) -> str:
+        """By which it is noticed that something was typed there."""
+        return state_of(self.written)
 
     @property
     def interface(self) -> Callee | None:
@@ -199,19 +217,16 @@ class Editor(ABC):
 
     def refuse(self, error: DomainError) -> None:
         """What the operation refuses is shown where it was typed."""
-        places = {fault.place for fault in self.faults}
-        rest = {name: said for name, said in error.fields.items() if name not in places}
-        if error.fields and not rest:
-            return
-        named = "name" in rest
-        self.head.refuse(error if named or not rest else _without_fields(error, rest))
+        known = {fault.place for fault in self.faults}
+        for place, said in error.fields.items():
+            if place not in known and place not in self.head.fields:
+                self.faults = [*self.faults, Fault(place, error.code, said)]
+                self._said[place].append(said)
+        if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
+            self.head.refuse(error)
 
     def _faults(self) -> list[Fault]:
         try:
             return list(self.kind.faults(self.config, self.signature))
         except DomainError as error:
             return [Fault("", error.code, error.message)]
-
-
-def _without_fields(error: DomainError, rest: Mapping[str, str]) -> DomainError:
-    return DomainError(error.code, " ".join(dict.fromkeys(rest.values())), status=error.status)

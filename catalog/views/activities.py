@@ -22,6 +22,9 @@ from people.permissions import person, requires
 
 # Mocks have pages of their own, below the agent whose tool they stand for.
 EDITORS: dict[str, type[Editor]] = {"vendor": StepsEditor, "composite": StepsEditor, "http": HttpEditor}
+# `bind` is pressed where an activity is saved and bound at once.
+SAVING = (ENTER, "save", "bind")
+NOT_TAKEN_OVER = "What you typed here is not taken over yet. Take it over, or forget it."
 ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a credential."
 
 
@@ -86,7 +89,8 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
         editor = EDITORS[kind](kind, draft, known, judged=activity is not None)
     if activity:
         editor.head.edits(operations.facts(activity))
-    is_saved = request.method == "POST" and not sought and editor.act in (ENTER, "save")
+    is_saved = request.method == "POST" and not (sought or editor.why_no_json)
+    is_saved = is_saved and editor.act in (ENTER, "save")
     if is_saved and (saved := _saved(request, editor, activity)):
         return redirect("activity", saved.pk)
     opens = list(editor.kind.credentials(operations.current(activity).config)) if activity else []
@@ -109,7 +113,7 @@ def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
     made = EDITORS[kind]
     draft = made.applied(made.read(data, known), act, kind, known)
     sought = finding.asked(data, act, with_activities=kind == "composite")
-    is_judged_now = act in (ENTER, "save", "check", "bind") and not sought
+    is_judged_now = act in (*SAVING, "check") and not sought
     why_no_json = ""
     if act == "json":
         try:
@@ -117,9 +121,11 @@ def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
             known = callees.known(draft.references())
         except DomainError as error:
             why_no_json = error.fields["json"]
+    elif act != "forget" and activity_fields.is_json_typed(data):
+        why_no_json = NOT_TAKEN_OVER
     editor = made(kind, draft, known, data=data, judged=is_judged_now or data.get("judged") == "1")
     editor.act, editor.why_no_json = act, why_no_json
-    if act not in (ENTER, "save"):
+    if act not in SAVING:
         editor.head.errors.clear()
     return editor, sought
 

@@ -52,7 +52,8 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     other = Reference.read(request.GET.get("by", ""))
     if request.method == "POST":
         editor, _ = editing.posted(request, KIND)
-        if editor.act in ("save", "bind") and (address := _saved(request, editor, row)):
+        is_saved = editor.act in ("save", "bind") and not editor.why_no_json
+        if is_saved and (address := _saved(request, editor, row)):
             return redirect(address)
         return _completed(request, row, version, editor)
     if other is None:

@@ -3,6 +3,7 @@
 import msgspec
 from django.utils import timezone
 
+from catalog.activities import operations as activities
 from catalog.calls import examples, queue
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
@@ -12,7 +13,7 @@ from catalog.notifications.models import Delivery, Event, Notice
 from catalog.protocols.definition import parts_of
 from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.tools import definitions
-from designer import agents, pins, tunings
+from designer import agents, environments, pins, tunings
 from designer.procedures import editing as procedures
 from designer.releases import publishing
 from people import teams
@@ -111,6 +112,10 @@ def set_the_stage() -> list[str]:
     endpoint.held_run = held
     endpoint.save()
     defined = definitions.define(actor=actor, parts=parts_of(DEFINED))
+    composite, request = _activities(actor, pin.version, other, credential)
+    place = environments.create(agent, actor=actor, name="test", is_default=True)
+    environments.bind(place, tool, actor=actor, activity=composite)
+    by_other = f"by=tool:{other.pk}:{other.current.ordinal}"
     return [
         *("/", "/vendors/", "/vendors/weather/", "/endpoints/new/", f"/endpoints/{failing.pk}/"),
         *(f"/endpoints/{endpoint.pk}/", f"/runs/{run.pk}/", f"/runs/{running.pk}/", f"/runs/{held.pk}/"),
@@ -140,6 +145,24 @@ def set_the_stage() -> list[str]:
         *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
         *(f"/tools/{defined.pk}/", f"/tools/{defined.pk}/define/", f"/tools/{defined.pk}/define/?json"),
         *(
+            "/activities/",
+            "/activities/?q=nonsense",
+            "/activities/new/",
+            f"/activities/new/?kind=composite&interface=tool:{tool.pk}:1",
+            f"/activities/{composite.pk}/",
+            f"/activities/{composite.pk}/change/",
+            f"/activities/{request.pk}/",
+            f"/activities/{request.pk}/change/",
+            f"/tools/{tool.pk}/same-job/",
+            f"/tools/{tool.pk}/same-job/?pin={pin.pk}&{by_other}",
+        ),
+        *(
+            "/agents/desk/environments/",
+            "/agents/desk/mocks/",
+            f"/agents/desk/mocks/{pin.pk}/?city=Oslo&try=1",
+            "/agents/desk/mocks/procedures/plan-a-trip/",
+        ),
+        *(
             "/agents/",
             "/agents/desk/",
             "/agents/import/",
@@ -165,6 +188,39 @@ def set_the_stage() -> list[str]:
         *("/teams/", "/teams/everyone/", "/teams/travel/", f"/users/{actor.pk}/", f"/audit/{entry.pk}/"),
         *("/keys/", "/keys/new/", "/audit/", "/users/", "/users/new/", "/nothing/here/"),
     ]
+
+
+def _activities(actor, interface, other, credential):
+    """Two steps, of which the second takes a part of what the first came to; and a request with all rows."""
+    inputs = {"city": {"input": "city"}}
+    step = {"tool": other.pk, "ordinal": other.current.ordinal, "inputs": inputs}
+    second = {
+        "tool": interface.tool_id,
+        "ordinal": 1,
+        "inputs": {"city": {"step": 1, "output": "x", "at": "/0/name"}},
+    }
+    composite = activities.create(
+        actor=actor,
+        name="Look back, then ahead",
+        kind="composite",
+        config={"steps": [step, second], "outputs": {"city": {"step": 2, "output": "city"}}},
+        interface=interface,
+    )
+    request = activities.create(
+        actor=actor,
+        name="Weather of our own",
+        kind="http",
+        config={
+            "address": "http://127.0.0.1:9000/v1/{city}/now",
+            "query": {"units": {"input": "units", "otherwise": "METRIC"}},
+            "headers": {"X-Asked-By": {"value": "Pegboard"}},
+            "outputs": {"city": {"at": "/city"}},
+            "statuses": {"404": "invalid_arguments"},
+            "credential": str(credential.pk),
+        },
+        interface=interface,
+    )
+    return composite, request
 
 
 def _calls(tool, actor) -> int:

@@ -206,9 +206,14 @@ def test_what_is_saved_comes_back_as_it_was(mail):
     page = press(client, url, client.get(url), "json", json='{"steps": [}')
     assert "JSON" in text_of(page)
     assert Fields(page).sent["json"] == '{"steps": [}'
+    page = press(client, url, client.get(url), json=json.dumps({"steps": []}), name="Ignored")
+    assert "is not taken over yet" in text_of(page)
+    made.refresh_from_db()
+    assert (made.name, made.current.number) == ("Renamed", 1)
+    assert "is not taken over yet" not in text_of(press(client, url, page, "forget"))
     other = json.dumps({**kept, "outputs": {"number": {"step": 1, "output": "note_id"}}})
     page = press(client, url, page, "json", json=other)
-    press(client, url, page)
+    press(client, url, page, name="Renamed")
     made.refresh_from_db()
     assert made.current.number == 2
     assert set(made.current.config["outputs"]) == {"number"}
@@ -350,7 +355,7 @@ def test_a_request_is_set_up_in_rows(weather):
     page = press(client, url, client.get(url), "check", name="Our weather", address="https://{city}.example/")
     assert "The host is fixed: no input stands in it." in text_of(page)
     typed = {
-        "address": "http://127.0.0.1/v1/{city}/now",
+        "address": "https://weather.example/v1/{city}/now",
         "query-0-typed": "units",
         "query-0-from": picks(input="units"),
         "query-0-otherwise": "metric",
@@ -374,20 +379,20 @@ def test_a_request_is_set_up_in_rows(weather):
     press(client, url, page, **{"headers-0-typed": ""})
     made = Activity.objects.get()
     assert made.current.config == {
-        "address": "http://127.0.0.1/v1/{city}/now",
+        "address": "https://weather.example/v1/{city}/now",
         "method": "GET",
         "query": {"units": {"input": "units", "otherwise": "metric"}},
         "outputs": {"sky": {"at": "/now/sky"}, "trace": {"of": "header", "header": "X-Trace"}},
         "statuses": {"404": "invalid_arguments"},
     }
     shown = text_of(client.get(reverse("activity", args=[made.pk])))
-    assert "It sends GET http://127.0.0.1/v1/{city}/now" in shown
+    assert "It sends GET https://weather.example/v1/{city}/now" in shown
     assert "sky is the part /now/sky of the reply" in shown
     change = reverse("activity-change", args=[made.pk])
     press(client, change, client.get(change), name="Weather of ours")
     made.refresh_from_db()
     assert (made.name, made.current.number) == ("Weather of ours", 1)
-    assert "http://127.0.0.1/v1/{city}/now" in text_of(client.get("/activities/?kind=http"))
+    assert "https://weather.example/v1/{city}/now" in text_of(client.get("/activities/?kind=http"))
 
 
 def test_only_an_administrator_gives_a_request_a_credential(weather):

@@ -59,6 +59,8 @@ def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, plac
     row = row_of(page, "message")
     page = press(client, url, page, "check", **{f"{row}-otherwise": "-"})
     assert "Every required input is supplied." in text_of(page)
+    unnamed = press(client, url, page, "bind", environment=str(place.pk), name="")
+    assert "This field is required." in text_of(unnamed)
     done = press(client, url, page, "bind", environment=str(place.pk))
     binding = Binding.objects.get()
     assert (binding.environment, binding.tool, binding.activity) == (place, post, Activity.objects.get())

@@ -1,0 +1,53 @@
+"""The list of activities: what it says, and what it costs."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from catalog.activities import operations
+from designer import environments
+from people.models import Role
+from tests.catalog.views.test_activities import mail, user_of
+from tests.factories import make_agent, make_pin
+from tests.pages import signed_in, text_of
+
+__all__ = ["mail"]
+pytestmark = pytest.mark.django_db
+
+
+def sends(tool, steps):
+    inputs = {"email_address": {"input": "to"}, "title": {"value": "x"}, "message": {"value": "x"}}
+    return {"steps": [{"tool": tool.pk, "ordinal": 1, "inputs": inputs}] * steps}
+
+
+def test_the_list_says_where_each_is_bound_and_costs_little_however_long_activities_are(mail):
+    post, notes, _ = mail
+    client = signed_in(Role.DESIGNER)
+    actor = user_of(client)
+    made = operations.create(
+        actor=actor, name="Once", kind="composite", config=sends(notes, 1), interface=post.current
+    )
+    agent = make_agent(name="Post room")
+    make_pin(agent, post)
+    place = environments.create(agent, actor=actor, name="test")
+    environments.bind(place, post, actor=actor, activity=made)
+    assert "Post room test" in text_of(client.get("/activities/"))
+
+    with CaptureQueriesContext(connection) as few:
+        client.get("/activities/")
+    operations.change(made, actor=actor, config=sends(notes, 20))
+    with CaptureQueriesContext(connection) as many:
+        client.get("/activities/")
+    assert len(many) == len(few)
+
+
+def test_a_vendor_that_is_gone_stands_in_the_list(mail):
+    post, notes, _ = mail
+    client = signed_in(Role.DESIGNER)
+    made = operations.create(
+        actor=user_of(client), name="Once", kind="vendor", config=sends(notes, 1), interface=post.current
+    )
+    notes.endpoint.removed_at = notes.first_seen_at
+    notes.endpoint.save(update_fields=["removed_at"])
+    assert "1 fault" in text_of(client.get("/activities/"))
+    assert "was removed, so it cannot run" in text_of(client.get(f"/activities/{made.pk}/"))
