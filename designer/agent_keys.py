@@ -51,6 +51,26 @@ def issue(
     return key, plain
 
 
+@transaction.atomic
+def change_environment(key: ApiKey, *, actor: User, environment: str, expected: str | None = None) -> None:
+    """Where the key runs tools from the next call on; "" leaves it to the calls. `expected` is what the actor
+    saw: where it is another one by now, DomainError says so, and nothing is changed."""
+    row = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
+    before = row.environment
+    if expected is not None and expected != before:
+        now = f"runs tools in “{before}” by now" if before else "names no environment by now"
+        message = f"The key {now}. Look at it, then decide again."
+        raise DomainError("changed_meanwhile", message, status=409)
+    if environment:
+        _check_environment(environment, [each.agent for each in row.named.select_related("agent")])
+    if environment != before:
+        row.environment = environment
+        row.save(update_fields=["environment"])
+        after = {"environment": environment}
+        audit.record(actor, "change key", row, before={"environment": before}, after=after)
+    key.environment = environment
+
+
 def _check_environment(name: str, agents: list[Agent]) -> None:
     if not agents:
         raise invalid(environment="Name the agents whose environment it is.")

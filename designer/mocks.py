@@ -23,9 +23,9 @@ from catalog.activities.mocks.situations import SITUATIONS
 from catalog.calls import invocation, versions
 from catalog.models import Activity, ActivityVersion, Call
 from catalog.protocols.calls import outcomes
-from core.errors import invalid
-from designer import agents, pinned_signatures
-from designer.models import Agent, MockAssertions, Pin
+from core.errors import DomainError, invalid
+from designer import agents, environments, pinned_signatures
+from designer.models import Agent, Environment, MockAssertions, Pin
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -147,6 +147,32 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
         return config
 
     return edit(pin, actor=actor, change=switched)
+
+
+@transaction.atomic
+def bind_all(environment: Environment, *, actor: User) -> int:
+    """Has mocks answer for all tools in this environment, and says for how many more than before. A tool that
+    a mock answers for keeps it. Raises DomainError, with nothing bound, where a tool can have no mock as it
+    is: it would run at its vendor among others that do not."""
+    agents.locked(environment.agent)
+    places, count = environments.bound_in(environment), 0
+    fields: dict[str, str] = {}
+    for place in places:
+        if place.is_bound and place.activity and operations.current(place.activity).kind == KIND:
+            continue
+        mocked = of_pin(place.pin)
+        try:
+            with transaction.atomic():
+                if mocked.activity is None:
+                    mocked = save(place.pin, actor=actor, config={})
+                environments.bind(environment, place.pin.tool, actor=actor, activity=mocked.activity)
+        except DomainError as error:
+            fields[place.pin.name] = error.message
+        count += 1
+    if fields:
+        message = f"Nothing was bound: {', '.join(fields)} cannot have a mock as it is. Set it up first."
+        raise DomainError("mocks_unmet", message, fields=fields, status=409)
+    return count
 
 
 def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Reply:

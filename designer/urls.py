@@ -78,6 +78,7 @@ urlpatterns = [
     path("endpoints/<int:pk>/remove/", removals.endpoint_remove, name="endpoint-remove"),
     path("keys/", keys.key_list, name="key-list"),
     path("keys/new/", keys.key_new, name="key-new"),
+    path("keys/<int:pk>/environment/", keys.key_environment, name="key-environment"),
     path("keys/<int:pk>/limit/", keys.key_limit, name="key-limit"),
     path("keys/<int:pk>/restore/", keys.key_restore, name="key-restore"),
     path("keys/<int:pk>/revoke/", keys.key_revoke, name="key-revoke"),
@@ -160,6 +161,11 @@ urlpatterns = [
         "agents/<slug:slug>/environments/<str:env>/default/",
         environments.environment_default,
         name="environment-default",
+    ),
+    path(
+        "agents/<slug:slug>/environments/<str:env>/mocks/",
+        environments.environment_mocks,
+        name="environment-mocks",
     ),
     path(
         "agents/<slug:slug>/environments/<str:env>/remove/",

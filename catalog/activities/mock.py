@@ -1,14 +1,26 @@
 """Activities that make their answers up: nothing is sent, and no credential is opened."""
 
+import hashlib
+import logging
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
+
+import msgspec
+import redis
 
 from catalog.activities.base import Kind, Work
 from catalog.activities.mocks import answers
+from catalog.activities.mocks.situations import Situation
+from catalog.models import Call
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
+from core import redis_client
 
+logger = logging.getLogger(__name__)
+# After the last call of a caller.
+COUNTED_SECONDS = 24 * 3600
 TOO_SLOW = "The mock was told to be slower than the call may last."
 
 
@@ -29,6 +41,7 @@ class Mock(Kind):
             call.arguments,
             state=call.continues.decoded().resume if call.continues else None,
             is_declined=any(answer is None for answer in call.answers.values()),
+            nth=partial(_nth, call),
         )
         left = max(work.seconds_left(), 0)
         if reply.seconds:
@@ -37,3 +50,20 @@ class Mock(Kind):
         return (
             reply.outcome if reply.seconds <= left else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)
         )
+
+
+def _nth(call: Call, situation: Situation) -> int:
+    # Counted at once for all processes. While the server of the counts is away, each call is the first one.
+    caller = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
+    told = msgspec.json.encode(situation, order="deterministic").decode()
+    asked = f"{call.activity_id}/{caller}/{call.environment}/{told}"
+    name = f"pegboard:mock:{hashlib.sha256(asked.encode()).hexdigest()}"
+    try:
+        with redis_client.client().pipeline() as pipe:
+            pipe.incr(name)
+            pipe.expire(name, COUNTED_SECONDS)
+            nth, _ = pipe.execute()
+    except (redis.RedisError, OSError):
+        logger.exception("calls of a mock were not counted")
+        return 1
+    return int(nth)

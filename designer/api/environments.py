@@ -9,7 +9,7 @@ from rest_framework.response import Response
 from catalog.models import Activity
 from core.errors import DomainError, invalid
 from core.serializers import Input
-from designer import environments
+from designer import environments, mocks
 from designer.api.agents import chosen_agent
 from designer.environments import Bound
 from designer.models import Binding, Environment, Pin
@@ -226,6 +226,25 @@ class BindingDetail(GenericAPIView[Binding]):
         if pin is None:
             raise DomainError("not_found", f"“{environment.agent}” has no tool of this name.", status=404)
         return environment, pin
+
+
+@extend_schema(tags=["environments"])
+class EnvironmentMocks(GenericAPIView[Binding]):
+    """Has mocks answer for all tools in this environment; a tool that has one keeps it.
+
+    All are bound or none: 409 `mocks_unmet` names the tools that can have no mock as they are.
+    """
+
+    write_role = Role.DESIGNER
+    serializer_class = BindingListOutput
+    pagination_class = None
+    queryset = Binding.objects.none()
+
+    @extend_schema(operation_id="agents_environments_mocks", parameters=[NAME], request=None)
+    def post(self, request: Request, slug: str, env: str) -> Response:
+        environment = chosen_environment(request, slug, env)
+        mocks.bind_all(environment, actor=person(request))
+        return Response(BindingListOutput({"results": environments.bound_in(environment)}).data)
 
 
 def _bound(request: Request, environment: Environment, pin: Pin, pk: int | None) -> Response:

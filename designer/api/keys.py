@@ -1,5 +1,6 @@
 from typing import Any
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
@@ -8,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from core import slugs
+from core.errors import invalid
 from core.serializers import Input
 from designer import agent_keys
 from people import api_keys
@@ -16,11 +18,24 @@ from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, ApiKey, Role, Scope
 from people.permissions import person
 
 
-class KeyLimit(Input):
+class KeyChange(Input):
     calls_at_once = serializers.IntegerField(
         min_value=1,
         max_value=MAX_CALLS_AT_ONCE,
+        required=False,
         help_text="How many calls of tools may be under way with it; one more is a 429 `too_many_calls`.",
+    )
+    environment = serializers.CharField(
+        max_length=30,
+        required=False,
+        allow_blank=True,
+        help_text="One that each of the agents has; empty leaves it to the calls. From the next call on.",
+    )
+    expected_environment = serializers.CharField(
+        max_length=30,
+        required=False,
+        allow_blank=True,
+        help_text="The one that you saw. Where it is another one by now: 409 `changed_meanwhile`.",
     )
 
 
@@ -120,13 +135,24 @@ class KeyDetail(GenericAPIView[ApiKey]):
     def get(self, request: Request, pk: int) -> Response:
         return Response(KeyOutput(get_object_or_404(self.get_queryset(), pk=pk)).data)
 
-    @extend_schema(request=KeyLimit)
+    @extend_schema(request=KeyChange)
     def patch(self, request: Request, pk: int) -> Response:
-        """Changes how many calls of tools may be under way with the key. All else stays as it was made."""
-        given = KeyLimit(data=request.data)
+        """Changes how many calls of tools may be under way with the key, or the environment in which it runs
+        them. All else stays as it was made."""
+        given = KeyChange(data=request.data)
         given.is_valid(raise_exception=True)
+        asked, actor = given.validated_data, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
-        api_keys.limit_calls(key, actor=person(request), calls_at_once=given.validated_data["calls_at_once"])
+        if not asked.keys() & {"calls_at_once", "environment"}:
+            raise invalid(calls_at_once="Give this or “environment”.")
+        with transaction.atomic():
+            if "environment" in asked:
+                expected = asked.get("expected_environment")
+                agent_keys.change_environment(
+                    key, actor=actor, environment=asked["environment"], expected=expected
+                )
+            if "calls_at_once" in asked:
+                api_keys.limit_calls(key, actor=actor, calls_at_once=asked["calls_at_once"])
         return Response(KeyOutput(key).data)
 
     @extend_schema(responses={204: None})

@@ -56,9 +56,20 @@ class MockSituation(Input):
     parameter_errors = serializers.DictField(
         child=serializers.CharField(), required=False, help_text="Of invalid_input: by input, why."
     )
-    hint = serializers.CharField(required=False, allow_blank=True, max_length=4000, help_text="Of can_retry.")
+    hint = serializers.CharField(
+        required=False, allow_blank=True, max_length=4000, help_text="Of can_retry and fails_first."
+    )
     after_ms = serializers.IntegerField(
-        required=False, min_value=0, max_value=situations.MAX_SECONDS * 1000, help_text="Of can_retry."
+        required=False,
+        min_value=0,
+        max_value=situations.MAX_SECONDS * 1000,
+        help_text="Of can_retry and fails_first.",
+    )
+    times = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=situations.MAX_TIMES,
+        help_text="Of fails_first: how many calls of one caller fail before the others go on.",
     )
     provider = serializers.CharField(required=False, max_length=100, help_text="Of authorization.")
     polls = serializers.IntegerField(

@@ -112,6 +112,11 @@ urlpatterns = [
     path(f"{AGENT}environments/", environments.EnvironmentList.as_view(), name="api-environment-list"),
     path(f"{AGENT}environments/<str:env>/", environments.EnvironmentDetail.as_view(), name="api-environment"),
     path(
+        f"{AGENT}environments/<str:env>/mocks/",
+        environments.EnvironmentMocks.as_view(),
+        name="api-environment-mocks",
+    ),
+    path(
         f"{AGENT}environments/<str:env>/bindings/",
         environments.BindingList.as_view(),
         name="api-binding-list",

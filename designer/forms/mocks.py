@@ -26,6 +26,9 @@ def _own_fields() -> dict[str, dict[str, forms.Field]]:
                 label="Milliseconds until then", min_value=0, max_value=situations.MAX_SECONDS * 1000
             ),
         },
+        "fails_first": {
+            "times": forms.IntegerField(label="How many times", min_value=1, max_value=situations.MAX_TIMES)
+        },
         "authorization": {
             "provider": forms.CharField(label="Provider", max_length=100),
             "polls": forms.IntegerField(

@@ -13,7 +13,7 @@ from catalog.activities import kinds
 from catalog.models import Activity
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import environments
+from designer import environments, mocks
 from designer.environments import Bound
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
@@ -103,6 +103,20 @@ def environment_remove(request: HttpRequest, slug: str, env: str) -> HttpRespons
     row = _environment(request, slug, env)
     environments.remove(row, actor=person(request))
     messages.success(request, f"“{row.name}” is removed. Keys and callers that name it are refused.")
+    return redirect("agent-environments", slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse:
+    row = _environment(request, slug, env)
+    try:
+        count = mocks.bind_all(row, actor=person(request))
+    except DomainError as error:
+        messages.error(request, " ".join([error.message, *list(error.fields.values())[:3]]))
+    else:
+        bound = f"{count} more tools" if count != 1 else "One more tool"
+        messages.success(request, f"{bound} bound to mocks. In “{row.name}” no vendor is asked any more.")
     return redirect("agent-environments", slug)
 
 

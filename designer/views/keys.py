@@ -24,7 +24,9 @@ PAGE_SIZE = 50
 def key_list(request: HttpRequest) -> HttpResponse:
     page = Keyset(agent_keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     rows = [(key, agent_keys.agents_of(key)) for key in page.rows]
+    named = {agent for _, found in rows for agent in found}
     context = {"page": page, "keys": rows, "most_calls_at_once": MAX_CALLS_AT_ONCE}
+    context["places"] = agent_keys.environments_of(named) if named else []
     return render(request, "designer/keys.html", context)
 
 
@@ -67,6 +69,21 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, error.fields["calls_at_once"])
     else:
         messages.success(request, f"{key.name} may have {wanted} calls under way from now on.")
+    return redirect("key-list")
+
+
+@requires(write=Role.VIEWER)
+@require_POST
+def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
+    key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
+    wanted, was = request.POST.get("environment", ""), request.POST.get("was")
+    try:
+        agent_keys.change_environment(key, actor=person(request), environment=wanted, expected=was)
+    except DomainError as error:
+        messages.error(request, next(iter(error.fields.values()), error.message))
+    else:
+        where = f"in “{wanted}” alone" if wanted else "where its calls say, or in the default environment"
+        messages.success(request, f"{key.name} runs tools {where} from now on.")
     return redirect("key-list")
 
 

@@ -9,16 +9,18 @@ from hypothesis import strategies as st
 from catalog.activities import interfaces
 from catalog.activities import operations as activities
 from catalog.models import Call
-from designer import environments
+from designer import agent_keys, environments, mocks, pins
 from designer.models import Binding, Environment
 from designer.resolution import Facts, resolved
 from people.models import ApiKey, AuditEntry, Role
 from tests.executor.test_calls import desk, owner, vendor
-from tests.factories import make_parameter, make_signature, make_user
+from tests.factories import make_parameter, make_signature, make_tool, make_user
 
 __all__ = ["desk", "owner", "vendor"]
 pytestmark = pytest.mark.django_db
 PAGE = "/agents/desk/environments/"
+# Of what fits it, none is made up.
+UNMADE = {"type": "string", "pattern": "^(?=.*[0-9])(?=.*[a-z]).{6}$"}
 
 
 @pytest.fixture
@@ -172,6 +174,54 @@ def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk)
     assert ran.outcome != "ok"
     client.force_login(make_user(Role.VIEWER))
     assert client.post(at, {"output-input-0": "clear"}).status_code == 403
+
+
+def test_all_tools_are_bound_to_mocks_at_once_or_none(client, owner, desk, mock):
+    agent, pin = desk
+    client.force_login(owner)
+    add(client, "test")
+    place = Environment.objects.get()
+    environments.bind(place, pin.tool, actor=owner, activity=mock)
+    odd = make_signature(name="Odd", outputs=(make_parameter("never", type="json", schema=UNMADE),))
+    other = pins.pin_tool(agent, actor=owner, tool=make_tool(odd), alias="odd")
+    at = "/api/v1/agents/desk/environments/test/mocks/"
+    refused = client.post(at)
+    assert (refused.status_code, refused.json()["code"]) == (409, "mocks_unmet")
+    assert refused.json()["fields"].keys() == {"odd"}
+    assert Binding.objects.count() == 1
+    assert "odd cannot have a mock" in client.post(f"{PAGE}test/mocks/", follow=True).content.decode()
+    mocks.save(other, actor=owner, config={"examples": [{"outputs": {"never": "abc123"}}]})
+    assert "Bind all tools to mocks" in client.get(PAGE).content.decode()
+    client.post(f"{PAGE}test/mocks/")
+    told = client.post(at).json()["results"]
+    assert [(each["tool"], each["kind"]) for each in told] == [("odd", "mock"), ("sky", "mock")]
+    # What had a mock keeps it, and nothing more is written down.
+    assert Binding.objects.get(tool=pin.tool).activity == mock
+    assert AuditEntry.objects.filter(action="bind").count() == 2
+
+
+def test_the_environment_of_a_key_is_changed_and_seen_before(client, owner, desk):
+    client.force_login(owner)
+    add(client, "test", "production")
+    key, _ = agent_keys.issue(owner, actor=owner, name="k", scopes=["invoke"], agents=[desk[0]])
+    assert "Change the environment" in client.get("/keys/").content.decode()
+    client.post(f"/keys/{key.pk}/environment/", {"environment": "test", "was": ""})
+    key.refresh_from_db()
+    assert key.environment == "test"
+    late = client.post(f"/keys/{key.pk}/environment/", {"environment": "production", "was": ""}, follow=True)
+    assert "runs tools in “test” by now" in late.content.decode()
+
+    def patch(**body):
+        return client.patch(f"/api/v1/keys/{key.pk}/", body, content_type="application/json")
+
+    assert patch(environment="moon").json()["fields"].keys() == {"environment"}
+    assert patch(environment="production", expected_environment="").json()["code"] == "changed_meanwhile"
+    assert patch().status_code == 400
+    moved = patch(environment="production", expected_environment="test", calls_at_once=3).json()
+    assert (moved["environment"], moved["calls_at_once"]) == ("production", 3)
+    assert patch(environment="").json()["environment"] == ""
+    noted = AuditEntry.objects.filter(action="change key", after__has_key="environment").order_by("pk")
+    assert [row.after["environment"] for row in noted] == ["test", "production", ""]
 
 
 FACTS = st.builds(

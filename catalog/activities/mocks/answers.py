@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from catalog.activities.mocks import generation, situations
 from catalog.activities.mocks.generation import UnmetSchemaError
-from catalog.activities.mocks.situations import AnySituation, Moment
+from catalog.activities.mocks.situations import AnySituation, Moment, Situation
 from catalog.protocols.base import Note, Outcome, canonical
 from catalog.protocols.calls import arguments as call_arguments
 from catalog.protocols.calls import outcomes
@@ -100,13 +100,14 @@ def reply(
     *,
     state: Mapping[str, Any] | None = None,
     is_declined: bool = False,
+    nth: Callable[[Situation], int] = lambda _: 1,
 ) -> Reply:
     """What the mock answers. `state` is that of the call which this one goes on from, and `is_declined` says
-    that its question was declined."""
+    that its question was declined. `nth` is as of a `Moment`."""
     sent = call_arguments.given(signature, given)
     before = (state or {}).get(STATE, {})
     passed, asked = dict(before.get("passed", {})), str(before.get("asked", ""))
-    moment = Moment(signature, sent, passed, declined=asked if is_declined else "")
+    moment = Moment(signature, sent, passed, declined=asked if is_declined else "", nth=nth)
     situation, outcome, seconds = situations.met(mock.situations, moment)
     if situation is not None and outcome is not None:
         if outcome.asks:

@@ -4,7 +4,7 @@ Each is switched on, or met by calls whose inputs match a pattern. The first one
 it; a slow one only makes it wait. What asks for something is over once a call has gone on from it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar
 
@@ -18,6 +18,7 @@ from catalog.protocols.signature import Signature
 
 MAX_SECONDS = 3600
 MAX_POLLS = 20
+MAX_TIMES = 20
 ANSWER = "answer"
 _YES_OR_NO = {
     "type": "object",
@@ -29,12 +30,14 @@ _YES_OR_NO = {
 @dataclass(frozen=True)
 class Moment:
     """One call of a mocked tool. `passed` counts, by the name of a situation, how often calls before this one
-    went on from it, and `declined` is the name of the one whose question was just declined."""
+    went on from it, and `declined` is the name of the one whose question was just declined. `nth` says which
+    call of its caller this is, from 1, of those that met a situation; asked once, as each question counts."""
 
     signature: Signature
     arguments: Mapping[str, Any]
     passed: Mapping[str, int] = field(default_factory=dict)
     declined: str = ""
+    nth: Callable[["Situation"], int] = lambda _: 1
 
 
 class Situation(
@@ -112,6 +115,23 @@ class CanRetry(Situation, frozen=True, tag="can_retry"):
         return replace(failed, can_retry=True, hint=self.hint, retry_after=self.after_ms / 1000)
 
 
+class FailsFirst(Situation, frozen=True, tag="fails_first"):
+    """So many calls of one caller fail, and those after them go on."""
+
+    label = "It fails so many times, then works"
+    times: Annotated[int, Meta(ge=1, le=MAX_TIMES)] = 1
+    hint: str = "Call the tool once more, with the same inputs."
+    after_ms: Annotated[int, Meta(ge=0, le=MAX_SECONDS * 1000)] = 0
+
+    def answer(self, moment: Moment) -> Outcome | None:
+        nth = moment.nth(self)
+        if nth > self.times:
+            return None
+        message = self.message or f"The tool failed, for the time number {nth} of {self.times}."
+        failed = outcomes.failed("tool_error", "TOOL_ERROR", message)
+        return replace(failed, can_retry=True, hint=self.hint, retry_after=self.after_ms / 1000)
+
+
 class Authorization(Situation, frozen=True, tag="authorization"):
     """It is given at the `polls`-th time that a call goes on from it."""
 
@@ -182,7 +202,17 @@ class Withdrawn(Situation, frozen=True, tag="withdrawn"):
         return outcomes.failed("refused", "NOT_FOUND", message)
 
 
-AnySituation = NotFound | InvalidInput | CanRetry | Authorization | Interrupt | Unavailable | Slow | Withdrawn
+AnySituation = (
+    NotFound
+    | InvalidInput
+    | CanRetry
+    | FailsFirst
+    | Authorization
+    | Interrupt
+    | Unavailable
+    | Slow
+    | Withdrawn
+)
 SITUATIONS: tuple[type[Situation], ...] = AnySituation.__args__
 
 

@@ -1,6 +1,9 @@
 """Calls that a mock answers: the vendor is gone, nothing is sent, and the rest of a call is as ever."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from django.db import connection
 
 from catalog.activities import kinds, operations
 from catalog.activities.base import Work
@@ -13,6 +16,7 @@ from tests.factories import make_endpoint, make_parameter, make_signature, make_
 pytestmark = pytest.mark.django_db
 
 COLD = {"sky": "snow"}
+FAILS_TWICE = {"name": "fails_first", "times": 2, "switch": True}
 
 
 @pytest.fixture
@@ -111,3 +115,40 @@ def test_a_mock_that_cannot_answer_is_refused_when_it_is_saved(version):
 
     assert refused.value.fields == {"examples.0.outputs": "sky must be text."}
     assert not Activity.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_calls_made_at_once_as_many_fail_as_were_said_and_then_all_work(version):
+    activity = mocked(version, examples=[{"outputs": COLD}], situations=[FAILS_TWICE])
+    ada, bob = make_user(Role.DESIGNER), make_user(Role.DESIGNER)
+
+    def outcomes_of(actor, times, environment=""):
+        def one(_):
+            try:
+                made = invocation.call_now(
+                    version,
+                    actor=actor,
+                    arguments={"city": "Oslo"},
+                    activity=activity.current,
+                    environment=environment,
+                )
+            finally:
+                connection.close()
+            return made.outcome
+
+        with ThreadPoolExecutor(4) as threads:
+            return sorted(threads.map(one, range(times)))
+
+    assert outcomes_of(ada, 6) == ["ok"] * 4 + ["tool_error"] * 2
+    assert outcomes_of(ada, 2) == ["ok"] * 2
+    assert outcomes_of(ada, 1, "test") == outcomes_of(bob, 1) == ["tool_error"]
+    failed = Call.objects.filter(outcome="tool_error").first().decoded()
+    assert (failed.retry.can_retry, failed.retry.hint) == (
+        True,
+        "Call the tool once more, with the same inputs.",
+    )
+    # Saved anew, it counts anew.
+    activity = operations.change(
+        activity, actor=ada, config={"seed": 2, "examples": [{"outputs": COLD}], "situations": [FAILS_TWICE]}
+    )
+    assert outcomes_of(ada, 3) == ["ok"] + ["tool_error"] * 2
