@@ -7,26 +7,21 @@ Of the first, nothing is decided here but that one answer: whatever else there i
 
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from http import HTTPStatus
 from types import SimpleNamespace
 from typing import Any
 
-from django.db import DatabaseError, connection
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified, HttpResponseRedirect
 from django.urls import ResolverMatch, resolve, reverse
-from django.utils import timezone
 from django.utils.encoding import iri_to_uri
 from django.utils.http import http_date
 
-from core.prepared_statements import run_together
 from designer import agent_addresses, exports
-from designer.models import AGENTS_OF_KEY
-from designer.releases import publishing, receipts
-from people import api_keys
-from people.authentication import WRITE_LAST_USE_EVERY
-from people.models import TEAMS_OF, ApiKey, Role, Scope, User
+from designer.releases import publishing, readable
+from designer.releases.readable import Wanted
+from people.models import User
 from people.throttling import is_within_limit
 
 _PATH = re.compile(
@@ -34,36 +29,6 @@ _PATH = re.compile(
     re.ASCII,
 )
 _FORMAT = re.compile(r"format=([a-z0-9-]{1,30})")
-# The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
-# has not been used for an hour, or not for this release in the last minute, goes on to the view, which
-# writes that down. So does one that asks for a retired release: there is more to say about it.
-_ASK = f"""
-    SELECT key.id, owner.id, release.digest
-    FROM people_apitoken key
-    JOIN people_user owner ON owner.id = key.user_id AND owner.is_active
-    JOIN designer_agent agent ON agent.slug = %(slug)s AND agent.removed_at IS NULL
-        AND (owner.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "owner.id")}))
-        AND (NOT key.is_narrowed OR agent.id IN ({AGENTS_OF_KEY.replace("%s", "key.id")}))
-    JOIN LATERAL (
-        SELECT id, digest FROM designer_release WHERE agent_id = agent.id {{which}}
-        ORDER BY number DESC LIMIT 1
-    ) release ON true
-    JOIN designer_receipt receipt ON receipt.key_id = key.id AND receipt.release_id = release.id
-        AND receipt.surface = %(surface)s AND receipt.channel = %(channel)s AND receipt.last_at > %(noted)s
-    WHERE NOT EXISTS (SELECT FROM designer_retirement WHERE release_id = release.id)
-        AND key.digest = %(key)s AND key.revoked_at IS NULL AND '{Scope.RUNTIME}' = ANY (key.scopes)
-        AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
-"""  # noqa: S608 - constant texts
-# A format that cannot carry a release has none there: the view answers 409.
-_IS_WRITTEN = """
-        AND EXISTS (SELECT FROM designer_export WHERE release_id = release.id AND format = %(format)s)
-"""
-_WHICH = {
-    "number": "AND number = %(number)s",
-    "digest": "AND digest = %(digest)s",
-    "channels__name": """AND id = (
-        SELECT release_id FROM designer_channel WHERE agent_id = agent.id AND name = %(channels__name)s)""",
-}
 
 
 class DeprecationMiddleware:
@@ -142,54 +107,41 @@ class UnchangedReleaseMiddleware:
 
 
 def _unchanged(request: HttpRequest) -> HttpResponse | None:
-    asked = request.META.get("HTTP_IF_NONE_MATCH")
-    scheme, _, given = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
-    if not asked or request.method != "GET" or scheme.lower() != "bearer":
-        return None
-    found = _PATH.fullmatch(request.path_info)
-    key = given.strip()
-    if found is None or not api_keys.is_well_formed(key):
-        return None
-    slug, name, part, kind = found.groups()
-    which, query = publishing.release_conditions(name), request.META.get("QUERY_STRING", "")
-    chosen = _FORMAT.fullmatch(query)
-    is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
-    if which is None or not (is_export or (kind == "bundle" and not query and not part)):
-        return None
-    text = _ASK.format(which="".join(_WHICH[column] for column in which))
-    surface = chosen[1] if chosen else kind
-    if part and part != slug:
-        (surface,) = publishing.export_names(surface, is_partial=False, sub_agent=part)
-    facts = {**which, "slug": slug, "key": ApiKey.digest_of(key), "format": surface, "surface": surface}
-    facts["channel"] = receipts.channel_in(name)
-    row = _asked(text + (_IS_WRITTEN if is_export else ""), facts)
+    found = fetched(request.META)
     # Not a refusal: the view finds out why, and says it.
-    if row is None:
+    if found is None or (known := readable.read(found)) is None:
         return None
-    key, owner, digest = row
-    if not publishing.etag_matches(digest, asked) or not is_within_limit("read", owner, key, time.time()):
+    if not publishing.etag_matches(known.digest, request.META["HTTP_IF_NONE_MATCH"]):
         return None
-    request.resolver_match = _match(f"agents/a/{kind}" if part else kind)
-    request.user = SimpleNamespace(pk=owner)  # type: ignore[assignment]
+    if not is_within_limit("read", known.owner, known.key, time.time()):
+        return None
+    kind = "tools" if found.is_export else "bundle"
+    request.resolver_match = _match(f"agents/a/{kind}" if found.sub_agent else kind)
+    request.user = SimpleNamespace(pk=known.owner)  # type: ignore[assignment]
+    readable.tell(request.META, known.key, known.release)
     headers = {
         "Allow": "GET, HEAD, OPTIONS",
-        "ETag": f'"{digest}"',
+        "ETag": f'"{known.digest}"',
         "Cache-Control": publishing.CACHE_CONTROL,
     }
     return HttpResponseNotModified(headers=headers)
 
 
-def _asked(text: str, facts: dict[str, Any]) -> tuple[int, int, str] | None:
-    """The ids of key and owner, and the digest; None if the view has to answer."""
-    now = timezone.now()
-    moments = {"now": now, "lately": now - WRITE_LAST_USE_EVERY, "noted": now - receipts.WRITE_EVERY}
-    try:
-        (rows,) = run_together((text, {**facts, **moments}), is_checked=False)
-    except DatabaseError:
-        # The database may be away: then the view finds that out, and says so.
-        connection.close()
+def fetched(meta: Mapping[str, Any]) -> Wanted | None:
+    """What is asked for with If-None-Match, where nothing but 304 could be said of a release that is readable
+    and has that digest."""
+    if not meta.get("HTTP_IF_NONE_MATCH") or meta["REQUEST_METHOD"] != "GET":
         return None
-    return rows[0] if rows else None
+    found = _PATH.fullmatch(meta["PATH_INFO"])
+    if found is None:
+        return None
+    slug, name, part, kind = found.groups()
+    query = meta.get("QUERY_STRING", "")
+    chosen = _FORMAT.fullmatch(query)
+    is_export = kind == "tools" and chosen is not None and chosen[1] in _formats()
+    if not (is_export or (kind == "bundle" and not query and not part)):
+        return None
+    return readable.wanted(meta, slug, name, chosen[1] if chosen else kind, part or "", is_export=is_export)
 
 
 @cache

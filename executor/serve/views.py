@@ -20,7 +20,7 @@ from core.public_url import public_url, runtimes_url
 from designer import access_tokens
 from designer.access_tokens import ROOT, RuntimeAuthentication
 from designer.api.asked_releases import found_release
-from designer.releases import receipts
+from designer.releases import readable, receipts
 from executor import serve as served
 from executor.calls import shown
 from executor.serve.base import (
@@ -75,6 +75,7 @@ def serve(
     try:
         if reply.status < 400:
             _note(caller, operations)
+            readable.tell(request.META, caller.key.pk, operations.release.pk)
         return _response(reply)
     except BaseException:
         # The server closes only what it was given, and an open stream holds the place of another one.

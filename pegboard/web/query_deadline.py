@@ -8,7 +8,8 @@ stalled proxy still acknowledges packets. Eight such requests occupied all eight
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -31,6 +32,16 @@ class _Left(threading.local):
 _left = _Left()
 
 
+@contextmanager
+def limited(seconds: float | None) -> Iterator[None]:
+    """So long may this thread wait for the database meanwhile."""
+    _left.seconds = seconds
+    try:
+        yield
+    finally:
+        _left.seconds = None
+
+
 class QueryDeadlineMiddleware:
     """Counts the time that a request waits for the database, and nothing else of it."""
 
@@ -42,11 +53,8 @@ class QueryDeadlineMiddleware:
         connection_created.connect(_limit_waiting)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        _left.seconds = self.seconds
-        try:
+        with limited(self.seconds):
             return self.get_response(request)
-        finally:
-            _left.seconds = None
 
 
 def _limit_waiting(connection: BaseDatabaseWrapper, **_: Any) -> None:

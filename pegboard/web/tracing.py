@@ -12,7 +12,7 @@ from core.metrics import Counter, Histogram
 
 logger = logging.getLogger("pegboard.requests")
 
-HEADER, META = "X-Request-Id", "HTTP_X_REQUEST_ID"
+HEADER, META, ROUTE = "X-Request-Id", "HTTP_X_REQUEST_ID", "pegboard.route"
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 REQUESTS = Histogram(
     "pegboard_request_seconds",
@@ -55,14 +55,21 @@ class TraceMiddleware:
 
 def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     route, status = route_of(request) or "none", response.status_code
+    # For what stands around Django: pegboard/web/known_answers.py.
+    request.META[ROUTE] = route
+    match = request.resolver_match
+    path = f"/{match.route}" if match and route in UNSAID else request.path
+    tell(route, status, seconds, request.method, path)
+
+
+def tell(route: str, status: int, seconds: float, method: str | None, path: str) -> None:
+    """Counts one request, and writes its line."""
     REQUESTS.observe(seconds, route, f"{status // 100}xx")
     if status == 429:
         RATE_LIMITED.add(route)
     if route not in QUIET and logger.isEnabledFor(logging.INFO):
-        facts = {"method": request.method, "status": status, "ms": round(seconds * 1000, 1)}
-        match = request.resolver_match
-        path = f"/{match.route}" if match and route in UNSAID else request.path
-        logger.info("%s %s", request.method, path, extra={"facts": facts})
+        facts = {"method": method, "status": status, "ms": round(seconds * 1000, 1)}
+        logger.info("%s %s", method, path, extra={"facts": facts})
 
 
 def route_of(request: HttpRequest) -> str | None:
