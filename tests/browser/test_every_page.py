@@ -29,6 +29,8 @@ STICKS_OUT = """() => [...document.querySelectorAll("main :is(.panel, .figure) *
 }).slice(0, 3).map(node => node.outerHTML.slice(0, 120))"""
 
 
+# Ninety pages, some of them in both themes.
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("viewport", [DESKTOP, PHONE], ids=["desk", "phone"])
 def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_browser, complaints, viewport):
     """One walk for all that is asked of a page, for to open it takes the longest."""
