@@ -72,7 +72,13 @@ def _made(
     plan = plans.of(source)
     if plans.facts(plan) != plans.facts(RehearsalPlan(agent=copy)):
         plans.set_gate(
-            copy, actor=actor, gate=plan.gate, at_least=plan.at_least, on_flips=plan.on_flips, why=why
+            copy,
+            actor=actor,
+            gate=plan.gate,
+            at_least=plan.at_least,
+            on_flips=plan.on_flips,
+            judge=plans.judge_of(plan),
+            why=why,
         )
     return copy
 

@@ -57,6 +57,7 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
             NavigationEntry("API keys", "key", "key-list", ("/keys/",)),
             NavigationEntry("Notifications", "bell", "notifications", ("/notifications/",)),
             NavigationEntry("People", "people", "user-list", ("/users/",)),
+            NavigationEntry("Judges", "play", "judge-list", ("/judges/",), for_administrators=True),
             NavigationEntry("Teams", "people", "team-list", ("/teams/",), for_administrators=True),
             NavigationEntry("Audit trail", "audit", "audit", ("/audit/",)),
         ),

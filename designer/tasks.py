@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from designer.rehearsals import schedule
+from designer.rehearsals import outside, schedule
 from designer.releases import rehearsed
 
 
@@ -13,3 +13,8 @@ def rehearse(agent_id: int, release_id: int | None = None) -> None:
         schedule.perform(agent_id)
     else:
         rehearsed.perform(agent_id, release_id)
+
+
+@shared_task
+def ask_judge(run_id: int) -> None:
+    outside.perform(run_id)

@@ -58,8 +58,8 @@ from designer import (
 from designer.models import Agent
 from designer.models.pins import PinMode
 from designer.procedures import editing as procedures
-from designer.rehearsals import look_alikes, plans, runs, sentences
-from designer.releases import channels, publishing, retiring
+from designer.rehearsals import judges, look_alikes, plans, runs, sentences
+from designer.releases import channels, publishing, rehearsed, retiring
 from executor import calls
 from executor.calls import Wish
 from people import api_keys, teams, users
@@ -383,6 +383,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     mocks.set_assertions(agent, actor=bob, said=[{"is": "never", "tool": pin.name}])
     (said,) = sentences.add(agent, actor=bob, wanted=[sentences.Wanted("Ask it", pin.name)])
     runs.run_built_in(agent, actor=bob)
+    rehearsed.run(agent, actor=bob)
     plans.set_gate(agent, actor=bob, gate="refuse", at_least=1)
     sentences.change(said, actor=bob, says="Ask it again")
     sentences.remove(said, actor=bob)
@@ -429,6 +430,12 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     grants.forget(grant, actor=bob)
     (transfer,) = (tool for tool in calls.shown(release).tools if tool.signature.kind == "transfer")
     calls.run(release, Wish(tool=transfer.signature.name), **asks)
+
+
+def a_judge_is_set_up(ada: User) -> None:
+    judge = judges.create(actor=ada, name="Model", url="http://127.0.0.1:9/v1", model="m", key="k")
+    judges.change(judge, actor=ada, tries=5)
+    judges.remove(judge, actor=ada)
 
 
 def somebody_is_told(ada: User, url: str) -> None:
@@ -494,6 +501,7 @@ def test_every_change_is_written_down_in_its_own_transaction(silent, called):
             ("vendor", lambda: a_vendor_does_what_it_likes(ada, vendor)),
             ("designer", lambda: designers_work(ada, Tool.objects.get(name="tool_1"))),
             ("webhooks", lambda: somebody_is_told(ada, vendor.url)),
+            ("judge", lambda: a_judge_is_set_up(ada)),
             ("credential", lambda: a_credential_lives(ada, authorization)),
         ]
         made = {}

@@ -46,7 +46,8 @@ from core.outbound.limits import DEFAULT_LIMITS
 from designer import access_tokens
 from designer.exports import FORMATS
 from designer.models import Agent
-from designer.releases import publishing
+from designer.rehearsals import outside, plans, sentences
+from designer.releases import publishing, rehearsed
 from pegboard.ops import backups, logs
 from people.models import Identity, Role, User
 from people.sso import provider
@@ -518,6 +519,25 @@ def tell_webhooks(planted: Planted, api: APIClient, vendor: HostileVendor) -> No
     ).reveal()
 
 
+def ask_a_judge(planted: Planted, api: APIClient, vendor: HostileVendor) -> None:
+    key = planted.new("key of a judge", "+/=")
+    given = {"name": "Model", "url": f"{vendor.url}/v1", "model": "m", "key": key}
+    made = api.post(f"{API}/judges/", given)
+    assert made.status_code == 201, made.content
+    agent = make_agent(slug="judged")
+    make_pin(agent, make_tool(make_signature("judged")), name="judged")
+    actor = User.objects.get(username="root-admin")
+    sentences.add(agent, actor=actor, wanted=[sentences.Wanted("Judge it", "judged")])
+    plans.set_gate(agent, actor=actor, gate="warn", judge=made.json()["id"])
+    for script in (echoing, shouting):
+        vendor.script = script
+        run = rehearsed.run(agent, actor=actor)
+        outside.perform(run.pk)
+        planted.put_out("judged", api.get(f"{API}/agents/judged/rehearsals/run/").content)
+        run.refresh_from_db()
+        assert run.results[0]["failed"], run.results
+
+
 def crash(planted: Planted, api: APIClient, pages: Client, rows: list[Credential], monkeypatch) -> None:
     """Bugs of ours while a secret is in hand: in a page, in REST and in a task."""
 
@@ -661,6 +681,7 @@ def test_no_secret_comes_out_anywhere(planted, mailed_reports, no_second_tries, 
         assert {"ECHO", "CREDENTIAL_ELSEWHERE"} <= set(codes), codes
         preview_drafts(planted, pages, vendor)
         tell_webhooks(planted, api, vendor)
+        ask_a_judge(planted, api, vendor)
         act_for_users(planted, api, pages, vendor)
         act_for_runtimes(planted, vendor, settings)
         crash(planted, api, pages, rows, monkeypatch)

@@ -10,9 +10,10 @@ from rest_framework.response import Response
 
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.models import Agent, Gate, Rehearsal, RehearsalRun
+from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.sentences import Wanted
+from designer.releases import rehearsed
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -71,6 +72,9 @@ class AnswerOutput(serializers.Serializer[Any]):
     )
     inputs = InputAnswerOutput(many=True)
     message = serializers.CharField(allow_blank=True, help_text="Why it is not answered as expected.")
+    failed = serializers.CharField(
+        allow_blank=True, help_text="Why the judge has not given all of its tries; empty where it has."
+    )
 
 
 class FlipOutput(serializers.Serializer[Any]):
@@ -113,17 +117,29 @@ class GateInput(Input):
     on_flips = serializers.BooleanField(
         required=False, help_text="Whether a sentence that worked in the release and does not now counts."
     )
+    judge = serializers.CharField(
+        required=False,
+        max_length=36,
+        help_text="Whose figure counts: `built-in`, or the id of a judge. Left out, it stays.",
+    )
 
 
 class GateOutput(serializers.Serializer[Any]):
     gate = serializers.ChoiceField(Gate.values)
     at_least = serializers.IntegerField(allow_null=True)
     on_flips = serializers.BooleanField()
+    judge = serializers.SerializerMethodField()
+
+    def get_judge(self, row: RehearsalPlan) -> str:
+        return plans.judge_of(row)
 
 
 class RehearsalRunOutput(FigureOutput):
     id = serializers.IntegerField()
-    judge = serializers.CharField()
+    judge = serializers.CharField(help_text="`built-in`, or the id of the judge that was asked.")
+    model = serializers.CharField(allow_blank=True)
+    input_tokens = serializers.IntegerField(allow_null=True, help_text="As the judge counts; null if not.")
+    output_tokens = serializers.IntegerField(allow_null=True)
     status = serializers.ChoiceField(["queued", "running", "succeeded", "failed"])
     message = serializers.CharField(allow_blank=True, help_text="Why the run failed.")
     digest = serializers.CharField(help_text="Of all that the judge was shown and asked.")
@@ -226,9 +242,9 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
     @extend_schema(request=None, responses={201: RehearsalRunOutput})
     def post(self, request: Request, slug: str) -> Response:
-        """Runs the rehearsals now."""
+        """Runs the rehearsals now. A judge over the network is asked in the background: look at `status`."""
         agent = chosen_agent(request, slug)
-        runs.run_built_in(agent, actor=person(request))
+        rehearsed.run(agent, actor=person(request))
         return Response(RehearsalRunOutput(_outcome(agent)).data, status=201)
 
 
@@ -308,13 +324,14 @@ def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
 
 
 def _outcome(agent: Agent) -> dict[str, Any]:
-    outcome = runs.outcome(agent, built_in.NAME)
+    outcome = runs.newest_outcome(plans.of(agent))
     if outcome is None:
         raise runs.never_run()
     run = outcome.run
-    named = ("id", "judge", "status", "message", "digest", "right", "total", "created_at", "finished_at")
+    named = ("id", "model", "status", "message", "digest", "right", "total", "created_at", "finished_at")
     return {
-        **{name: getattr(run, name) for name in named},
+        **{name: getattr(run, name) for name in (*named, "input_tokens", "output_tokens")},
+        "judge": str(run.asks_id or built_in.NAME),
         "before": outcome.before,
         "flips": outcome.flips,
         "results": outcome.answers,

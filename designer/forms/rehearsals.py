@@ -5,8 +5,9 @@ import msgspec
 from django import forms
 
 from core.errors import DomainError, invalid
+from core.outbound.addresses import MAX_URL_LENGTH
 from designer.models import Gate
-from designer.rehearsals import sentences
+from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.sentences import Wanted
 from people.forms import OperationForm
 
@@ -46,6 +47,7 @@ class RehearsalForm(OperationForm):
 
 
 class RehearsalGateForm(OperationForm):
+    judge = forms.ChoiceField(required=False, label="Whose answers count")
     gate = forms.ChoiceField(
         choices=[
             (Gate.OFF, "Nothing is said"),
@@ -63,6 +65,34 @@ class RehearsalGateForm(OperationForm):
         max_value=sentences.MAX_SENTENCES,
         label="They do below so many sentences",
         help_text="Empty: any number is enough.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        found = [(str(each.pk), each.name) for each in judges.live()]
+        self.fields["judge"].choices = [(built_in.NAME, "The built-in judge"), *found]  # type: ignore[attr-defined]
+
+
+class JudgeForm(OperationForm):
+    name = forms.CharField(max_length=100, label="Name")
+    url = forms.CharField(
+        max_length=MAX_URL_LENGTH,
+        label="Base address",
+        help_text="Such as https://api.openai.com/v1: what stands before /chat/completions.",
+    )
+    model = forms.CharField(max_length=judges.MAX_MODEL_LENGTH, label="Model")
+    key = forms.CharField(
+        required=False,
+        max_length=judges.MAX_KEY_LENGTH,
+        label="API key",
+        help_text="It is encrypted and never shown again.",
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+    )
+    tries = forms.IntegerField(
+        min_value=1, max_value=judges.MAX_TRIES, initial=3, label="Tries for each sentence"
+    )
+    seconds = forms.IntegerField(
+        min_value=1, max_value=judges.MAX_SECONDS, initial=30, label="Seconds that one answer may take"
     )
 
 

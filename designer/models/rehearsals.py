@@ -42,20 +42,23 @@ class Rehearsal(models.Model):
 
 class RehearsalJudge(models.Model):
     """An endpoint that speaks OpenAI's chat protocol and is asked to choose. `sealed` is the ciphertext of
-    its key, bound to this row; empty where it takes none. The key goes to `origin` alone."""
+    its key, bound to this row; empty where it takes none. The key goes to `origin` alone. `seconds` is how
+    long one answer may take. A judge that is removed keeps its row without its key."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
-    agent = models.OneToOneField(Agent, on_delete=models.PROTECT, related_name="rehearsal_judge")
+    name = models.CharField(max_length=100, default="", db_default="")
     url = models.CharField(max_length=2000)
     model = models.CharField(max_length=200)
     tries = models.PositiveSmallIntegerField(default=3)
+    seconds = models.PositiveSmallIntegerField(default=30, db_default=30)
+    removed_at = models.DateTimeField(null=True)
     origin = models.CharField(max_length=300, blank=True)
     sealed = EncryptedField(blank=True)
     key_id = KeyIdField("sealed")
     fingerprint = models.CharField(max_length=16, blank=True)
 
     def __str__(self) -> str:
-        return f"Judge of {self.agent}"
+        return self.name
 
 
 class Gate(models.TextChoices):
@@ -69,7 +72,8 @@ class RehearsalPlan(models.Model):
 
     The gate closes below `at_least` sentences answered as expected (None: any number is enough) and, with
     `on_flips`, when one is answered worse than in the release that publishing starts from. `judge` is whose
-    figure counts. `made_of` is a digest of all that the newest run in the background was made of.
+    figure counts, as in `RehearsalRun`. `made_of` is a digest of all that the newest run in the background
+    was made of.
     """
 
     agent = models.OneToOneField(
@@ -79,6 +83,9 @@ class RehearsalPlan(models.Model):
     at_least = models.PositiveIntegerField(null=True)
     on_flips = models.BooleanField(default=True)
     judge = models.CharField(max_length=20, default="built-in")
+    asks = models.ForeignKey(
+        RehearsalJudge, null=True, on_delete=models.PROTECT, related_name="plans", db_index=False
+    )
     looked_at = models.DateTimeField(default=timezone.now)
     asked_at = models.DateTimeField(null=True)
     made_of = models.CharField(max_length=64, blank=True)
@@ -96,10 +103,17 @@ class RehearsalStatus(models.TextChoices):
 
 class RehearsalRun(models.Model):
     """What a judge chose for each sentence. `digest` is of all that it was shown and asked; `release` is the
-    number of the release whose words these were, None for the draft. `results` are `results.Answer`s."""
+    number of the release whose words these were, None for the draft. `results` are `results.Answer`s.
+
+    `judge` is “built-in”, or “outside” for the one that `asks` names. Of that one `payload` is what it is
+    asked, until all is answered; `due_at` is when a worker goes on with it, `attempts` how often one did.
+    """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsal_runs")
     judge = models.CharField(max_length=20)
+    asks = models.ForeignKey(
+        RehearsalJudge, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     model = models.CharField(max_length=200, blank=True)
     digest = models.CharField(max_length=64)
     release = models.PositiveIntegerField(null=True)
@@ -114,6 +128,11 @@ class RehearsalRun(models.Model):
     created_at = models.DateTimeField(default=timezone.now)
     started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
+    payload = models.JSONField(default=dict, db_default={})
+    due_at = models.DateTimeField(null=True)
+    attempts = models.PositiveSmallIntegerField(default=0, db_default=0)
+    input_tokens = models.PositiveBigIntegerField(null=True)
+    output_tokens = models.PositiveBigIntegerField(null=True)
 
     class Meta:
         ordering = ["-id"]

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from catalog.search import lexicon
 from core.errors import DomainError
-from designer.models import Agent, RehearsalRun, RehearsalStatus
+from designer.models import Agent, RehearsalPlan, RehearsalRun, RehearsalStatus
 from designer.rehearsals import built_in, results, sentences, shown
 from designer.rehearsals.results import Answer, Figure, Flip, Sentence
 from designer.rehearsals.shown import Shown
@@ -22,7 +22,7 @@ KEPT = 100
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of the draft, and the one before it by the same judge, if there is one."""
+    """A run of the draft, and a finished one before it by the same judge, if there is one."""
 
     run: RehearsalRun
     before: RehearsalRun | None
@@ -33,7 +33,8 @@ class Outcome:
 
     @property
     def flips(self) -> list[Flip]:
-        return results.flips(self.answers, answers_of(self.before)) if self.before else []
+        is_over = self.run.status == RehearsalStatus.SUCCEEDED
+        return results.flips(self.answers, answers_of(self.before)) if self.before and is_over else []
 
 
 def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
@@ -111,10 +112,15 @@ def newest(agent: Agent, judge: str) -> RehearsalRun | None:
     return _finished(agent, judge).first()
 
 
-def outcome(agent: Agent, judge: str) -> Outcome | None:
-    """The newest finished run of the draft, beside the one before it."""
-    found = list(_finished(agent, judge)[:2])
-    return Outcome(found[0], found[1] if len(found) > 1 else None) if found else None
+def newest_outcome(plan: RehearsalPlan) -> Outcome | None:
+    """The newest run of the draft by the judge whose figure counts, finished or not, beside the newest one
+    before it that is."""
+    rows = RehearsalRun.objects.filter(agent=plan.agent_id, judge=plan.judge, asks=plan.asks, release=None)
+    run = rows.defer("payload").order_by("-pk").first()
+    if run is None:
+        return None
+    before = rows.filter(pk__lt=run.pk, status=RehearsalStatus.SUCCEEDED).defer("payload")
+    return Outcome(run, before.order_by("-pk").first())
 
 
 def _finished(agent: Agent, judge: str) -> QuerySet[RehearsalRun]:

@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from core import task_dispatch
 from designer.models import Agent, Rehearsal, RehearsalPlan
-from designer.rehearsals import runs
+from designer.rehearsals import outside, runs
 
 TASK = "designer.tasks.rehearse"
 LOOK_EVERY, RESEND_AFTER = timedelta(seconds=4), timedelta(minutes=1)
@@ -25,6 +25,7 @@ AT_ONCE = 200
 
 def tick() -> None:
     """Every few seconds. It may run anywhere and twice."""
+    outside.tick()
     with transaction.atomic():
         rows = RehearsalPlan.objects.filter(
             Exists(Rehearsal.objects.filter(agent=OuterRef("agent"))),

@@ -4,6 +4,7 @@ No request judges anything here: what a judge is shown and asked has a digest, u
 kept. Where there are none yet workers are asked for them, and the reader is told so.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,29 @@ from django.urls import reverse
 
 from core import task_dispatch
 from designer.exports import document as release_document
-from designer.exports.document import ReleaseDocument, ReleasedSubAgent
-from designer.models import Agent, Rehearsal, RehearsalPlan, RehearsalRun, RehearsalStatus, Release
-from designer.rehearsals import built_in, plans, results, runs, schedule, sentences, shown
+from designer.exports import openai_chat
+from designer.exports.base import carried
+from designer.exports.document import ReleaseDocument
+from designer.models import (
+    Agent,
+    Rehearsal,
+    RehearsalJudge,
+    RehearsalPlan,
+    RehearsalRun,
+    RehearsalStatus,
+    Release,
+)
+from designer.rehearsals import built_in, outside, plans, results, runs, schedule, sentences, shown
 from designer.rehearsals.results import Comparison, Sentence
 from designer.rehearsals.shown import Shown
+from designer.releases import composition, draft_checks
 from designer.releases.composition import Node
+from people.models import User
 
+# A judge over the network costs money, so it is asked when a user wants it and not by itself.
+NOT_ASKED = "“{}” has not judged what would be published. Run the rehearsals, then look here again."
+ASKED = "“{}” is judging what would be published. Look again in a moment."
+FAILED = "“{}” could not judge what would be published: {} Run the rehearsals again."
 PENDING = (
     "The rehearsals of what would be published are not judged yet, which takes a few seconds. Look again in "
     "a moment, or run them now on the page of the rehearsals."
@@ -29,10 +46,12 @@ PENDING = (
 
 @dataclass(frozen=True)
 class _Question:
-    """What a judge is shown and asked; `release` None for the draft."""
+    """What a judge is shown and asked; `release` None for the draft. `judge` None is the built-in one."""
 
     agent: Agent
+    judge: RehearsalJudge | None
     release: Release | None
+    alone: ReleaseDocument
     seen: Shown
     asked: Sequence[Sentence]
     digest: str
@@ -46,17 +65,57 @@ def of_tree(tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | Non
     if not rows:
         return {}
     told = plans.of_several([node.agent for node in tree if node.agent.pk in rows])
-    old = {node.id: node for node in release_document.decode(base.document).nodes} if base else {}
+    old = release_document.decode(base.document) if base else None
     asked: dict[int, tuple[_Question, _Question | None]] = {}
-    for node, released in zip(tree, draft.nodes, strict=True):
-        if found := rows[node.agent.pk]:
-            was = old.get(released.id)
-            asked[node.agent.pk] = (
-                _question(node.agent, released, found),
-                _question(node.agent, was, found, base) if was else None,
-            )
+    for agent in (node.agent for node in tree if node.agent.pk in rows):
+        found, judge = rows[agent.pk], told[agent.pk].asks
+        if now := _question(agent, draft, found, judge):
+            asked[agent.pk] = (now, _question(agent, old, found, judge, base) if old else None)
     kept = _kept([each for pair in asked.values() for each in pair if each])
     return {agent: _compared(told[agent], *pair, kept) for agent, pair in asked.items()}
+
+
+def run(agent: Agent, *, actor: User) -> RehearsalRun:
+    """What publishing now would show, by the judge whose figure counts: the built-in one at once, another
+    one in the background, with the release that it is compared with. Raises DomainError where there is
+    nothing to judge."""
+    judge, rows = plans.of(agent).asks, list(sentences.of([agent]))
+    if judge is None:
+        return runs.run_built_in(agent, actor=actor)
+    if not rows:
+        raise runs.nothing_to_run()
+    questions = [_question(agent, composition.draft(agent), rows, judge)]
+    above: Agent | None = agent
+    # It is published with any agent above it.
+    while above:
+        if base := draft_checks.compared_with(above):
+            document = release_document.decode(base.document)
+            questions.append(_question(agent, document, rows, judge, base))
+        above = above.parent
+    # Of a draft that is as it was released, one run says both.
+    wanted = {each.digest: each for each in reversed(questions) if each}
+    kept = _kept(list(wanted.values()))
+    first = None
+    for each in wanted.values():
+        made = kept.get((agent.pk, each.digest))
+        # What failed is asked again; what was answered, or is being asked, is not.
+        if made is None or made.status == RehearsalStatus.FAILED:
+            fits = carried(each.alone, openai_chat.FORMAT.limits).fitting
+            tools = json.loads(openai_chat.FORMAT.body(fits))
+            made = outside.queue(
+                agent,
+                judge,
+                tools=tools,
+                asked=each.asked,
+                digest=each.digest,
+                asked_by=actor,
+                failed=made,
+                release=each.release.number if each.release else None,
+            )
+        first = first or made
+    if first is None:
+        raise runs.nothing_to_run()
+    return first
 
 
 def perform(agent_id: int, release_id: int) -> None:
@@ -65,33 +124,52 @@ def perform(agent_id: int, release_id: int) -> None:
     agent = Agent.objects.active().filter(pk=agent_id).first()
     if release is None or agent is None:
         return
-    nodes = release_document.decode(release.document).nodes
-    node = next((each for each in nodes if (each.id or release.agent_id) == agent_id), None)
     rows = list(sentences.of([agent]))
-    if node is None or not rows:
-        return
-    question = _question(agent, node, rows, release)
-    if question.asked and not _kept([question]):
+    question = _question(agent, release_document.decode(release.document), rows, None, release)
+    if question and not _kept([question]):
         runs.judged(agent, question.seen, question.asked, release=release.number)
 
 
 def _question(
-    agent: Agent, node: ReleasedSubAgent, rows: Sequence[Rehearsal], release: Release | None = None
-) -> _Question:
-    seen = shown.of_released(node)
+    agent: Agent,
+    document: ReleaseDocument,
+    rows: Sequence[Rehearsal],
+    judge: RehearsalJudge | None,
+    release: Release | None = None,
+) -> _Question | None:
+    # In a release the agent may have had another address.
+    own = next(
+        (
+            node
+            for node in document.nodes
+            if ((node.id or release.agent_id) == agent.pk if release else node.slug == agent.slug)
+        ),
+        None,
+    )
+    alone = document.at(own.slug) if own else None
+    if own is None or alone is None:
+        return None
+    seen = shown.of_released(own)
     asked = seen.sentences(rows)
     if release:
         # A sentence for a tool that came later did not fail there.
         asked = [each for each in asked if each.expected]
-    return _Question(agent, release, seen, asked, shown.digest(seen, asked, built_in.NAME))
+    if not asked:
+        return None
+    identity = outside.identity(judge) if judge else built_in.NAME
+    return _Question(agent, judge, release, alone, seen, asked, shown.digest(seen, asked, identity))
 
 
 def _kept(questions: Sequence[_Question]) -> dict[tuple[int, str], RehearsalRun]:
-    agents, digests = {each.agent.pk for each in questions}, {each.digest for each in questions}
-    found = RehearsalRun.objects.filter(
-        agent__in=agents, digest__in=digests, status=RehearsalStatus.SUCCEEDED
-    ).order_by("pk")
-    return {(run.agent_id, run.digest): run for run in found}
+    agents_, digests = {each.agent.pk for each in questions}, {each.digest for each in questions}
+    rows = RehearsalRun.objects.filter(agent__in=agents_, digest__in=digests).defer("payload").order_by("pk")
+    found: dict[tuple[int, str], RehearsalRun] = {}
+    for run in rows:
+        was = found.get((run.agent_id, run.digest))
+        # What was answered once counts, whatever a later run met.
+        if was is None or was.status != RehearsalStatus.SUCCEEDED or run.status == RehearsalStatus.SUCCEEDED:
+            found[run.agent_id, run.digest] = run
+    return found
 
 
 def _compared(
@@ -101,23 +179,19 @@ def _compared(
     kept: dict[tuple[int, str], RehearsalRun],
 ) -> Comparison:
     agent = now.agent
-    if before and not before.asked:
-        before = None
     known = {each.digest: kept.get((agent.pk, each.digest)) for each in (now, before) if each}
-    missing = [each for each in (now, before) if each and known[each.digest] is None]
-    for each in missing:
-        _ask(each)
+    missing = [_missing(each, known[each.digest]) for each in (now, before) if each]
     told = Comparison(
         agent=agent.name,
-        judge=built_in.NAME,
+        judge=plan.asks.name if plan.asks else built_in.NAME,
         where=reverse("rehearsals", args=[agent.slug]),
         gate=plan.gate,
         at_least=plan.at_least,
         on_flips=plan.on_flips,
-        missing=PENDING if missing else "",
+        missing=next(filter(None, missing), ""),
     )
     run = known[now.digest]
-    if missing or run is None:
+    if told.missing or run is None:
         return told
     was = known[before.digest] if before else None
     return replace(
@@ -129,7 +203,17 @@ def _compared(
     )
 
 
-def _ask(question: _Question) -> None:
-    release = [question.release.pk] if question.release else []
-    send = partial(current_app.send_task, schedule.TASK, args=[question.agent.pk, *release])
-    task_dispatch.give(send, f"the rehearsal of agent {question.agent.pk}")
+def _missing(question: _Question, run: RehearsalRun | None) -> str:
+    """Why there is no figure; empty where there is one."""
+    if run and run.status == RehearsalStatus.SUCCEEDED:
+        return ""
+    if question.judge is None:
+        release = [question.release.pk] if question.release else []
+        send = partial(current_app.send_task, schedule.TASK, args=[question.agent.pk, *release])
+        task_dispatch.give(send, f"the rehearsal of agent {question.agent.pk}")
+        return PENDING
+    if run is None:
+        return NOT_ASKED.format(question.judge)
+    if run.status == RehearsalStatus.FAILED:
+        return FAILED.format(question.judge, run.message)
+    return ASKED.format(question.judge)

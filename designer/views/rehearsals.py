@@ -12,8 +12,9 @@ from django.views.decorators.http import require_POST
 from core.errors import DomainError
 from designer.forms.rehearsals import RehearsalForm, RehearsalGateForm, RehearsalLinesForm
 from designer.models import Agent, Rehearsal
-from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
+from designer.rehearsals import look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.sentences import Wanted
+from designer.releases import rehearsed
 from people.models import Role
 from people.permissions import person, requires
 
@@ -38,9 +39,11 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, f"{says} added. They are rehearsed in a moment.")
             return redirect("rehearsals", agent.slug)
     rows = list(sentences.of([agent]))
-    outcome = runs.outcome(agent, built_in.NAME)
+    plan = plans.of(agent)
+    outcome = runs.newest_outcome(plan)
     answers = {each.rehearsal: each for each in outcome.answers} if outcome else {}
     asked = seen.sentences(rows)
+    digest = shown.digest(seen, asked, plans.identity(plan))
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
@@ -50,9 +53,12 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
             for row, each in zip(rows, asked, strict=True)
         ],
         "outcome": outcome,
-        "is_current": outcome is not None and outcome.run.digest == shown.digest(seen, asked, built_in.NAME),
+        "is_current": outcome is not None and outcome.run.digest == digest,
+        "judge": plan.asks,
         "shows_tools": bool(names),
-        "gate": RehearsalGateForm(initial=model_to_dict(plans.of(agent)), prefix="gate"),
+        "gate": RehearsalGateForm(
+            initial=model_to_dict(plan) | {"judge": plans.judge_of(plan)}, prefix="gate"
+        ),
         "confusable": look_alikes.of_shown(seen),
     }
     return render(request, "designer/rehearsals.html", context, status=400 if sent.errors else 200)
@@ -63,11 +69,12 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
 def rehearsals_run(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     try:
-        run = runs.run_built_in(agent, actor=person(request))
+        run = rehearsed.run(agent, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"Rehearsed: {runs.figure_of(run)} as expected.")
+        figure = f"Rehearsed: {runs.figure_of(run)} as expected."
+        messages.success(request, f"“{run.asks}” is asked. Look again in a moment." if run.asks else figure)
     return redirect("rehearsals", agent.slug)
 
 

@@ -15,6 +15,7 @@ from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.tools import definitions
 from designer import agents, environments, pins, tunings
 from designer.procedures import editing as procedures
+from designer.rehearsals import judges
 from designer.releases import publishing
 from people import teams
 from people.models import AuditEntry, Role
@@ -184,6 +185,7 @@ def set_the_stage() -> list[str]:
             "/agents/desk/releases/2/?format=json-schema",
         ),
         *("/notifications/", "/notifications/webhooks/new/", f"/notifications/webhooks/{_webhook(actor)}/"),
+        *("/judges/", f"/judges/{_judge(actor)}/"),
         *("/agents/desk/received/", "/vendors/weather/remove/", f"/endpoints/{endpoint.pk}/remove/"),
         *("/teams/", "/teams/everyone/", "/teams/travel/", f"/users/{actor.pk}/", f"/audit/{entry.pk}/"),
         *("/keys/", "/keys/new/", "/audit/", "/users/", "/users/new/", "/nothing/here/"),
@@ -279,6 +281,11 @@ def _runs(endpoint, tool, other) -> Run:
     Withdrawal.objects.create(tool=other, run=run)
     Rejection.objects.create(run=run, tool="#3", code="NAME_TOO_LONG", reason="Its name has 300 characters.")
     return run
+
+
+def _judge(actor) -> str:
+    facts = {"name": "Big model", "url": "http://127.0.0.1:9/v1", "model": "big-1", "key": "a-secret"}
+    return str(judges.create(actor=actor, **facts).pk)
 
 
 def _webhook(actor) -> str:

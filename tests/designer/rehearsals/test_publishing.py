@@ -117,7 +117,12 @@ def gate(api, **rules):
 
 
 def test_a_gate_that_refuses_waits_for_results_and_then_names_what_flipped(api, desk, alice, sent):
-    assert gate(api, gate="refuse").json() == {"gate": "refuse", "at_least": None, "on_flips": True}
+    assert gate(api, gate="refuse").json() == {
+        "gate": "refuse",
+        "at_least": None,
+        "on_flips": True,
+        "judge": "built-in",
+    }
     lead_astray(desk, alice)
 
     refused = api.post(f"{API}releases/", {}, format="json")

@@ -232,5 +232,5 @@ def test_the_page_costs_the_same_however_many_sentences(
     for number in range(20):
         add(api, f"The weather of day {number}", "forecast")
     api.post(RUN)
-    with django_assert_max_num_queries(11):
+    with django_assert_max_num_queries(13):
         client.get("/agents/desk/rehearsals/")

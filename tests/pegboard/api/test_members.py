@@ -151,6 +151,7 @@ def ask(db):
         "{procedure}": "calls",
         "{username}": admin.username,
         "credentials/{id}": "credentials/00000000-0000-4000-8000-000000000001",
+        "judges/{id}": "judges/00000000-0000-4000-8000-000000000001",
         "webhooks/{id}": "webhooks/00000000-0000-4000-8000-000000000001",
         **dict.fromkeys(("{secret}", "{grant}"), "00000000-0000-4000-8000-000000000001"),
         "{thread}": str(thread.key),

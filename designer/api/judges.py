@@ -1,0 +1,98 @@
+from typing import Any
+
+from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.serializers import Input
+from designer.models import RehearsalJudge
+from designer.rehearsals import judges
+from people.api.generics import GenericAPIView, ListAPIView
+from people.models import Role
+from people.permissions import person
+
+
+class JudgeChange(Input):
+    name = serializers.CharField(max_length=100, required=False)
+    url = serializers.CharField(
+        max_length=MAX_URL_LENGTH, required=False, help_text="What stands before `/chat/completions`."
+    )
+    model = serializers.CharField(max_length=judges.MAX_MODEL_LENGTH, required=False)
+    key = serializers.CharField(
+        max_length=judges.MAX_KEY_LENGTH,
+        required=False,
+        allow_blank=True,
+        help_text="Sent to the origin of `url` alone and never shown. Left out, it stays, unless the origin "
+        "is another one: then it is forgotten.",
+    )
+    tries = serializers.IntegerField(
+        min_value=1, max_value=judges.MAX_TRIES, required=False, help_text="How often each sentence is asked."
+    )
+    seconds = serializers.IntegerField(
+        min_value=1, max_value=judges.MAX_SECONDS, required=False, help_text="That one answer may take."
+    )
+
+
+class JudgeInput(JudgeChange):
+    name = serializers.CharField(max_length=100)
+    url = serializers.CharField(
+        max_length=MAX_URL_LENGTH, help_text="What stands before `/chat/completions`."
+    )
+    model = serializers.CharField(max_length=judges.MAX_MODEL_LENGTH)
+
+
+class JudgeOutput(serializers.ModelSerializer[RehearsalJudge]):
+    class Meta:
+        model = RehearsalJudge
+        fields = ["id", "name", "url", "origin", "model", "tries", "seconds", "fingerprint"]
+        read_only_fields = fields
+
+
+@extend_schema(tags=["rehearsals"])
+class JudgeList(ListAPIView[RehearsalJudge]):
+    """Judges over the network that agents may be rehearsed by."""
+
+    read_role, write_role = Role.DESIGNER, Role.ADMIN
+    serializer_class = JudgeOutput
+    ordering = ("name", "id")
+
+    def get_queryset(self) -> QuerySet[RehearsalJudge]:
+        return judges.live()
+
+    @extend_schema(request=JudgeInput, responses={201: JudgeOutput})
+    def post(self, request: Request) -> Response:
+        given = JudgeInput(data=request.data)
+        given.is_valid(raise_exception=True)
+        made = judges.create(actor=person(request), **given.validated_data)
+        return Response(JudgeOutput(made).data, status=201)
+
+
+@extend_schema(tags=["rehearsals"])
+class JudgeDetail(GenericAPIView[RehearsalJudge]):
+    read_role, write_role = Role.DESIGNER, Role.ADMIN
+    serializer_class = JudgeOutput
+    pagination_class = None
+    queryset = RehearsalJudge.objects.none()
+
+    def get(self, request: Request, pk: Any) -> Response:
+        return Response(JudgeOutput(_chosen(pk)).data)
+
+    @extend_schema(request=JudgeChange)
+    def patch(self, request: Request, pk: Any) -> Response:
+        row = _chosen(pk)
+        given = JudgeChange(data=request.data)
+        given.is_valid(raise_exception=True)
+        return Response(JudgeOutput(judges.change(row, actor=person(request), **given.validated_data)).data)
+
+    @extend_schema(responses={204: None})
+    def delete(self, request: Request, pk: Any) -> Response:
+        judges.remove(_chosen(pk), actor=person(request))
+        return Response(status=204)
+
+
+def _chosen(pk: Any) -> RehearsalJudge:
+    return get_object_or_404(judges.live(), pk=pk)

@@ -1,0 +1,147 @@
+"""Judges over the network: what administrators say about endpoints that speak OpenAI's chat protocol."""
+
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from core import display_names, encryption
+from core.encryption import Secret
+from core.errors import DomainError
+from core.outbound.addresses import MAX_URL_LENGTH
+from core.outbound.errors import ProtocolError
+from core.outbound.policy import origin_of
+from designer.models import RehearsalJudge
+from people import audit
+from people.models import User
+
+FIELD = "designer.rehearsaljudge.sealed"
+MAX_JUDGES = 20
+MAX_TRIES, MAX_SECONDS = 5, 120
+MAX_MODEL_LENGTH, MAX_KEY_LENGTH = 200, 4_000
+
+
+def live() -> QuerySet[RehearsalJudge]:
+    return RehearsalJudge.objects.filter(removed_at=None).order_by("name", "pk")
+
+
+def find(pk: str | UUID) -> RehearsalJudge:
+    """Raises DomainError for one that is not there."""
+    try:
+        found = live().filter(pk=UUID(str(pk))).first()
+    except ValueError:
+        found = None
+    if found is None:
+        message = "There is no such judge. Choose one that an administrator has set up, or “built-in”."
+        raise DomainError("unknown_judge", message, fields={"judge": message})
+    return found
+
+
+@transaction.atomic
+def create(
+    *, actor: User, name: str, url: str, model: str, key: str = "", tries: int = 3, seconds: int = 30
+) -> RehearsalJudge:
+    """`url` is the address to which `/chat/completions` is added. The key is never shown again."""
+    if live().count() >= MAX_JUDGES:
+        raise DomainError("too_many_judges", f"There are {MAX_JUDGES} judges. Remove one first.", status=409)
+    judge = RehearsalJudge()
+    _apply(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
+    _seal(judge, key)
+    judge.save()
+    audit.record(actor, "add", judge, after=facts(judge))
+    return judge
+
+
+@transaction.atomic
+def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJudge:
+    """`name`, `url`, `model`, `tries`, `seconds`, and `key`: without another one the key stays, unless the
+    address leads to another origin, for which it was not entered."""
+    judge = _locked(judge)
+    before, key = facts(judge), changes.pop("key", "")
+    _apply(judge, changes)
+    if key:
+        _seal(judge, key)
+    elif judge.origin != before["origin"]:
+        _seal(judge, "")
+    if facts(judge) != before:
+        judge.save()
+        audit.record(actor, "edit", judge, before=before, after=facts(judge))
+    return judge
+
+
+@transaction.atomic
+def remove(judge: RehearsalJudge, *, actor: User) -> None:
+    """Forgets its key. Raises DomainError while agents are judged by it."""
+    judge = _locked(judge)
+    agents = [str(plan.agent) for plan in judge.plans.select_related("agent").order_by("agent__name")]
+    if agents:
+        named = ", ".join(f"“{name}”" for name in agents[:5])
+        message = f"Its figure counts for {named}. Choose another judge there first."
+        raise DomainError("judge_in_use", message, status=409)
+    audit.record(actor, "remove", judge, before=facts(judge))
+    judge.sealed, judge.fingerprint, judge.removed_at = "", "", timezone.now()
+    judge.save()
+
+
+def key_of(judge: RehearsalJudge) -> Secret | None:
+    """Raises UndecryptableError."""
+    if not judge.sealed:
+        return None
+    return encryption.decrypt(judge.sealed, row=judge.pk, field=FIELD, name=judge.name)
+
+
+def facts(judge: RehearsalJudge) -> dict[str, Any]:
+    """All that may be shown of it."""
+    return {
+        "name": judge.name,
+        "url": judge.url,
+        "origin": judge.origin,
+        "model": judge.model,
+        "tries": judge.tries,
+        "seconds": judge.seconds,
+        "fingerprint": judge.fingerprint,
+    }
+
+
+def _locked(judge: RehearsalJudge) -> RehearsalJudge:
+    found = live().select_for_update().filter(pk=judge.pk).first()
+    if found is None:
+        raise DomainError("not_found", "This judge was removed meanwhile.", status=404)
+    return found
+
+
+def _apply(judge: RehearsalJudge, given: dict[str, Any]) -> None:
+    for member in ("name", "url", "model", "tries", "seconds"):
+        value = given.get(member, getattr(judge, member))
+        setattr(judge, member, value.strip() if isinstance(value, str) else value)
+    fields = {}
+    if why := display_names.why_not(judge.name, 100):
+        fields["name"] = why
+    elif live().filter(name=judge.name).exclude(pk=judge.pk).exists():
+        fields["name"] = "Another judge has this name."
+    if not judge.model or len(judge.model) > MAX_MODEL_LENGTH or not judge.model.isprintable():
+        fields["model"] = f"Name a model, in at most {MAX_MODEL_LENGTH} characters."
+    if not 1 <= judge.tries <= MAX_TRIES:
+        fields["tries"] = f"Give a number from 1 to {MAX_TRIES}."
+    if not 1 <= judge.seconds <= MAX_SECONDS:
+        fields["seconds"] = f"Give a number of seconds from 1 to {MAX_SECONDS}."
+    try:
+        judge.origin = origin_of(judge.url[: MAX_URL_LENGTH + 1])
+        judge.url = judge.url.rstrip("/")
+        if judge.url.endswith("/chat/completions"):
+            fields["url"] = "Give the address without “/chat/completions”, which is added."
+    except ProtocolError as exc:
+        fields["url"] = exc.message
+    if fields:
+        raise DomainError("invalid", next(iter(fields.values())), fields=fields)
+
+
+def _seal(judge: RehearsalJudge, key: str) -> None:
+    key = key.strip()
+    if len(key) > MAX_KEY_LENGTH or any(not " " < each < "\x7f" for each in key):
+        message = f"A key is at most {MAX_KEY_LENGTH} characters, without spaces, as its service gave it."
+        raise DomainError("invalid", message, fields={"key": message})
+    judge.sealed = encryption.encrypt(Secret(key), row=judge.pk, field=FIELD) if key else ""
+    judge.fingerprint = encryption.fingerprint(Secret(key)) if key else ""

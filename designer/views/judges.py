@@ -1,0 +1,63 @@
+"""The judges over the network that agents may be rehearsed by: administrators set them up."""
+
+from typing import Any
+from uuid import UUID
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST
+
+from core.errors import DomainError
+from designer.forms.rehearsals import JudgeForm
+from designer.rehearsals import judges
+from people.models import Role
+from people.permissions import person, requires
+
+
+@requires(Role.ADMIN)
+def judge_list(request: HttpRequest) -> HttpResponse:
+    form = JudgeForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            made = judges.create(actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, f"“{made}” is set up. Choose it on the page of an agent's rehearsals.")
+            return redirect("judge-list")
+    context: dict[str, Any] = {"rows": judges.live(), "form": form}
+    return render(request, "designer/judges.html", context, status=400 if form.errors else 200)
+
+
+@requires(Role.ADMIN)
+def judge(request: HttpRequest, pk: UUID) -> HttpResponse:
+    row = get_object_or_404(judges.live(), pk=pk)
+    form = JudgeForm(request.POST or None, initial=judges.facts(row))
+    if row.fingerprint:
+        form.fields["key"].help_text = (
+            f"There is one, with the fingerprint {row.fingerprint}. Empty: it stays. With an address of "
+            "another server it has to be entered again."
+        )
+    if request.method == "POST" and form.is_valid():
+        try:
+            judges.change(row, actor=person(request), **form.cleaned_data)
+        except DomainError as error:
+            form.refuse(error)
+        else:
+            messages.success(request, "Saved.")
+            return redirect("judge-list")
+    context = {"row": row, "form": form}
+    return render(request, "designer/judge.html", context, status=400 if form.errors else 200)
+
+
+@requires(Role.ADMIN)
+@require_POST
+def judge_remove(request: HttpRequest, pk: UUID) -> HttpResponse:
+    try:
+        judges.remove(get_object_or_404(judges.live(), pk=pk), actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("judge", pk)
+    messages.success(request, "The judge was removed, and its key is forgotten.")
+    return redirect("judge-list")
