@@ -83,10 +83,10 @@ class JudgeDetail(GenericAPIView[RehearsalJudge]):
 
     @extend_schema(request=JudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        row = _chosen(pk)
         given = JudgeChange(data=request.data)
         given.is_valid(raise_exception=True)
-        return Response(JudgeOutput(judges.change(row, actor=person(request), **given.validated_data)).data)
+        row = judges.change(_chosen(pk), actor=person(request), **given.validated_data)
+        return Response(JudgeOutput(row).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:

@@ -52,18 +52,18 @@ class RehearsalGateForm(OperationForm):
         choices=[
             (Gate.OFF, "Nothing is said"),
             (Gate.WARN, "It is a warning"),
-            (Gate.REFUSE, "It stops publishing until it is accepted with a reason"),
+            (Gate.REFUSE, "It stops publishing until it is accepted"),
         ],
-        label="When they fall behind",
+        label="When too few sentences work",
     )
     on_flips = forms.BooleanField(
-        required=False, label="They do when a sentence that worked in the last release does not now"
+        required=False, label="Also when one that worked in the last release does not"
     )
     at_least = forms.IntegerField(
         required=False,
         min_value=1,
         max_value=sentences.MAX_SENTENCES,
-        label="They do below so many sentences",
+        label="Sentences that have to work",
         help_text="Empty: any number is enough.",
     )
 

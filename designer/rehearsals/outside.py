@@ -34,7 +34,7 @@ TASK = "designer.tasks.ask_judge"
 # A worker goes on with a run for so long, which is less than a task may take; another one waits as long.
 AT_WORK, LEASE = 200.0, timedelta(minutes=8)
 AGAIN = (timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=4))
-LONGEST_WAIT = timedelta(hours=1)
+MAX_WAIT = timedelta(hours=1)
 # After so many failures in a row the others would fail too.
 IN_A_ROW = 3
 NOT_YET = "It was not asked yet."
@@ -137,7 +137,7 @@ def _ask_all(
             except (ProtocolError, NoAnswerError) as exc:
                 failed[sentence.id] = printable(getattr(exc, "message", str(exc)), 1_000)
                 asked_wait = getattr(exc, "retry_after", None) or 0
-                wait = max(wait or timedelta(), min(timedelta(seconds=asked_wait), LONGEST_WAIT))
+                wait = max(wait or timedelta(), min(timedelta(seconds=asked_wait), MAX_WAIT))
                 in_a_row += 1
                 is_limited = isinstance(exc, UnavailableError) and exc.code == "RATE_LIMITED"
                 if is_limited or in_a_row >= IN_A_ROW:
