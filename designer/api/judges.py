@@ -16,7 +16,7 @@ from people.models import Role
 from people.permissions import person
 
 
-class JudgeChange(Input):
+class RehearsalJudgeChange(Input):
     name = serializers.CharField(max_length=100, required=False)
     url = serializers.CharField(
         max_length=MAX_URL_LENGTH, required=False, help_text="What stands before `/chat/completions`."
@@ -37,7 +37,7 @@ class JudgeChange(Input):
     )
 
 
-class JudgeInput(JudgeChange):
+class RehearsalJudgeInput(RehearsalJudgeChange):
     name = serializers.CharField(max_length=100)
     url = serializers.CharField(
         max_length=MAX_URL_LENGTH, help_text="What stands before `/chat/completions`."
@@ -45,7 +45,7 @@ class JudgeInput(JudgeChange):
     model = serializers.CharField(max_length=judges.MAX_MODEL_LENGTH)
 
 
-class JudgeOutput(serializers.ModelSerializer[RehearsalJudge]):
+class RehearsalJudgeOutput(serializers.ModelSerializer[RehearsalJudge]):
     class Meta:
         model = RehearsalJudge
         fields = ["id", "name", "url", "origin", "model", "tries", "seconds", "fingerprint"]
@@ -57,36 +57,36 @@ class JudgeList(ListAPIView[RehearsalJudge]):
     """Judges over the network that agents may be rehearsed by."""
 
     read_role, write_role = Role.DESIGNER, Role.ADMIN
-    serializer_class = JudgeOutput
+    serializer_class = RehearsalJudgeOutput
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[RehearsalJudge]:
         return judges.live()
 
-    @extend_schema(request=JudgeInput, responses={201: JudgeOutput})
+    @extend_schema(request=RehearsalJudgeInput, responses={201: RehearsalJudgeOutput})
     def post(self, request: Request) -> Response:
-        given = JudgeInput(data=request.data)
+        given = RehearsalJudgeInput(data=request.data)
         given.is_valid(raise_exception=True)
         made = judges.create(actor=person(request), **given.validated_data)
-        return Response(JudgeOutput(made).data, status=201)
+        return Response(RehearsalJudgeOutput(made).data, status=201)
 
 
 @extend_schema(tags=["rehearsals"])
 class JudgeDetail(GenericAPIView[RehearsalJudge]):
     read_role, write_role = Role.DESIGNER, Role.ADMIN
-    serializer_class = JudgeOutput
+    serializer_class = RehearsalJudgeOutput
     pagination_class = None
     queryset = RehearsalJudge.objects.none()
 
     def get(self, request: Request, pk: Any) -> Response:
-        return Response(JudgeOutput(_chosen(pk)).data)
+        return Response(RehearsalJudgeOutput(_chosen(pk)).data)
 
-    @extend_schema(request=JudgeChange)
+    @extend_schema(request=RehearsalJudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        given = JudgeChange(data=request.data)
+        given = RehearsalJudgeChange(data=request.data)
         given.is_valid(raise_exception=True)
         row = judges.change(_chosen(pk), actor=person(request), **given.validated_data)
-        return Response(JudgeOutput(row).data)
+        return Response(RehearsalJudgeOutput(row).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: Any) -> Response:
