@@ -17,6 +17,7 @@ from catalog.views import (
 
 urlpatterns = [
     path("tools/define/", definitions.definition_new, name="definition-new"),
+    path("tools/define/import/", definitions.definition_import_page, name="definition-import"),
     path("tools/<int:pk>/define/", definitions.definition_change, name="definition-change"),
     path("tools/<int:pk>/withdraw/", definitions.definition_withdraw, name="definition-withdraw"),
     path("tools/<int:pk>/restore/", definitions.definition_restore, name="definition-restore"),

@@ -34,7 +34,7 @@ from catalog.notifications import webhooks
 from catalog.protocols.definition import Parts
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
-from catalog.tools import configurations, definitions
+from catalog.tools import configurations, definition_import, definitions
 from catalog.user_grants import end_users, grants, providers, vault
 from catalog.user_grants.end_users import OnBehalfOf
 from catalog.vendors import onboarding, vendor_requests
@@ -366,6 +366,9 @@ def designers_work(bob: User, wanted: Tool) -> None:
     ours = definitions.define(
         actor=bob, parts=Parts("ask_us", "", "Asks us.", {"type": "object"}, {"type": "string"})
     )
+    schema = {"type": "object"}
+    theirs = {"name": "ask_them", "description": "Asks them.", "inputs": schema, "output": schema}
+    definition_import.define_all([theirs], actor=bob)
     definitions.change(ours, actor=bob, changes={"title": "Ask us"})
     definitions.withdraw(ours, actor=bob)
     definitions.offer_again(ours, actor=bob)

@@ -4,7 +4,12 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from drf_spectacular.utils import (
+    OpenApiParameter,
+    PolymorphicProxySerializer,
+    extend_schema,
+    extend_schema_field,
+)
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,7 +17,7 @@ from rest_framework.response import Response
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
 from catalog.protocols.definition import NAME, Parts
-from catalog.tools import definitions
+from catalog.tools import definition_import, definitions
 from core.errors import invalid
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -74,6 +79,34 @@ class DefinitionInput(DefinitionChange):
     output = Schema(help_text="The JSON Schema of what comes back.")
 
 
+@extend_schema_field({"type": "array", "items": {"type": "object", "additionalProperties": True}})
+class ToolsAsSent(serializers.JSONField):
+    pass
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class ComposedCalls(serializers.JSONField):
+    pass
+
+
+class DefinitionsInput(Input):
+    tools = ToolsAsSent(
+        required=False,
+        help_text=f"Up to {definition_import.MAX_TOOLS}: each as `POST definitions/` takes it, or in the "
+        "form of the Tool System.",
+    )
+    calls = ComposedCalls(
+        required=False,
+        help_text="In place of `tools`: the array of calls that the format `tool-system` composes. "
+        "Its `_activity` is left out: what answers is decided here.",
+    )
+
+    def validate(self, given: dict[str, Any]) -> dict[str, Any]:
+        if len(given) != 1:
+            raise serializers.ValidationError({"tools": "Give “tools”, or “calls” in their place."})
+        return given
+
+
 class DefinitionOutput(serializers.Serializer[Any]):
     """Its `id` is that of a tool: versions, tunings and agents that use it are found below `tools/`."""
 
@@ -92,6 +125,10 @@ class DefinitionOutput(serializers.Serializer[Any]):
     def to_representation(self, tool: Tool) -> dict[str, Any]:
         # Its own words, and not those of a tuning, which the row repeats.
         return super().to_representation({"tool": tool, "parts": definitions.parts_of(tool)})
+
+
+class DefinitionsOutput(serializers.Serializer[Any]):
+    definitions = DefinitionOutput(many=True, help_text="In the order in which they were sent.")
 
 
 class ChangeOutput(serializers.Serializer[Any]):
@@ -137,6 +174,40 @@ class DefinitionList(ListAPIView[Tool]):
         given.is_valid(raise_exception=True)
         parts = Parts(**{"title": "", "activity": None} | given.validated_data)
         return _answer(definitions.define(actor=person(request), parts=parts), status=201)
+
+
+@extend_schema(tags=["definitions"])
+class DefinitionImport(GenericAPIView[Tool]):
+    """Defines many tools, all of them or none.
+
+    The body is the array of tools, or an object around it. `fields` of a refusal names each fault by its
+    place: `tools.3.inputs` is of the fourth tool.
+    """
+
+    write_role = Role.DESIGNER
+    takes_arrays = True
+    serializer_class = DefinitionsOutput
+    pagination_class = None
+
+    @extend_schema(
+        operation_id="definitions_import",
+        request=PolymorphicProxySerializer(
+            component_name="DefinitionsImport",
+            serializers=[DefinitionsInput, DefinitionInput(many=True)],
+            resource_type_field_name=None,
+            many=False,
+        ),
+        responses={201: DefinitionsOutput},
+    )
+    def post(self, request: Request) -> Response:
+        sent = request.data
+        given = DefinitionsInput(data={"tools": sent} if isinstance(sent, list) else sent)
+        given.is_valid(raise_exception=True)
+        made = definition_import.define_all(given.validated_data, actor=person(request))
+        # As they are in the database by now, where times are written.
+        found = definitions.all_of_them().select_related("current").in_bulk([tool.pk for tool in made])
+        answer = {"definitions": [found[tool.pk] for tool in made]}
+        return Response(DefinitionsOutput(answer).data, status=201)
 
 
 @extend_schema(tags=["definitions"])

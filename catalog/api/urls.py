@@ -109,6 +109,7 @@ urlpatterns = [
         name="api-credential-sign-out",
     ),
     path("definitions/", definitions.DefinitionList.as_view(), name="api-definition-list"),
+    path("definitions/import/", definitions.DefinitionImport.as_view(), name="api-definition-import"),
     path("definitions/<int:pk>/", definitions.DefinitionDetail.as_view(), name="api-definition"),
     path(
         "definitions/<int:pk>/restore/",

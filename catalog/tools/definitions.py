@@ -5,7 +5,7 @@ one. All of them belong to one endpoint, which no server stands behind. docs/def
 """
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -79,10 +79,15 @@ def explicit_activity(version: ToolVersion) -> str | None:
 @transaction.atomic
 def define(*, actor: User, parts: Parts) -> Tool:
     """Raises DomainError."""
-    document = _checked(parts)
+    document = checked(parts)
+    endpoint = locked_home()
+    _refuse_taken(parts.name.strip())
+    return record_new(endpoint, document, actor=actor)
+
+
+def record_new(endpoint: Endpoint, document: dict[str, Any], *, actor: User) -> Tool:
+    """Defines what `checked` found in order, under a name that is free. The caller holds `locked_home`."""
     read = Definition().read(document)
-    endpoint = _locked_home()
-    _refuse_taken(read.name)
     tool = Tool.objects.create(
         endpoint=endpoint,
         tool_id=str(uuid.uuid4()),
@@ -105,10 +110,10 @@ def change(
 
     `expected` is the state that the editor started from (people/audit/edit_conflicts.py).
     """
-    _locked_home()
+    locked_home()
     tool = _locked(tool)
     before = facts(tool)
-    document = _checked(replace(parts_of(tool), **changes))
+    document = checked(replace(parts_of(tool), **changes))
     wanted = definition.parts_of(document)
     edit_conflicts.check(tool, expected, now=before, wanted=_facts(wanted))
     if tool.status == ToolStatus.WITHDRAWN:
@@ -129,7 +134,7 @@ def change(
 @transaction.atomic
 def withdraw(tool: Tool, *, actor: User) -> None:
     """It can be pinned no more. What was pinned and published stays, and its name can be given to another."""
-    _locked_home()
+    locked_home()
     tool = _locked(tool)
     if tool.status == ToolStatus.ACTIVE:
         Tool.objects.filter(pk=tool.pk).update(status=ToolStatus.WITHDRAWN, changed_at=Now())
@@ -141,7 +146,7 @@ def withdraw(tool: Tool, *, actor: User) -> None:
 @transaction.atomic
 def offer_again(tool: Tool, *, actor: User) -> Tool:
     """Raises DomainError where another definition has its name by now."""
-    _locked_home()
+    locked_home()
     tool = _locked(tool)
     if tool.status == ToolStatus.WITHDRAWN:
         _refuse_taken(tool.name)
@@ -191,7 +196,7 @@ def _record(tool: Tool, document: dict[str, Any]) -> None:
     transaction.on_commit(partial(effective_texts.index_soon, tool.endpoint_id), robust=True)
 
 
-def _checked(parts: Parts) -> dict[str, Any]:
+def checked(parts: Parts) -> dict[str, Any]:
     """The document. Raises DomainError with a sentence for each member that is not right."""
     texts = {member: getattr(parts, member).strip() for member in ("name", "title", "description")}
     parts = replace(parts, **texts)
@@ -233,7 +238,7 @@ def _noted(faults: dict[str, str], member: str) -> Iterator[None]:
         faults.setdefault(member, error.reason)
 
 
-def _locked_home() -> Endpoint:
+def locked_home() -> Endpoint:
     # Who gives a definition a name waits here for the one before.
     return (
         Endpoint.objects.select_related("vendor")
@@ -253,8 +258,16 @@ def _locked(tool: Tool) -> Tool:
 
 
 def _refuse_taken(name: str) -> None:
-    if all_of_them().filter(name=name, status=ToolStatus.ACTIVE).exists():
-        message = (
-            f"There is a definition “{printable(name, 64)}” already. Change that one, or choose another name."
-        )
+    if taken([name]):
+        message = why_taken(name)
         raise DomainError("name_taken", message, fields={"name": message}, status=409)
+
+
+def taken(names: Collection[str]) -> set[str]:
+    """Those of the names that definitions on offer have."""
+    rows = all_of_them().filter(name__in=names, status=ToolStatus.ACTIVE)
+    return set(rows.values_list("name", flat=True))
+
+
+def why_taken(name: str) -> str:
+    return f"There is a definition “{printable(name, 64)}” already. Change that one, or choose another name."

@@ -1,16 +1,18 @@
-"""The page on which a tool is defined, and changed: in rows, or as JSON."""
+"""The pages on which a tool is defined, and changed: in rows, or as JSON; or many at once."""
 
 from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from catalog.forms.definition_fields import BLANK, SIDES, Editor
+from catalog.forms.definition_list_fields import DefinitionListForm
 from catalog.models import Tool
 from catalog.protocols.definition import Parts
-from catalog.tools import definitions
+from catalog.tools import definition_import, definitions
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -19,6 +21,24 @@ from people.permissions import person, requires
 @requires(Role.DESIGNER)
 def definition_new(request: HttpRequest) -> HttpResponse:
     return _edited(request, None)
+
+
+@requires(Role.DESIGNER)
+def definition_import_page(request: HttpRequest) -> HttpResponse:
+    """Many, from one JSON document; all of them, or none."""
+    form = DefinitionListForm(request.POST if request.method == "POST" else None)
+    if form.is_valid():
+        document = None
+        try:
+            document = form.document()
+            made = definition_import.define_all(document, actor=person(request))
+        except DomainError as error:
+            form.refuse_all(error, document)
+        else:
+            what = f"{len(made)} tools are" if len(made) > 1 else f"“{made[0]}” is"
+            messages.success(request, f"{what} defined. Pin them to an agent, as you pin a vendor's tools.")
+            return redirect(f"{reverse('tool-list')}?protocol=definition")
+    return render(request, "catalog/definition_import.html", {"form": form})
 
 
 @requires(Role.DESIGNER)

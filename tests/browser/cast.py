@@ -145,6 +145,7 @@ def set_the_stage() -> list[str]:
         ),
         *(f"/tools/compare/?tool={tool.pk}&tool={other.pk}", "/tools/compare/"),
         *(f"/tools/{defined.pk}/", f"/tools/{defined.pk}/define/", f"/tools/{defined.pk}/define/?json"),
+        "/tools/define/import/",
         *(
             "/activities/",
             "/activities/?q=nonsense",

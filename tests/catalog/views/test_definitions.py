@@ -1,5 +1,6 @@
 """The page on which a tool is defined, as a browser without a script sends it."""
 
+import html
 import json
 from html.parser import HTMLParser
 
@@ -241,3 +242,76 @@ def test_the_page_of_a_definition_says_that_it_is_defined_here(client):
     client.post(f"/tools/{tool.pk}/restore/")
     assert Tool.objects.get().status == "active"
     assert client.get(f"/tools/{make_tool().pk}/define/").status_code == 404
+
+
+IMPORT = "/tools/define/import/"
+GOOD = """{"name": "one", "description": "Does it.",
+  "inputs": {"type": "object"}, "output": {"type": "string"}}"""
+BAD = """{"name": "two words", "description": "Does it.", "inputs": {"type": "object"}, "output": {}}"""
+
+
+def paste(client, text):
+    return client.post(IMPORT, {"text": text.replace("\n", "\r\n")})
+
+
+def test_several_are_pasted_as_json(client):
+    assert f'href="{IMPORT}"' in client.get(NEW).content.decode()
+    done = paste(client, f"[{GOOD},\n{GOOD.replace('one', 'two')}]")
+    assert (done.status_code, done.headers["Location"]) == (302, "/tools/?protocol=definition")
+    assert sorted(tool.name for tool in Tool.objects.all()) == ["one", "two"]
+    assert "2 tools are defined." in text_of(client.get("/tools/"))
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "\n[\n%s,\n%s]",
+        '{"before": [{"tools": 1}],\n"tools": [\n%s,\n%s]}',
+    ],
+)
+def test_faults_of_several_are_told_by_tool_and_line(client, around):
+    text = around % (GOOD, BAD)
+    page = paste(client, text)
+    said = text_of(page)
+    assert "Nothing was defined yet: 2 things to correct" in said
+    assert "Tool 2, two words, from line 5, name: A name begins with a letter" in said
+    assert "Tool 2, two words, from line 5, output: Say what comes back" in said
+    assert html.escape(BAD) in page.content.decode()
+    assert not Tool.objects.exists()
+
+
+def test_a_schema_of_calls_is_pasted_and_its_faults_are_told(client):
+    odd = json.dumps(ODD)
+    text = f'{{"calls": {{"type": "array", "items": {{"anyOf": [\n{odd},\n\n{{"type": "object"}}]}}}}}}'
+    said = text_of(paste(client, text))
+    assert "Tool 2, from line 4: A tool is a JSON Schema" in said
+    alone = f'{{"calls": {{"items":\n{odd}}}}}'
+    assert paste(client, alone.replace("book_room", "two words")).status_code == 200
+    assert paste(client, alone).status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Paste the tools first."),
+        ("[\n{]", "This is not JSON"),
+        ("[\n{]", "in line 2"),
+        ("5", "Give the tools as an array"),
+        ("[]", "Give one tool or more."),
+        (GOOD, "Give the tools as an array"),
+        (f"[{', '.join([GOOD] * 201)}]", "There are 201 tools; 200 at once are the most."),
+        (f'["{"x" * 950_000}"]', "950,004 bytes; 900,000 are the most."),
+    ],
+    ids=["nothing", "broken", "line", "number", "empty", "one", "too many", "too large"],
+)
+def test_a_text_that_is_no_list_of_tools_says_why(client, text, said):
+    page = paste(client, text)
+    assert said in text_of(page)
+    assert html.escape(text[:60].partition("\n")[0]) in page.content.decode()
+    assert not Tool.objects.exists()
+
+
+def test_names_that_are_taken_are_told_where_they_were_pasted(client):
+    paste(client, f"[{GOOD}]")
+    said = text_of(paste(client, f"[\n{GOOD}]"))
+    assert "Tool 1, one, from line 2, name: There is a definition “one” already." in said
