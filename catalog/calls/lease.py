@@ -101,10 +101,13 @@ class Held:
 class Heartbeat(Held):
     def __init__(self, call: Call, session: Conversation) -> None:
         super().__init__(call, session)
-        # It is not waited for, so there is time to look at its row before it is sent at all.
-        self._seen = -math.inf
         self._is_done = False
         self._thread = threading.Thread(target=self._beat, name=f"call-{call.pk}", daemon=True)
+
+    def may_send(self) -> bool:
+        # It is not waited for, so there is time to look at its row each time.
+        self._seen = -math.inf
+        return super().may_send()
 
     def __enter__(self) -> Self:
         self._thread.start()
