@@ -10,11 +10,15 @@ from tests.browser.conftest import DESKTOP, PHONE
 pytestmark = pytest.mark.browser
 
 # Sum of all shifts since the page began to load, as the browser itself scores them.
+# How far things moved, in the measure of browsers, and what did.
 LAYOUT_SHIFT = """() => new Promise(resolve => {
   let sum = 0;
-  new PerformanceObserver(list => list.getEntries().forEach(entry => { sum += entry.value; }))
-    .observe({type: "layout-shift", buffered: true});
-  requestAnimationFrame(() => setTimeout(() => resolve(sum), 50));
+  const moved = [];
+  new PerformanceObserver(list => list.getEntries().forEach(entry => {
+    sum += entry.value;
+    moved.push(...entry.sources.map(({node}) => node?.outerHTML?.slice(0, 80) ?? node?.textContent));
+  })).observe({type: "layout-shift", buffered: true});
+  requestAnimationFrame(() => setTimeout(() => resolve([sum, moved]), 50));
 })"""
 
 
@@ -40,8 +44,9 @@ def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_b
 
     for address in [*set_the_stage(), "/api/docs/", "/api/docs/tools/"]:
         page.goto(address)
-        if page.evaluate(LAYOUT_SHIFT) > 0.01:
-            heard.append("something moved")
+        distance, moved = page.evaluate(LAYOUT_SHIFT)
+        if distance > 0.01:
+            heard.append(f"something moved: {moved}")
         if page.evaluate("document.documentElement.scrollWidth") > viewport["width"]:
             heard.append("wider than the window")
         heard += [f"sticks out: {node}" for node in page.evaluate(STICKS_OUT)]

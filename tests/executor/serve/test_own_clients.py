@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.staticfiles.handlers import StaticFilesHandler
+from django.core.servers.basehttp import ThreadedWSGIServer
 from django.db import connections
 from django.test.testcases import LiveServerThread
 from msgspec.structs import replace
@@ -26,13 +27,22 @@ pytestmark = pytest.mark.django_db
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
+class _Server(ThreadedWSGIServer):
+    def _close_connections(self):
+        """A thread ends when its client hangs up, which may be after the test whose connection it is."""
+
+
+class _Thread(LiveServerThread):
+    server_class = _Server
+
+
 @pytest.fixture
 def site(db, monkeypatch):
     """Serves on the test's own connection, so that nothing has to be committed: whoever asks waits meanwhile,
     and no thread of the server closes it."""
     shared = connections["default"]
     monkeypatch.setattr(shared, "close", lambda: None)
-    thread = LiveServerThread("127.0.0.1", StaticFilesHandler, connections_override={"default": shared})
+    thread = _Thread("127.0.0.1", StaticFilesHandler, connections_override={"default": shared})
     thread.daemon = True
     shared.inc_thread_sharing()
     thread.start()
