@@ -199,16 +199,35 @@ def check(pin: Pin, activity: Activity) -> None:
 def check_name(actor: User, name: str) -> None:
     """Raises DomainError for a name by which an activity would run for tools of agents that the actor may not
     change: without a binding, a definition runs by the activity of its name, or of the one that it names."""
-    if actor.can_administer:
-        return
-    tools = [tool for (tool,) in run_prepared(_OF_THE_NAME, [name])]
-    pins = Pin.objects.filter(tool__in=tools, agent__in=Agent.objects.live())
-    if tools and pins.exclude(agent__in=Agent.objects.visible_to(actor)).exists():
+    if not actor.can_administer and _is_name_of_others(actor, name):
         message = (
             "Agents of other teams use a tool that is defined here and runs by the activity of this name. "
             "Choose another name, or ask an administrator to save it."
         )
         raise DomainError("forbidden", message, fields={"name": message}, status=403)
+
+
+def check_change(actor: User, activity: Activity) -> None:
+    """Raises DomainError for an activity that runs for tools of agents that the actor may not change: bound
+    there, as a step of one that is, or by its name."""
+    if actor.can_administer:
+        return
+    above = Activity.objects.filter(pk__in=reach.with_all_above(activity))
+    bound = Binding.objects.filter(activity__in=above, environment__agent__in=Agent.objects.live())
+    theirs = bound.exclude(environment__agent__in=Agent.objects.visible_to(actor))
+    # By the names that they have had so far, not those that were just typed.
+    if theirs.exists() or any(_is_name_of_others(actor, each.name) for each in above):
+        message = (
+            "Agents of other teams run this activity. Ask an administrator to change it, or save another one "
+            "for your own agents."
+        )
+        raise DomainError("forbidden", message, status=403)
+
+
+def _is_name_of_others(actor: User, name: str) -> bool:
+    tools = [tool for (tool,) in run_prepared(_OF_THE_NAME, [name])]
+    pins = Pin.objects.filter(tool__in=tools, agent__in=Agent.objects.live())
+    return bool(tools) and pins.exclude(agent__in=Agent.objects.visible_to(actor)).exists()
 
 
 # In any of their versions: releases hold older ones.

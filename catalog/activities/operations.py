@@ -28,6 +28,8 @@ MAX_CONFIG_BYTES = 256 * 1024
 UNCHANGED: Any = object()
 # Asked before an activity that any agent may use gets a name. Each raises DomainError where it must not.
 NAME_RULES: list[Callable[[User, str], None]] = []
+# Asked before one that any agent may use runs otherwise from now on, or no more.
+CHANGE_RULES: list[Callable[[User, Activity], None]] = []
 
 
 @transaction.atomic
@@ -85,6 +87,7 @@ def change(
     )
     if wanted == before and not is_vouched:
         return activity
+    _refuse_change(actor, activity)
     if is_new:
         _refuse_inner(actor, now.kind, config)
     _save(activity)
@@ -104,6 +107,7 @@ def remove(activity: Activity, *, actor: User) -> None:
         raise DomainError(
             "activity_in_use", f"“{activity}” is a step of {named}. Take it out there first.", status=409
         )
+    _refuse_change(actor, activity)
     activity.removed_at = timezone.now()
     activity.save(update_fields=["removed_at"])
     audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)
@@ -141,6 +145,11 @@ def _check_name(activity: Activity, actor: User) -> None:
     check_name(activity.name, MAX_NAME_LENGTH)
     for rule in NAME_RULES if activity.agent is None else ():
         rule(actor, activity.name)
+
+
+def _refuse_change(actor: User, activity: Activity) -> None:
+    for rule in CHANGE_RULES if activity.agent is None else ():
+        rule(actor, activity)
 
 
 def _named(interface: ToolVersion | None) -> dict[str, int] | None:

@@ -156,6 +156,11 @@ def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
     return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in called}
 
 
+def with_all_above(activity: Activity) -> set[int]:
+    """By primary key: itself, and the activities that run it, however far above."""
+    return _around(activity.pk, Node(0, ()))[1] | {activity.pk}
+
+
 def users_of(activity: Activity) -> list[Activity]:
     """Activities that run this one as a step."""
     named = {"steps": [{"activity": activity.pk}]}

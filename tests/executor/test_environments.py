@@ -466,3 +466,35 @@ def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):
     saved(admin, "Tides")
     # And to define a tool by the name of an activity is nothing to others.
     assert definition(stranger, "free").name == "free"
+
+
+def test_a_designer_of_another_team_changes_nothing_that_others_run(owner, desk, elsewhere):
+    ours = teams.create_team(actor=make_user(Role.ADMIN), name="Ours", slug="ours")
+    teams.add_member(ours, owner, actor=make_user(Role.ADMIN))
+    stranger, admin = make_user(Role.DESIGNER), make_user(Role.ADMIN)
+    whole = activities.create(
+        actor=owner,
+        name="whole",
+        kind="composite",
+        config={
+            "steps": [{"activity": elsewhere.activity.pk, "inputs": {"Zip code": {"input": "Zip code"}}}],
+            "outputs": {"Sky now": {"step": 1, "output": "Sky now"}},
+        },
+        interface=elsewhere.activity.current.interface,
+    )
+    activities.change(elsewhere.activity, actor=stranger, name="renamed")
+    place(owner, desk, is_default=True, activity=whole)
+    desk[0].team = ours
+    desk[0].save()
+
+    for attempt in (
+        lambda: activities.change(whole, actor=stranger, name="taken"),
+        lambda: activities.change(elsewhere.activity, actor=stranger, name="taken"),
+        lambda: activities.remove(whole, actor=stranger),
+    ):
+        with pytest.raises(DomainError, match="Agents of other teams") as refused:
+            attempt()
+        assert (refused.value.code, refused.value.status) == ("forbidden", 403)
+    for actor in (owner, admin):
+        activities.change(elsewhere.activity, actor=actor, name=f"of {actor}")
+    assert activities.change(whole, actor=stranger, name="whole") == whole
