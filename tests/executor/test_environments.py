@@ -236,16 +236,13 @@ def test_an_activity_that_was_removed_or_does_not_fit_runs_nothing(owner, vendor
 def test_who_has_no_environment_asks_nothing_more_of_the_database(owner, vendor, desk):
     client = runtime(owner, desk[0])
     client.post(url(), GIVEN)
-    with CaptureQueriesContext(
-        connection,
-    ) as asked:
-        client.post(url(), GIVEN)
-    without = len(asked)
-    assert not any("designer_binding" in each["sql"] for each in asked)
-    place(owner, desk, is_default=True)
-    with CaptureQueriesContext(connection) as asked:
-        client.post(url(), GIVEN)
-    assert len(asked) == without + 1
+    # How many others there are differs from call to call: a key's last use is written now and then.
+    for expected in (0, 1):
+        with CaptureQueriesContext(connection) as asked:
+            client.post(url(), GIVEN)
+        assert sum("designer_binding" in each["sql"] for each in asked) == expected
+        if not expected:
+            place(owner, desk, is_default=True)
 
 
 def test_what_an_activity_may_destroy_is_confirmed_wherever_it_runs(owner, vendor, desk, designer, client):
