@@ -1,8 +1,9 @@
-"""What is asked below /serve/ passes by the layers that are about pages, all at once.
+"""What programs ask passes by the layers that are about pages, all at once.
 
 These are the most frequent requests of all, and a layer that does nothing for them takes some of their time
-all the same. They have no session, no form and no cookie, and each protocol words its own errors. What those
-layers do for any answer is done here.
+all the same. They have no session, no form and no cookie: below /serve/ each protocol words its own errors,
+and what is asked of the API with a key is answered by the rights of the key alone
+(people/authentication.py). What those layers do for any answer is done here.
 """
 
 from collections.abc import Callable
@@ -10,13 +11,14 @@ from typing import Any
 
 from django.core.handlers.exception import convert_exception_to_response
 from django.http import HttpRequest, HttpResponse
-from django.urls import Resolver404, resolve
+from django.urls import Resolver404, ResolverMatch, resolve
 
 from designer.access_tokens import ROOT
 from designer.middleware import DeprecationMiddleware
 from pegboard.web.middleware import BoundsMiddleware, DomainErrorMiddleware
 
 BELOW_ROOT = "executor.serve.urls"
+API = "/api/v1/"
 
 
 class ShortWayMiddleware:
@@ -30,12 +32,9 @@ class ShortWayMiddleware:
         self._answer = DeprecationMiddleware(view)
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        if not request.path_info.startswith(ROOT):
+        if (match := _view_of_a_program(request)) is None:
             return self.get_response(request)
-        try:
-            request.resolver_match = resolve(request.path_info.removeprefix(ROOT[:-1]), BELOW_ROOT)
-        except Resolver404:
-            return self.get_response(request)
+        request.resolver_match = match
         response = self._answer(request)
         if not response.streaming and not response.has_header("Content-Length"):
             response.headers["Content-Length"] = str(len(response.content))
@@ -48,10 +47,26 @@ class ShortWayMiddleware:
         view, args, kwargs = match.func, match.args, match.kwargs
         try:
             refused = self._bounds.process_view(request, view, args, kwargs)
-            response: HttpResponse = refused or view(request, *args, **kwargs)
+            response = refused or view(request, *args, **kwargs)
+            # What the API answers is written where the format is known.
+            return response.render() if hasattr(response, "render") else response
         except Exception as error:
             explained = self._errors.process_exception(request, error)
             if explained is None:
                 raise
             return explained
-        return response
+
+
+def _view_of_a_program(request: HttpRequest) -> ResolverMatch | None:
+    path = request.path_info
+    try:
+        if path.startswith(ROOT):
+            return resolve(path.removeprefix(ROOT[:-1]), BELOW_ROOT)
+        is_keyed = request.META.get("HTTP_AUTHORIZATION", "")[:7].lower() == "bearer "
+        if is_keyed and path.startswith(API):
+            match = resolve(path)
+            # A view that judges its callers itself, as those of the API do.
+            return None if getattr(match.func, "login_required", True) else match
+    except Resolver404:
+        pass
+    return None

@@ -1,6 +1,7 @@
-"""What is asked below /serve/ is answered as it would be behind all layers."""
+"""What programs ask is answered as it would be behind all layers."""
 
 import json
+import re
 
 import pytest
 from django.conf import settings as django_settings
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from designer import agent_keys
 from designer.models import Retirement
+from executor.api import invoke
 from executor.serve import views
 from people.models import Role
 from tests.executor.test_calls import ANSWER, GIVEN, desk_with
@@ -19,6 +21,9 @@ from tests.hostile_vendor import HostileVendor
 pytestmark = pytest.mark.django_db
 HERE = "pegboard.web.short_way.ShortWayMiddleware"
 MCP = "/serve/desk/live/mcp"
+INVOKE = "/api/v1/agents/desk/releases/live/tools/"
+# What two calls never have in common.
+OF_ONE_CALL = re.compile(rb'"(call|duration_ms)":\d+')
 
 
 def mcp(method: str, **params: object) -> bytes:
@@ -42,6 +47,20 @@ ASKED = [
     ("GET", "/serve/desk/live/a2t/%00", b""),
     ("GET", "/serve/desk/", b""),
     ("GET", "/serve/", b""),
+    ("POST", f"{INVOKE}sky/invoke/", json.dumps(GIVEN).encode()),
+    ("POST", f"{INVOKE}sky/invoke/?format=mcp", b'{"arguments": {"place": 1, "x": 2}}'),
+    ("POST", f"{INVOKE}sea/invoke/", b"{}"),
+    ("POST", f"{INVOKE}sky/invoke/", b"no json"),
+    ("POST", f"{INVOKE}sky/invoke/", b" " * 3_000_000),
+    ("GET", f"{INVOKE}sky/invoke/", b""),
+    ("GET", f"{INVOKE}?format=mcp", b""),
+    ("HEAD", f"{INVOKE}?format=mcp", b""),
+    ("OPTIONS", INVOKE, b""),
+    ("GET", INVOKE.removesuffix("/"), b""),
+    ("GET", "/api/v1/agents/?page=gone", b""),
+    ("GET", "/api/v1/agents/gone/", b""),
+    ("GET", "/api/v1/nowhere/", b""),
+    ("GET", "/api/schema/", b""),
 ]
 
 
@@ -50,7 +69,11 @@ def answer(key: str, method: str, path: str, body: bytes) -> tuple[int, dict[str
     headers["X-Request-Id"] = "the-same-number"  # a fault of ours is told with it
     client = Client(raise_request_exception=False)
     reply = client.generic(method, path, body, content_type="application/json", headers=headers)
-    return reply.status_code, dict(reply.headers), reply.content
+    content = OF_ONE_CALL.sub(b"", reply.content)
+    headers = {name: text for name, text in reply.headers.items() if name != "Content-Length"}
+    if method != "HEAD" and "Content-Length" in reply.headers:
+        assert int(reply.headers["Content-Length"]) == len(reply.content)
+    return reply.status_code, headers, content
 
 
 def test_the_short_way_answers_as_the_long_one_does(settings, monkeypatch):
@@ -75,10 +98,26 @@ def test_the_short_way_answers_as_the_long_one_does(settings, monkeypatch):
             release=agent.releases.get(), retired_at=timezone.now(), retired_by=owner, reason="Old."
         )
         assert "Deprecation" in both(key, *ASKED[0])[1]
-        monkeypatch.setattr(views, "found_release", away)
-        assert both(key, *ASKED[0])[0] == 503
-        monkeypatch.setattr(views, "found_release", lambda *_: {}["a fault of ours"])
-        assert both(key, *ASKED[0])[0] == 500
+        called = next(each for each in ASKED if each[1].endswith("/invoke/"))
+        assert "Deprecation" in both(key, *called)[1]
+        for module, asked in ((views, ASKED[0]), (invoke, called)):
+            monkeypatch.setattr(module, "found_release", away)
+            assert both(key, *asked)[0] == 503
+            monkeypatch.setattr(module, "found_release", lambda *_: {}["a fault of ours"])
+            assert both(key, *asked)[0] == 500
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "is_short"),
+    [
+        ("/api/v1/agents/", "Bearer pgb_no", True),
+        ("/api/v1/agents/", "", False),
+        ("/agents/", "Bearer x", False),
+    ],
+)
+def test_what_is_asked_with_a_key_passes_by_the_session(path, key, is_short):
+    reply = Client().get(path, headers={"Authorization": key})
+    assert hasattr(reply.wsgi_request, "session") is not is_short
 
 
 def away(*_: object) -> None:
