@@ -196,6 +196,12 @@ class Call(models.Model):
             models.Index(
                 fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
             ),
+            # Counted before each call, of which there may have been many.
+            models.Index(
+                fields=["requested_by"],
+                condition=models.Q(status__in=ACTIVE_CALLS, parent__isnull=True),
+                name="call_under_way",
+            ),
             models.Index(
                 fields=["agent", "on_behalf_of"],
                 condition=models.Q(resumes_when_granted=True),

@@ -10,6 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from msgspec.structs import replace
+from psycopg.types.json import Json
 from rest_framework.test import APIClient
 
 from catalog.calls import invocation, queue
@@ -454,6 +455,25 @@ def test_a_key_has_as_many_calls_under_way_as_its_setting_says(owner, vendor, de
     assert client.post(url(), GIVEN).status_code == 202
     entry = AuditEntry.objects.get(action="change key")
     assert (entry.before, entry.after) == ({"calls_at_once": 2}, {"calls_at_once": 3})
+
+
+@pytest.mark.parametrize("has_statistics", [True, False])
+def test_to_count_what_is_under_way_no_call_is_read_that_has_ended(owner, desk, has_statistics):
+    version = desk[1].version
+    ended = {"tool": version.tool, "version": version, "requested_by": owner, "status": "finished"}
+    Call.objects.bulk_create(
+        Call(**ended, key=uuid.uuid4(), deadline_seconds=30, gives_up_at=timezone.now()) for _ in range(300)
+    )
+    call = queue.request_call(version, actor=owner, arguments={"Zip code": "0150"})
+    call.pk, call.key = call.pk + 1_000, uuid.uuid4()
+    params = [False, timedelta(30), None, None, owner.pk, None, None, queue.USERS_CALLS_AT_ONCE]
+    with connection.cursor() as cursor:
+        if has_statistics:
+            cursor.execute("ANALYZE catalog_call")
+        sql, values = queue._insert().statement(call, params)
+        cursor.execute(f"EXPLAIN (ANALYZE) {sql}", [Json(v) if isinstance(v, dict) else v for v in values])
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+    assert "call_under_way" in plan
 
 
 @pytest.mark.django_db(transaction=True)
