@@ -22,7 +22,7 @@ from catalog.calls import queue
 from catalog.models.calls import Mode
 from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
-from core.errors import DomainError
+from core.errors import DomainError, invalid
 from core.serializers import Input, refusals, sentences
 from designer.api.asked_releases import NUMBER, found_release
 from designer.exports import tool_system
@@ -188,8 +188,8 @@ class ReleaseCalls(GenericAPIView[Release]):
     Each call is made, judged, limited and noted as if it came alone, and none waits for another that is
     refused. Calls beyond what the key may have under way wait for their turn.
 
-    The body is the array of calls that a model writes by the format `tool-system`, or an object with `calls`,
-    whose members say more about each.
+    The body is what a model writes by the format `tool-system`: an object with `calls`, or their array alone.
+    Or it is an object with `calls` by `tool`, whose members say more about each.
     """
 
     write_role = Role.DESIGNER
@@ -216,11 +216,13 @@ class ReleaseCalls(GenericAPIView[Release]):
         except Http404:
             _note_unknown(request, slug, "")
             raise
-        are_a_models = isinstance(request.data, list)
-        beside = {"until": request.query_params["until"]} if "until" in request.query_params else {}
-        given = BatchInput(data={"calls": request.data, **beside} if are_a_models else request.data)
+        document, are_a_models = _document(request)
+        given = BatchInput(data=document)
         given.is_valid(raise_exception=True)
         asked, actor, key = given.validated_data, person(request), key_of(request)
+        if are_a_models and "environment" in asked:
+            message = "A model wrote these calls, so the address says where they run: ?environment=…"
+            raise invalid(environment=message)
         until = Until(asked["until"])
         if are_a_models:
             take = partial(_taken_from_a_model, _said_of_all(request))
@@ -255,6 +257,21 @@ class ReleaseCalls(GenericAPIView[Release]):
             results.append({"index": index, **_told(came, release, request, format_, calls_back=calls_back)})
         first = None if came_of_all.first is None else runs[came_of_all.first]
         return Response({"results": results, "first": first})
+
+
+def _document(request: Request) -> tuple[object, bool]:
+    # And whether a model wrote the calls: alone, or as the one member of its answer.
+    document = request.data
+    if isinstance(document, list):
+        document = {"calls": document}
+    elif not (isinstance(document, dict) and _are_a_models(document.get("calls"))):
+        return document, False
+    until = request.query_params.get("until")
+    return {"until": until, **document} if until is not None else document, True
+
+
+def _are_a_models(calls: object) -> bool:
+    return isinstance(calls, list) and any(isinstance(each, dict) and TOOL in each for each in calls)
 
 
 def _taken(said_of_all: Mapping[str, Any], document: object) -> dict[str, Any]:

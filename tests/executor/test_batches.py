@@ -140,6 +140,22 @@ def test_the_calls_that_a_model_wrote_are_taken_as_they_are(owner, vendor, desk)
     assert kept["reasoning"] == why
 
 
+def test_the_whole_answer_of_a_model_is_taken_as_its_calls_are(owner, vendor, desk):
+    client = runtime(owner, desk[0])
+    written = [{"_tool": "sky", "Zip_code": "0150"}, {"_tool": "earth"}, {"tool": "sky", **GIVEN}]
+    for until in ({"until": "any"}, {}):
+        answer = client.post(URL, {"calls": written, **until}).json()
+        assert said(answer["results"])[1:] == [(404, "not_found"), (400, "invalid")]
+        assert said(answer["results"])[0] == (200, "ok")
+        assert answer["first"] == (0 if until else None)
+    assert client.post(f"{URL}?until=race", {"calls": written[:1]}).json()["first"] == 0
+    # What a model writes does not say where it runs, nor that it is confirmed.
+    refused = client.post(URL, {"calls": written, "environment": "production"})
+    assert (refused.status_code, list(refused.json()["fields"])) == (400, ["environment"])
+    confirming = client.post(URL, {"calls": [{**written[0], "confirm": True}]}).json()["results"]
+    assert said(confirming) == [(200, "invalid_arguments")]
+
+
 def test_calls_are_made_side_by_side_as_far_as_the_key_may(owner, vendor, desk):
     client = runtime(owner, desk[0])
     together = threading.Barrier(3)
