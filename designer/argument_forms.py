@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from django import forms
 from django.forms import BoundField
+from msgspec.structs import replace
 
 from catalog.protocols.base import canonical
 from catalog.protocols.calls import arguments, outcomes
@@ -162,6 +163,17 @@ class OutputsForm(ArgumentsForm):
         )
         super().__init__(*args, signature=outputs, **kwargs)
         self.fields[JSON_FIELD].label = "All outputs as one JSON object"
+
+
+def any_inputs(signature: Signature) -> Signature:
+    """Any of the inputs of a tool, without the rules that hold for all of them together."""
+    rest = signature.schema_rest or {}
+    kept = {keyword: rest[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in rest}
+    return replace(
+        signature,
+        inputs=tuple(replace(each, required=False) for each in signature.inputs),
+        schema_rest=kept or None,
+    )
 
 
 def _sentence(name: str, why: str) -> str:

@@ -3,12 +3,10 @@
 from typing import Any
 
 from django import forms
-from msgspec.structs import replace
 
 from catalog.activities.mocks import answers, situations
 from catalog.activities.mocks.assertions import ASSERTIONS, Assertion
 from catalog.activities.mocks.situations import SITUATIONS, Situation
-from catalog.protocols.json.subschemas import DEFINITIONS
 from catalog.protocols.signature import Signature
 from people.forms import OperationForm
 
@@ -150,14 +148,3 @@ class LogForm(forms.Form):
     def chosen(self) -> dict[str, Any]:
         given = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
         return given | ({"key": int(given["key"])} if "key" in given else {})
-
-
-def inputs_of_example(signature: Signature) -> Signature:
-    """Any of the inputs of a tool, without the rules that hold for all of them together."""
-    rest = signature.schema_rest or {}
-    kept = {keyword: rest[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in rest}
-    return replace(
-        signature,
-        inputs=tuple(replace(each, required=False) for each in signature.inputs),
-        schema_rest=kept or None,
-    )

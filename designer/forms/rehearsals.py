@@ -1,21 +1,25 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-import msgspec
 from django import forms
+from msgspec import UNSET
+from msgspec.structs import replace
 
-from core.errors import DomainError, invalid
+from core.errors import DomainError
 from core.outbound.addresses import MAX_URL_LENGTH
+from designer.argument_forms import ArgumentsForm, any_inputs
 from designer.models import Gate
 from designer.rehearsals import built_in, judges, sentences
+from designer.rehearsals.built_in import as_shown
 from designer.rehearsals.sentences import Wanted
+from designer.signatures.effective import Effective
 from people.forms import OperationForm
 
 MAX_LINES_LENGTH = 200_000
 
 
 class RehearsalForm(OperationForm):
-    """One sentence; `names` are the tools and transfers that the agent shows."""
+    """One sentence without its inputs; `names` are the tools and transfers that the agent shows."""
 
     says = forms.CharField(
         max_length=sentences.MAX_LENGTH,
@@ -23,27 +27,30 @@ class RehearsalForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 2}),
     )
     tool = forms.ChoiceField(label="The tool for it")
-    inputs = forms.CharField(
-        required=False,
-        max_length=sentences.MAX_INPUTS_LENGTH,
-        label="Inputs that the sentence says",
-        help_text='As JSON: {"city": "Paris", "days": 3}. Those you leave out are not judged.',
-        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false", "class": "input mono"}),
-    )
 
     def __init__(self, *args: Any, names: Iterable[str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         choices = [("", "Choose a tool"), *((name, name) for name in names)]
         self.fields["tool"].choices = choices  # type: ignore[attr-defined]
 
-    def facts(self) -> dict[str, Any]:
-        """Raises DomainError for inputs that are no object."""
-        given = self.cleaned_data["inputs"].strip()
-        try:
-            inputs = msgspec.json.decode(given, type=dict[str, Any]) if given else {}
-        except msgspec.DecodeError as exc:
-            raise invalid(inputs='Write a JSON object, such as {"city": "Paris"}.') from exc
-        return {"says": self.cleaned_data["says"], "tool": self.cleaned_data["tool"], "inputs": inputs}
+
+class ExpectedInputsForm(ArgumentsForm):
+    """What a sentence says for the inputs that a model is shown of a tool. What is left out is not judged.
+
+    `given` may name inputs that the tool does not show any more: `gone`.
+    """
+
+    def __init__(self, *args: Any, tool: Effective, given: Mapping[str, Any], **kwargs: Any) -> None:
+        shown = any_inputs(as_shown(tool))
+        # A preset is what is sent, and no sentence says it.
+        shown = replace(shown, inputs=tuple(replace(each, default=UNSET) for each in shown.inputs))
+        names = {each.alias: each.shown_name for each in tool.inputs} | {
+            each.shown_name: each.shown_name for each in tool.inputs
+        }
+        self.tool = tool.name
+        self.gone = sorted(given.keys() - names)
+        kept = {names[name]: value for name, value in given.items() if name in names}
+        super().__init__(*args, signature=shown, given=kept, prefix="inputs", **kwargs)
 
 
 class RehearsalGateForm(OperationForm):
@@ -100,12 +107,15 @@ class RehearsalLinesForm(OperationForm):
     lines = forms.CharField(
         max_length=MAX_LINES_LENGTH,
         label="Several sentences",
-        help_text="One on each line: what a user says => tool_name",
+        help_text="One on each line: what a user says => tool_name. What it says for the inputs may stand "
+        "behind the tool: => book_room city: Paris, nights: 3",
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
 
-    def wanted(self) -> list[Wanted]:
-        found = sentences.read_lines(self.cleaned_data["lines"])
+    def wanted(self, tools: Iterable[Effective]) -> list[Wanted]:
+        """Raises DomainError that names the first line that cannot be kept."""
+        shown = {tool.name: as_shown(tool) for tool in tools}
+        found = sentences.read_lines(self.cleaned_data["lines"], shown)
         if not found:
             raise DomainError("invalid", "There is no line to add.", fields={"lines": "Write a line."})
         return found

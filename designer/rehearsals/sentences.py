@@ -9,7 +9,9 @@ import msgspec
 from django.db import transaction
 from django.db.models import QuerySet
 
+from catalog.activities.conversions import UnfitValueError, converted
 from catalog.protocols.base import canonical
+from catalog.protocols.signature import Signature
 from core.errors import DomainError, invalid
 from designer import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
@@ -23,6 +25,8 @@ MAX_LENGTH = 1_000
 MAX_INPUTS_LENGTH = 4_000
 # Between a sentence and its tool on a pasted line; the last one of a line counts.
 _ARROW = re.compile(r"\s*(?:=>|->|→|\t)\s*(?!.*(?:=>|->|→|\t))")
+# An input of a pasted line. A value that holds a comma stands in quotes.
+_PART = re.compile(r"""(?P<name>[^:,]*)(?::\s*(?:"(?P<quoted>[^"]*)"\s*|(?P<plain>[^,]*)))?,""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +96,9 @@ def remove(row: Rehearsal, *, actor: User) -> None:
     row.delete()
 
 
-def read_lines(text: str) -> list[Wanted]:
-    """One on each line: the sentence, an arrow, the tool, and after it the inputs as a JSON object if any.
+def read_lines(text: str, tools: Mapping[str, Signature]) -> list[Wanted]:
+    """One on each line: the sentence, an arrow, the tool, and after it the inputs if any, as `city: Paris,
+    days: 3` or as a JSON object. `tools` are what the agent shows, by name.
 
     Raises DomainError that names the first line that cannot be understood.
     """
@@ -107,12 +112,35 @@ def read_lines(text: str) -> list[Wanted]:
             message = f"Line {number} names no tool. Write: what a user says => tool_name"
             raise invalid(lines=message)
         try:
-            given = msgspec.json.decode(inputs, type=dict[str, Any]) if inputs.strip() else {}
-        except msgspec.DecodeError as exc:
-            message = f"Line {number}: the inputs behind “{name}” are no JSON object."
-            raise invalid(lines=message) from exc
+            given = _inputs(inputs.strip(), tools.get(name))
+        except ValueError as error:
+            raise invalid(lines=f"Line {number}: {error}") from error
         found.append(Wanted(says, name, given))
     return found
+
+
+def _inputs(text: str, tool: Signature | None) -> dict[str, Any]:
+    if text.startswith("{"):
+        try:
+            return msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.DecodeError as exc:
+            raise ValueError(f"“{text[:100]}” is no JSON object.") from exc
+    if not text or tool is None:
+        return {}  # That there is no such tool is said of the sentence.
+    shown, given = {each.name: each for each in tool.inputs}, {}
+    for part in _PART.finditer(f"{text},"):
+        name, quoted, plain = part["name"].strip(), part["quoted"], part["plain"]
+        if plain is None and quoted is None:
+            raise ValueError(f"“{part[0][:100].rstrip(',')}” is no input. Write: city: Paris, days: 3")
+        if name not in shown:
+            raise ValueError(
+                f"“{tool.name}” shows no input “{name}”. It shows: {', '.join(shown) or 'none'}."
+            )
+        try:
+            given[name] = converted(plain.strip() if quoted is None else quoted, shown[name])
+        except UnfitValueError as error:
+            raise ValueError(f"“{name}” {error}.") from error
+    return given
 
 
 def facts(row: Rehearsal) -> dict[str, Any]:

@@ -20,14 +20,13 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
 from designer import mocks, pinned_signatures
-from designer.argument_forms import ArgumentsForm, OutputsForm
+from designer.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import (
     KINDS,
     AssertionForm,
     LogForm,
     SeedForm,
     SituationForm,
-    inputs_of_example,
 )
 from designer.mocks import Asked, MockedTool
 from designer.models import Agent, Pin, Procedure
@@ -140,7 +139,7 @@ class _MockForms:
         example = sent if act == "example" else None
         self.inputs = ArgumentsForm(
             example,
-            signature=inputs_of_example(signature),
+            signature=any_inputs(signature),
             prefix="inputs",
             given=call.arguments if call else {},
         )

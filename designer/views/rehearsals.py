@@ -1,16 +1,21 @@
 """The pages of an agent's rehearsals: the sentences, what was chosen for each, and tools that look alike."""
 
-import json
 from typing import Any
 
 from django.contrib import messages
 from django.forms import model_to_dict
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
-from designer.forms.rehearsals import RehearsalForm, RehearsalGateForm, RehearsalLinesForm
+from designer.forms.rehearsals import (
+    ExpectedInputsForm,
+    RehearsalForm,
+    RehearsalGateForm,
+    RehearsalLinesForm,
+)
 from designer.models import Agent, Rehearsal
 from designer.rehearsals import look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.sentences import Wanted
@@ -30,13 +35,15 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     sent: RehearsalForm | RehearsalLinesForm = lines if several else form
     if request.method == "POST" and sent.is_valid():
         try:
-            wanted = lines.wanted() if several else [Wanted(**form.facts())]
+            wanted = lines.wanted(seen.signatures) if several else [Wanted(**form.cleaned_data)]
             made = sentences.add(agent, actor=person(request), wanted=wanted)
         except DomainError as error:
             sent.refuse(error)
         else:
             says = "The sentence is" if len(made) == 1 else f"{len(made)} sentences are"
             messages.success(request, f"{says} added. They are rehearsed in a moment.")
+            if "inputs" in request.POST:
+                return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, made[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
     rows = list(sentences.of([agent]))
     plan = plans.of(agent)
@@ -111,26 +118,43 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """A sentence and, in fields of their own, the inputs of the tool for it."""
     row = _row(request, slug, pk)
     seen = shown.of_agents([row.agent])[row.agent_id]
     (asked,) = seen.sentences([row])
-    initial = {
-        "says": row.says,
-        "tool": asked.expected,
-        "inputs": json.dumps(row.inputs, ensure_ascii=False) if row.inputs else "",
-    }
-    names = [signature.name for signature in seen.signatures]
-    form = RehearsalForm(request.POST or None, initial=initial, names=names)
+    tools = {signature.name: signature for signature in seen.signatures}
+    initial = {"says": row.says, "tool": request.GET.get("tool", asked.expected)}
+    form = RehearsalForm(request.POST or None, initial=initial, names=tools)
+    # Those of the tool whose fields were sent, or, before anything was, of the one that is chosen.
+    of = request.POST.get("inputs_of", "") if request.method == "POST" else initial["tool"]
+    given = row.inputs if of == asked.expected else {}
+    inputs = ExpectedInputsForm(request.POST or None, tool=tools[of], given=given) if of in tools else None
     if request.method == "POST" and form.is_valid():
-        try:
-            sentences.change(row, actor=person(request), **form.facts())
-        except DomainError as error:
-            form.refuse(error)
-        else:
+        tool = form.cleaned_data["tool"]
+        if _saved(request, row, form, inputs if inputs and inputs.tool == tool else None):
+            if of != tool and tools[tool].inputs:
+                messages.success(request, f"Saved. Now say what the sentence says for “{tool}”.")
+                return redirect(f"{reverse('rehearsal-edit', args=[slug, pk])}#inputs")
             messages.success(request, "Saved. It is rehearsed again in a moment.")
             return redirect("rehearsals", slug)
-    context = {"agent": row.agent, "row": row, "asked": asked, "form": form}
-    return render(request, "designer/rehearsal_edit.html", context, status=400 if form.errors else 200)
+    context = {"agent": row.agent, "row": row, "asked": asked, "form": form, "inputs": inputs}
+    refused = form.errors or (inputs is not None and inputs.errors)
+    return render(request, "designer/rehearsal_edit.html", context, status=400 if refused else 200)
+
+
+def _saved(
+    request: HttpRequest, row: Rehearsal, form: RehearsalForm, inputs: ExpectedInputsForm | None
+) -> bool:
+    # Values for another tool than the chosen one are left out: its inputs are others.
+    if inputs and not inputs.is_valid():
+        return False
+    given = inputs.arguments if inputs else {}
+    try:
+        sentences.change(row, actor=person(request), inputs=given, **form.cleaned_data)
+    except DomainError as error:
+        form.refuse(error)
+        return False
+    return True
 
 
 @requires(Role.DESIGNER)

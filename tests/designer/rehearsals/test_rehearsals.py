@@ -180,8 +180,8 @@ def test_a_message_that_got_lost_is_sent_again_only_after_a_minute(api, desk, mo
 def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, client):
     client.force_login(alice)
     page = "/agents/desk/rehearsals/"
-    client.post(page, {"says": "The weather in Oslo", "tool": "forecast", "inputs": '{"city": "Oslo"}'})
-    lines = "More pills => refill_prescription\n\nOrder a medicine\trefill_prescription\n"
+    lines = "The weather in Oslo => forecast city: Oslo\n"
+    lines += "More pills => refill_prescription\n\nOrder a medicine\trefill_prescription\n"
     assert client.post(page, {"lines": lines}).status_code == 302
     assert "3 of 3" not in text_of(client.get(page))
     client.post(f"{page}run/")
@@ -201,7 +201,13 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
     [
         ("What now?", "Line 1 names no tool."),
         ("Fine => forecast\nWhat now? => sing", "Line 2: The agent shows no tool “sing”."),
-        ("What now? => forecast {city}", "Line 1: the inputs behind “forecast” are no JSON object."),
+        ("What now? => forecast {city}", "Line 1: “{city}” is no JSON object."),
+        ("What now? => forecast in Oslo", "Line 1: “in Oslo” is no input. Write: city: Paris, days: 3"),
+        (
+            "What now? => forecast wind: 3",
+            "Line 1: “forecast” shows no input “wind”. It shows: city, units, days.",
+        ),
+        ("What now? => forecast days: few", "Line 1: “days” cannot become a whole number."),
     ],
 )
 def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, says):
@@ -213,16 +219,56 @@ def test_pasted_lines_are_all_taken_or_none(desk, alice, client, lines, says):
     assert not Rehearsal.objects.exists()
 
 
+@pytest.mark.parametrize(
+    ("inputs", "given"),
+    [
+        ("", {}),
+        ("city: Oslo", {"city": "Oslo"}),
+        ('city: "Oslo, Norway",  days:3', {"city": "Oslo, Norway", "days": 3}),
+        ("city: at 10:30, units: metric", {"city": "at 10:30", "units": "metric"}),
+        ('{"city": "Oslo", "days": 3}', {"city": "Oslo", "days": 3}),
+    ],
+)
+def test_pasted_lines_say_inputs_in_words(desk, alice, client, inputs, given):
+    client.force_login(alice)
+    client.post("/agents/desk/rehearsals/", {"lines": f"The weather => forecast {inputs}"})
+    assert Rehearsal.objects.get().inputs == given
+
+
 def test_a_sentence_is_edited_and_removed_on_its_page(desk, alice, api, client):
     client.force_login(alice)
-    page = f"/agents/desk/rehearsals/{add(api, 'The weather', 'forecast')['id']}/"
-    assert "The weather" in text_of(client.get(page))
-    wrong = client.post(page, {"says": "Pills", "tool": "refill_prescription", "inputs": "[1]"})
-    assert "Write a JSON object" in text_of(wrong)
-    client.post(page, {"says": "Pills", "tool": "refill_prescription", "inputs": ""})
-    assert Rehearsal.objects.get().says == "Pills"
+    said = {"says": "The weather", "tool": "forecast"}
+    added = client.post("/agents/desk/rehearsals/", {**said, "inputs": ""})
+    row = Rehearsal.objects.get()
+    page = f"/agents/desk/rehearsals/{row.pk}/"
+    assert added.headers["Location"] == f"{page}#inputs"
+    filled = {**said, "inputs_of": "forecast", "inputs-input-0": "Oslo", "inputs-input-1": "metric"}
+    wrong = client.post(page, {**filled, "inputs-input-2": "few"})
+    assert (wrong.status_code, "whole number" in text_of(wrong)) == (400, True)
+    assert client.post(page, {**filled, "inputs-input-2": "3"}).status_code == 302
+    row.refresh_from_db()
+    assert row.inputs == {"city": "Oslo", "units": "metric", "days": 3}
+    assert "city: Oslo" in text_of(client.get("/agents/desk/rehearsals/"))
+    # Without a script the fields of another tool come after it was saved.
+    client.post(page, {**filled, "says": "Pills", "tool": "refill_prescription"})
+    row.refresh_from_db()
+    assert (row.says, row.inputs) == ("Pills", {})
+    assert "refill_prescription takes no input." in text_of(client.get(page))
+    moved = client.post(page, {**said, "inputs_of": "refill_prescription"})
+    assert moved.headers["Location"] == f"{page}#inputs"
+    assert "What the sentence says" in text_of(client.get(page))
+    assert "What the sentence says" in text_of(client.get(f"{page}?tool=forecast"))
     client.post(f"{page}remove/")
     assert not Rehearsal.objects.exists()
+
+
+def test_an_input_that_is_shown_no_more_is_told_and_left_out(desk, alice, api, client):
+    client.force_login(alice)
+    page = f"/agents/desk/rehearsals/{add(api, 'The weather', 'forecast', city='Oslo', wind=3)['id']}/"
+    assert "forecast does not show “wind” any more. Saving leaves it out." in text_of(client.get(page))
+    sent = {"says": "The weather", "tool": "forecast", "inputs_of": "forecast", "inputs-input-0": "Oslo"}
+    client.post(page, sent)
+    assert Rehearsal.objects.get().inputs == {"city": "Oslo"}
 
 
 def test_the_page_costs_the_same_however_many_sentences(
