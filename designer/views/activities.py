@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.shortcuts import get_object_or_404, render
 
 from catalog.activities import callees, kinds, operations, reach
 from catalog.activities.callees import Callee, Reference
@@ -17,7 +17,7 @@ from catalog.views import activities as editing
 from catalog.views.asked import number
 from designer import environments
 from designer.models import Binding
-from people.models import Role
+from people.models import AuditEntry, Role
 from people.permissions import person, requires
 
 SHOWN = 25
@@ -62,7 +62,9 @@ def activity_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def activity(request: HttpRequest, pk: int) -> HttpResponse:
-    row = editing.chosen(pk)
+    """One activity, or what was one: its calls lead here after it was removed."""
+    rows = Activity.objects.filter(agent=None).exclude(current=None)
+    row = get_object_or_404(rows.select_related("current__interface__tool__current"), pk=pk)
     now = operations.current(row)
     bound, beside = environments.bindings_to([row], person(request))
     context: dict[str, Any] = {
@@ -74,12 +76,18 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "steps_of": reach.users_of(row),
         "bound": bound,
         "beside": beside.get(row.pk, 0),
-        "defined": _named_by_definitions(row),
+        "defined": _named_by_definitions(row) if row.removed_at is None else [],
         "faults": operations.faults_now(row),
-        "is_changed_here": now.kind in editing.EDITORS,
+        "is_changed_here": now.kind in editing.EDITORS and row.removed_at is None,
+        "removal": _removal(row) if row.removed_at else None,
         "fresh": next((each for each in bound if each.pk == number(request.GET.get("bound", ""))), None),
     }
     return render(request, "designer/activity.html", context)
+
+
+def _removal(row: Activity) -> AuditEntry | None:
+    entries = AuditEntry.objects.filter(kind="activity", object_id=str(row.pk), action="remove")
+    return entries.order_by("-id").first()
 
 
 def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:

@@ -7,6 +7,7 @@ from django.contrib import messages
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from catalog.activities import kinds
@@ -26,7 +27,8 @@ TOOLS_SHOWN = 50
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One tool in one environment. `wanted` is what is chosen in the form and `was` what is bound, each as
-    `environments.state` names it; `says` is what runs, and `fault` why nothing does."""
+    `environments.state` names it; `says` is what runs, and `fault` why nothing does. `activity` is what is
+    bound or runs, and `page` its address, if there is one."""
 
     place: Environment
     name: str
@@ -34,6 +36,8 @@ class Cell:
     wanted: str
     says: str
     fault: str
+    activity: Activity | None
+    page: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +147,18 @@ def _rows(pins: Sequence[Pin], places: Sequence[Environment], request: HttpReque
             if was not in known:
                 choices.append((was, f"{bound.activity}, which does not run"))
                 known.add(was)
-            wanted = request.POST.get(name, was)
-            cells.append(Cell(place, name, was, wanted, _words(bound), fault.message if fault else ""))
+            cells.append(
+                Cell(
+                    place,
+                    name,
+                    was,
+                    wanted=request.POST.get(name, was),
+                    says=_words(bound),
+                    fault=fault.message if fault else "",
+                    activity=bound.activity,
+                    page=_page(bound.activity, pin) if bound.activity else "",
+                )
+            )
         rows.append(Row(pin, choices, cells))
     return rows
 
@@ -159,6 +173,12 @@ def _words(bound: Bound) -> str:
         case "activity" if bound.activity:
             return f"{kind_of(bound.activity).lower()} “{bound.activity}”"
     return "nothing"
+
+
+def _page(activity: Activity, pin: Pin) -> str:
+    if activity.agent is None:
+        return reverse("activity", args=[activity.pk])
+    return "" if activity.removed_at else reverse("mock", args=[pin.agent.slug, pin.pk])
 
 
 def _name(pin: Pin, place: Environment) -> str:

@@ -40,8 +40,12 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             sent.refuse(error)
         else:
-            says = "The sentence is" if len(made) == 1 else f"{len(made)} sentences are"
-            messages.success(request, f"{says} added. They are rehearsed in a moment.")
+            said = (
+                "The sentence is added. It is"
+                if len(made) == 1
+                else f"{len(made)} sentences are added. They are"
+            )
+            messages.success(request, f"{said} rehearsed in a moment.")
             if "inputs" in request.POST:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, made[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)

@@ -11,7 +11,8 @@ from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from catalog.models import Finding, Tool, ToolVersion
+from catalog.activities import kinds
+from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import diff
@@ -30,6 +31,7 @@ from people.permissions import person, requires
 
 VERSIONS_SHOWN = 100
 FINDINGS_SHOWN = 50
+ACTIVITIES_SHOWN = 10
 CHANGES_SHOWN = 5
 
 
@@ -66,7 +68,14 @@ def _defined(row: Tool) -> dict[str, Any]:
         "why_not_pinned": "It was withdrawn.",
         "answers": answers.get(named, f"the activity “{named}”"),
         "history": definitions.history(row)[:CHANGES_SHOWN],
+        "activities": _activities_for(row),
     }
+
+
+def _activities_for(row: Tool) -> list[tuple[Activity, str]]:
+    # Each with the word for its kind.
+    rows = Activity.objects.shared().filter(current__interface__tool=row).select_related("current")
+    return [(each, kinds.get(each.current.kind).label) for each in rows[:ACTIVITIES_SHOWN] if each.current]
 
 
 @requires(Role.DESIGNER)

@@ -5,6 +5,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations
+from catalog.protocols.definition import parts_of
+from catalog.tools import definitions
 from designer import environments
 from people.models import Role
 from tests.catalog.views.test_activities import mail, user_of
@@ -51,3 +53,42 @@ def test_a_vendor_that_is_gone_stands_in_the_list(mail):
     notes.endpoint.save(update_fields=["removed_at"])
     assert "1 fault" in text_of(client.get("/activities/"))
     assert "was removed, so it cannot run" in text_of(client.get(f"/activities/{made.pk}/"))
+
+
+def test_the_page_of_one_that_was_removed_says_so(mail):
+    post, notes, _ = mail
+    client = signed_in(Role.DESIGNER)
+    actor = user_of(client)
+    made = operations.create(
+        actor=actor, name="Once", kind="composite", config=sends(notes, 1), interface=post.current
+    )
+    agent = make_agent(name="Post room")
+    make_pin(agent, post)
+    place = environments.create(agent, actor=actor, name="test")
+    environments.bind(place, post, actor=actor, activity=made)
+    page = f"/activities/{made.pk}/"
+    assert client.post(f"{page}remove/").status_code == 302
+    said = text_of(client.get(page))
+    assert f"It was removed By {actor}, just now" in said
+    assert "Where it is bound" in said
+    assert "Post room" in said
+    assert f"{page}change/" not in client.get(page).content.decode()
+    assert client.get(f"{page}change/").status_code == 404
+    assert client.get("/activities/9999999/").status_code == 404
+
+
+def test_the_page_of_a_definition_names_the_activities_for_it(django_assert_max_num_queries):
+    client = signed_in(Role.DESIGNER)
+    document = {
+        "type": "object",
+        "description": "Tells a user",
+        "properties": {"_tool": {"type": "string", "const": "notify"}, "_output": {"type": "object"}},
+    }
+    row = definitions.define(actor=user_of(client), parts=parts_of(document))
+    assert "Set up an activity" in text_of(client.get(f"/tools/{row.pk}/"))
+    for name in ("Told by mail", "Told by pigeon"):
+        operations.create(actor=user_of(client), name=name, kind="mock", config={}, interface=row.current)
+    with django_assert_max_num_queries(13):
+        said = text_of(client.get(f"/tools/{row.pk}/"))
+    for words in ("Activities that stand for it:", "Told by mail", "Told by pigeon"):
+        assert words in said
