@@ -44,3 +44,10 @@ def extents(nodes: Mapping[int, Node]) -> dict[int, Extent | None]:
     for which in nodes:
         measure(which)
     return found
+
+
+def is_more(now: Extent | None, before: Extent | None) -> bool:
+    """Whether it reaches further than before. What would run itself always does."""
+    if now is None or before is None:
+        return True
+    return now.depth > before.depth or now.steps > before.steps

@@ -12,6 +12,7 @@ from core.prepared_statements import run_prepared
 
 # In place of the key of one that is not saved yet.
 NEW = 0
+EMPTY = Node(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +26,16 @@ class Reached:
 
 def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) -> None:
     """Raises DomainError for what would run `activity` again, run others too deep, or make too many steps:
-    by itself, or in an activity that runs it. `activity` may be new."""
-    own = activity.pk or NEW
-    nodes, above = _around(own, _node(kind, config))
-    found = nesting.extents(nodes)
+    by itself, or in an activity that runs it. What was too much before may become less. `activity` may be
+    new."""
+    own, now = activity.pk or NEW, activity.current
+    before = _node(now.kind, now.config) if now else EMPTY
+    nodes, above = _around(own, _node(kind, config), before)
+    found, was = nesting.extents(nodes), nesting.extents(nodes | {own: before})
     # Itself first: that is what the user who saves it can change.
     for which in (own, *sorted(above - {own})):
-        if fault := _too_much(found[which]):
+        fault = _too_much(found[which])
+        if fault and nesting.is_more(found[which], was[which]):
             code, message = fault
             if which != own:
                 name = Activity.objects.get(pk=which)
@@ -70,10 +74,10 @@ def _node(kind: str, config: Mapping[str, Any]) -> Node:
     return Node(len(which.tools(config)) + len(parts), parts)
 
 
-def _around(own: int, node: Node) -> tuple[dict[int, Node], set[int]]:
+def _around(own: int, node: Node, before: Node = EMPTY) -> tuple[dict[int, Node], set[int]]:
     """What runs `own`, however far above, and all that any of these runs; and which of them are above. `own`
-    is as it shall be from now on."""
-    rows = run_prepared(_AROUND, [own, list(node.parts), own])
+    is as it shall be from now on, and what it ran `before` is there too."""
+    rows = run_prepared(_AROUND, [own, [*node.parts, *before.parts], own])
     nodes = {which: Node(steps, tuple(parts)) for which, steps, parts, _ in rows} | {own: node}
     return nodes, {which for which, *_, is_above in rows if is_above}
 
@@ -158,7 +162,7 @@ def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
 
 def with_all_above(activity: Activity) -> set[int]:
     """By primary key: itself, and the activities that run it, however far above."""
-    return _around(activity.pk, Node(0, ()))[1] | {activity.pk}
+    return _around(activity.pk, EMPTY)[1] | {activity.pk}
 
 
 def users_of(activity: Activity) -> list[Activity]:

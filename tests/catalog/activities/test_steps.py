@@ -383,6 +383,21 @@ def save_unjudged(activity: Activity, config: dict) -> None:
     activity.save()
 
 
+def test_what_is_too_large_becomes_smaller_step_by_step():
+    actor = make_user(Role.DESIGNER)
+    interface = make_version("http://127.0.0.1:9", "place", "sky")
+    tell = step_of(make_version("http://127.0.0.1:9", "city", "weather"), city={"input": "place"})
+    inner = make_activity("composite", [tell], {}, interface)
+    outer = make_activity("composite", times(inner, 9), {}, interface)
+    save_unjudged(inner, {"steps": [tell] * 20, "outputs": {}})
+    # 189 steps in all, then 180, and never more again.
+    inner = operations.change(inner, actor=actor, config={"steps": [tell] * 19, "outputs": {}})
+    with pytest.raises(DomainError, match=f"a part of “{outer}”. .*189 steps"):
+        operations.change(inner, actor=actor, config={"steps": [tell] * 20, "outputs": {}})
+    outer = operations.change(outer, actor=actor, config={"steps": times(inner, 8), "outputs": {}})
+    assert (inner.current.number, outer.current.number) == (3, 2)
+
+
 def test_a_call_with_too_many_steps_is_not_begun():
     with HostileVendor(FAIR) as vendor:
         interface = make_version("http://127.0.0.1:9", "place", "sky")
