@@ -6,7 +6,7 @@ One that asks stops the whole, which goes on there: what the steps before came t
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -126,19 +126,31 @@ def _what(step: Step) -> tuple[int, int, ActivityVersion | None, Signature]:
 
 
 def _arguments(step: Step, signature: Signature, work: Work, made: list[Mapping[str, Any]]) -> dict[str, Any]:
-    known = {parameter.name: parameter for parameter in signature.inputs}
-    found, unfit = {}, {}
-    for name, source in step.inputs.items():
-        value = picked(source, work.call.arguments, made)
-        if value is UNSET:
-            continue
-        try:
-            found[name] = conversions.converted(value, known[name]) if name in known else value
-        except UnfitValueError as error:
-            unfit[name] = str(error)
+    found, unfit = _filled(step.inputs, signature.inputs, work, made)
     if unfit:
         raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=unfit)
     return found
+
+
+def _filled(
+    sources: Mapping[str, Source],
+    parameters: Iterable[Parameter],
+    work: Work,
+    made: list[Mapping[str, Any]],
+) -> tuple[dict[str, Any], dict[str, str]]:
+    # The values by name, each as its parameter has it, and why some do not become that.
+    known = {parameter.name: parameter for parameter in parameters}
+    found, unfit = {}, {}
+    for name, source in sources.items():
+        found[name] = picked(source, work.call.arguments, made)
+        if found[name] is UNSET:
+            del found[name]
+        elif name in known:
+            try:
+                found[name] = conversions.converted(found[name], known[name])
+            except UnfitValueError as error:
+                unfit[name] = str(error)
+    return found, unfit
 
 
 def _refused(error: DomainError, step: Step) -> Outcome:
@@ -202,15 +214,6 @@ def _named(number: int, outcome: Outcome) -> Outcome:
 
 
 def _outputs(steps: Steps, work: Work, made: list[Mapping[str, Any]]) -> Outcome:
-    known: dict[str, Parameter] = {each.name: each for each in work.signature.outputs}
-    found, notes = {}, []
-    for name, source in steps.outputs.items():
-        value = picked(source, work.call.arguments, made)
-        if value is UNSET:
-            continue
-        try:
-            found[name] = conversions.converted(value, known[name]) if name in known else value
-        except UnfitValueError as error:
-            found[name] = value
-            notes.append(Note("VALUE_TYPE", f"“{name}” {error}."))
+    found, unfit = _filled(steps.outputs, work.signature.outputs, work, made)
+    notes = [Note("VALUE_TYPE", f"“{name}” {why}.") for name, why in unfit.items()]
     return Outcome("ok", outputs=found, notes=notes)

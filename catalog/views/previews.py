@@ -50,10 +50,10 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
 def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
     # What it would bring, or what the vendor wants first.
     found = previews.preview(draft)
-    wants_somebody = found.error is not None and found.error["code"] == "AUTH"
-    asked = offers.look(request, draft.credential_url, found.challenge) if wants_somebody else {}
+    wants_sign_in = found.error is not None and found.error["code"] == "AUTH"
+    asked = offers.look(request, draft.credential_url, found.challenge) if wants_sign_in else {}
     known = {"already": already(draft.protocol, draft.url)}
-    return {"preview": found, "wants_somebody": wants_somebody, **known, **asked}
+    return {"preview": found, "wants_sign_in": wants_sign_in, **known, **asked}
 
 
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)

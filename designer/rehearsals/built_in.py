@@ -49,16 +49,5 @@ def _answer(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence
         margin=round((wanted - best) / max(wanted, best), 3) if wanted or best else 0.0,
         choices={chosen: 1},
         inputs=judged,
-        message=why_not(sentence, chosen),
+        message=sentence.why_not(chosen, none="No tool has a word of this sentence."),
     )
-
-
-def why_not(sentence: Sentence, chosen: str) -> str:
-    """Why it is not answered as expected; empty where the expected tool is chosen."""
-    if not sentence.expected:
-        return f"The agent does not show “{sentence.lost}” any more."
-    if chosen == sentence.expected:
-        return ""
-    if not chosen:
-        return "No tool has a word of this sentence."
-    return f"“{chosen}” was chosen."

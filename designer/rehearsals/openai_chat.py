@@ -95,13 +95,9 @@ def answer(sentence: Sentence, tried: Sequence[Chosen], known: set[str], failed:
 
 
 def _why_not(sentence: Sentence, chosen: str, known: set[str]) -> str:
-    if not sentence.expected:
-        return f"The agent does not show “{sentence.lost}” any more."
-    if chosen == sentence.expected:
-        return ""
-    if not chosen:
-        return "No tool was called."
-    return f"“{chosen}” was chosen{'' if chosen in known else ', which the agent does not show'}."
+    said = sentence.why_not(chosen, none="No tool was called.")
+    is_made_up = bool(sentence.expected and chosen) and chosen not in known
+    return f"“{chosen}” was chosen, which the agent does not show." if is_made_up else said
 
 
 def _inputs(sentence: Sentence, tried: Sequence[Chosen]) -> tuple[InputAnswer, ...]:

@@ -17,6 +17,15 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
     lost: str = ""
 
+    def why_not(self, chosen: str, *, none: str) -> str:
+        """Why it is not answered as expected: empty where the expected tool is chosen, and `none` where no
+        tool is."""
+        if not self.expected:
+            return f"The agent does not show “{self.lost}” any more."
+        if chosen == self.expected:
+            return ""
+        return f"“{chosen}” was chosen." if chosen else none
+
 
 class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     name: str
