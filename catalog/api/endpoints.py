@@ -268,6 +268,14 @@ class ConnectedOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
 
 
+class WantedCredentialOutput(serializers.Serializer[Any]):
+    """What the vendor says somewhere else than in what it lists, such as in the manifest of its agents."""
+
+    words = serializers.CharField()
+    kind = serializers.CharField(help_text="Of a credential; empty where Pegboard has none for it.")
+    name = serializers.CharField(help_text="Of the header, or of the query parameter; empty for others.")
+
+
 class PreviewOutput(serializers.Serializer[Any]):
     tools = serializers.IntegerField()
     tokens = serializers.IntegerField()
@@ -279,6 +287,9 @@ class PreviewOutput(serializers.Serializer[Any]):
     rejected = serializers.IntegerField()
     rejections = RefusalOutput(many=True)
     notes = NoteOutput(many=True)
+    wanted = WantedCredentialOutput(
+        allow_null=True, help_text="Of the credential that calls need, where none was given and it says so."
+    )
     already_connected = ConnectedOutput(
         many=True,
         help_text="With any in it, connecting answers 409 `already_connected` unless `again` is sent.",

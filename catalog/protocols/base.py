@@ -87,6 +87,15 @@ class Note:
     message: str
 
 
+class WantedCredential(msgspec.Struct, frozen=True):
+    """What a vendor says that calls need. `kind` is one of ours that is entered by hand, "" where there is
+    none for it, and `name` that of the header or of the query parameter."""
+
+    words: str
+    kind: Literal["", "bearer", "basic", "header", "query"] = ""
+    name: str = ""
+
+
 class Item(msgspec.Struct, frozen=True):
     """One listed tool, identified and fingerprinted but not yet decoded.
 
@@ -369,6 +378,10 @@ class Protocol(ABC):
         """Whether an administrator lets us ask there how far an authorization is, beside the endpoint's own
         origin."""
         return False
+
+    def wanted_credential(self, session: Session) -> WantedCredential | None:
+        """What the vendor says somewhere else than in what it lists; None where it says nothing."""
+        return None
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
         """What a person should know of a tool beside its parameters: what it is about, and what it says."""

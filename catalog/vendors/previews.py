@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from catalog import bounds
 from catalog.credentials import sessions
 from catalog.models import Endpoint
-from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError
+from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
 from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
@@ -46,7 +46,8 @@ class Preview:
     """`kinds` groups tools by the protocol's own word for them; `is_complete` is False when there are more.
 
     `needs` says what a credential has to be. With an `error`, the other members hold what came before it;
-    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential.
+    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential, and `wanted` what
+    it says elsewhere of the one that calls need, where none was given.
     """
 
     tools: int = 0
@@ -61,6 +62,7 @@ class Preview:
     notes: list[dict[str, str | int]] = field(default_factory=list)
     error: dict[str, str] | None = None
     challenge: str = ""
+    wanted: WantedCredential | None = None
 
 
 def preview(endpoint: Endpoint) -> Preview:
@@ -68,6 +70,8 @@ def preview(endpoint: Endpoint) -> Preview:
     gathering = _Gathering(endpoint.speak())
     try:
         with sessions.open_session(endpoint, limits=bounds.limits_of(endpoint, LIMITS)) as session:
+            if endpoint.credential is None:
+                gathering.preview.wanted = gathering.protocol.wanted_credential(session)
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
                 gathering.take(page)
     except ProtocolError as error:

@@ -39,7 +39,10 @@ from people.models import Role, User
 from people.permissions import person, requires
 
 RUNS_SHOWN = 20
-ENTER = "enter"  # the button for a kind of credential that is entered by hand
+# The button for a kind of credential that is entered by hand. Behind a colon may stand a name, for the field
+# of that kind which takes one.
+ENTER = "enter"
+NAMED_IN: dict[str, str] = {CredentialKind.HEADER: "header", CredentialKind.QUERY: "parameter"}
 
 
 @sensitive_post_parameters("secret")
@@ -88,7 +91,10 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     # As it was typed, with what a button of an offer says in its place.
     data = request.POST.copy() if request.method == "POST" else None
     if data is not None and (chosen or ENTER in data):
-        data["kind"] = _kind_for(request, chosen) if chosen else request.POST.get(ENTER, "")
+        entered, _, name = request.POST.get(ENTER, "").partition(":")
+        data["kind"] = _kind_for(request, chosen) if chosen else entered
+        if name and (place := NAMED_IN.get(entered)):
+            data[place] = name
         data["credential"] = NEW
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))

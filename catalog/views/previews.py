@@ -53,7 +53,7 @@ def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
     wants_sign_in = found.error is not None and found.error["code"] == "AUTH"
     asked = offers.look(request, draft.credential_url, found.challenge) if wants_sign_in else {}
     known = {"already": already(draft.protocol, draft.url)}
-    return {"preview": found, "wants_sign_in": wants_sign_in, **known, **asked}
+    return {"preview": found, "wanted": found.wanted, "wants_sign_in": wants_sign_in, **known, **asked}
 
 
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)

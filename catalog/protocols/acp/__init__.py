@@ -32,6 +32,7 @@ from catalog.protocols.base import (
     Setting,
     ThreadState,
     UnreadableItemError,
+    WantedCredential,
     canonical,
 )
 from catalog.protocols.calls import arguments as judged
@@ -112,6 +113,11 @@ class ACP(Protocol):
             help="Where the agent's manifest is, if there is one. It says which credential is needed.",
         ),
     )
+
+    def wanted_credential(self, session: Session) -> WantedCredential | None:
+        # The first that can be entered by hand.
+        wanted = acp_manifest.read(session, str(self.values["manifest_url"])).credentials
+        return next((each for each in wanted if each.kind), None)
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         # An unchanged search says nothing about the descriptors, so no page is recalled. A page that brings

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.protocols.base import Note, Session
+from catalog.protocols.base import Note, Session, WantedCredential
 from core import strict_json
 from core.outbound.errors import ProtocolError, printable
 
@@ -19,10 +19,11 @@ MAX_EXTENSIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`name` is the agent's, "" when it is not known."""
+    """`name` is the agent's, "" when it is not known. `credentials` are those of its remote services."""
 
     name: str = ""
     notes: Sequence[Note] = ()
+    credentials: Sequence[WantedCredential] = ()
 
 
 def read(session: Session, url: str) -> Manifest:
@@ -39,7 +40,11 @@ def read(session: Session, url: str) -> Manifest:
     if not isinstance(document, dict):
         return Manifest(notes=[Note("MANIFEST_FAILED", "The manifest is not a JSON object.")])
     name = _object(document, "metadata", "ref").get("name") or document.get("name")
-    return Manifest(name if isinstance(name, str) else "", list(_credentials(document)))
+    credentials = [_wanted(scheme) for scheme in _schemes(document)]
+    notes = [
+        Note("CREDENTIAL_WANTED", f"The manifest says that calls need {each.words}.") for each in credentials
+    ]
+    return Manifest(name if isinstance(name, str) else "", notes, credentials)
 
 
 def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def _object(raw: Mapping[str, Any], *path: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
+def _schemes(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     extensions = document.get("extensions")
     deployments = [_object(document, "deployment")]
     deployments += [
@@ -61,21 +66,29 @@ def _credentials(document: Mapping[str, Any]) -> Iterator[Note]:
         options = deployment.get("deployment_options")
         for option in options[:MAX_OPTIONS] if isinstance(options, list) else ():
             if isinstance(option, dict) and option.get("type") == "remote_service":
-                scheme = _object(option, "protocol", "authentication")
-                yield Note("CREDENTIAL_WANTED", f"The manifest says that calls need {_in_words(scheme)}.")
+                yield _object(option, "protocol", "authentication")
 
 
-def _in_words(scheme: Mapping[str, Any]) -> str:
+def _wanted(scheme: Mapping[str, Any]) -> WantedCredential:
+    # A security scheme as OpenAPI has them.
     kind, word = scheme.get("type"), str(scheme.get("scheme", "")).lower()
     match kind:
         case "apiKey":
-            place = {"query": "query parameter", "cookie": "cookie"}.get(str(scheme.get("in")), "header")
-            return f"an API key in the {place} “{printable(str(scheme.get('name', '')), 60)}”"
+            name = printable(str(scheme.get("name", "")), 60)
+            match scheme.get("in"):
+                case "query":
+                    return WantedCredential(f"an API key in the query parameter “{name}”", "query", name)
+                case "cookie":
+                    return WantedCredential(f"an API key in the cookie “{name}”")
+            return WantedCredential(f"an API key in the header “{name}”", "header", name)
+        case "http" if word == "bearer":
+            return WantedCredential("a bearer token", "bearer")
+        case "http" if word == "basic":
+            return WantedCredential("a user name and a password", "basic")
         case "http":
-            named = {"bearer": "a bearer token", "basic": "a user name and a password"}
-            return named.get(word, f"HTTP authentication of the kind “{printable(word, 60)}”")
+            return WantedCredential(f"HTTP authentication of the kind “{printable(word, 60)}”")
         case "oauth2" | "openIdConnect":
-            return "an access token, which an OAuth server gives out"
+            return WantedCredential("an access token, which an OAuth server gives out")
         case None:
-            return "no credential"
-    return f"a credential of the kind “{printable(str(kind), 60)}”"
+            return WantedCredential("no credential")
+    return WantedCredential(f"a credential of the kind “{printable(str(kind), 60)}”")

@@ -1,8 +1,11 @@
+import re
+
 import pytest
 
 from catalog.models import Credential, Endpoint, Run, Vendor
 from people.models import Role
 from tests.factories import make_endpoint, make_vendor
+from tests.hostile_vendor import HostileVendor, json_reply
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -137,3 +140,46 @@ def test_a_failing_endpoint_says_what_happened(admin):
 
     assert "The last 3 runs failed The vendor did not answer. TIMEOUT" in said
     assert "Try again" in said
+
+
+def acp_vendor(authentication):
+    """An agent behind a key, whose manifest is open."""
+    option = {"type": "remote_service", "protocol": {"type": "ACP", "authentication": authentication}}
+    manifest = {"metadata": {}, "deployment": {"deployment_options": [option]}}
+
+    def answer(line, request):
+        is_open = request.path == "/manifest.json"
+        return (json_reply(manifest) if is_open else json_reply({}, status=401))(line, request)
+
+    return HostileVendor(answer)
+
+
+@pytest.mark.parametrize(
+    ("authentication", "kind", "field", "name"),
+    [
+        ({"type": "apiKey", "in": "header", "name": "x-agent:key"}, "header", "header", "x-agent:key"),
+        ({"type": "apiKey", "in": "query", "name": "k"}, "query", "parameter", "k"),
+        ({"type": "http", "scheme": "basic"}, "basic", "header", "X-Api-Key"),
+    ],
+)
+def test_what_a_manifest_says_that_calls_need_is_filled_in(admin, authentication, kind, field, name):
+    with acp_vendor(authentication) as vendor:
+        address = {"protocol": "acp", "url": vendor.url, "acp-manifest_url": f"{vendor.url}/manifest.json"}
+        typed = FORM | address
+        page = admin.post("/endpoints/new/preview/", typed, headers={"HX-Request": "true"})
+        assert "The vendor's manifest says:" in text_of(page)
+        (button,) = re.findall(
+            r'name="enter" value="([^"]+)" formaction="[^"]+" formnovalidate>.*?Enter it',
+            page.content.decode(),
+        )
+        page = admin.post("/endpoints/new/", typed | {"enter": button, "header": "X-Api-Key"})
+    form = page.context["form"]
+    assert (form["credential"].value(), form["kind"].value(), form[field].value()) == ("new", kind, name)
+
+
+def test_a_manifest_without_a_kind_of_ours_fills_nothing_in(admin, admin_api):
+    with acp_vendor({"type": "apiKey", "in": "cookie", "name": "k"}) as vendor:
+        address = {"protocol": "acp", "url": vendor.url}
+        settings = {"manifest_url": f"{vendor.url}/manifest.json"}
+        told = admin_api.post("/api/v1/endpoints/preview/", address | {"settings": settings}, format="json")
+    assert (told.json()["error"]["code"], told.json()["wanted"]) == ("AUTH", None)
