@@ -4,7 +4,8 @@ ARGS ?=
 VENV := .venv
 PY := $(VENV)/bin/python
 FAST := --quiet --quiet --disable-pip-version-check --require-hashes
-WORKERS ?= auto
+# Tests wait for servers, browsers and processes half of their time.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 
 # Settings as they are in production, for the checks that ask about them.
 PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \

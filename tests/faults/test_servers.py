@@ -85,7 +85,7 @@ def test_a_slow_line_to_the_database_gives_a_page_or_a_sentence_in_time(stand):
     answers = ask_all(stand, [*PAGES, EXPORT, "/tools/"], times=2)
     assert all(map(is_clean, answers))
     # One for each thread of the web server. A worker that a test before has killed may still be hanging up.
-    wait_for(lambda: stand.database.open_lines <= 8, 20, "no more lines than threads")
+    wait_for(lambda: stand.database.open_lines <= 8, 60, "no more lines than threads")
     stand.database.heal()
     assert stand.ask(EXPORT).status == 200
 
