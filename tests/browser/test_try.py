@@ -71,6 +71,7 @@ def test_nobody_is_shut_out_of_trying(open_browser, worker, viewport):
         tool = make_it(vendor.url, annotations=Annotations(destructive=True))
         page.goto(f"/tools/{tool.pk}/try/")
         page.get_by_role("button", name="Run").click()
+        expect(page.get_by_text("Is required.")).to_be_visible()
         refused = shut_out_in_both_themes(page)
         page.get_by_label("city").fill("Oslo")
         page.get_by_label("Yes, run it").check()
