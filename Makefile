@@ -80,11 +80,12 @@ $(VENV)/.made:
 	}
 	@touch $@
 
-# uv is several times faster where it is there and reaches packages as pip does; pip is always there.
+# uv is several times faster where it is there and reaches packages as pip does; pip is always there. pip needs the pins as
+# constraints, too: it would take the newest pydantic for `pydantic[email]`, which a package asks for, and find no hash for it.
 define install
 	@echo "installing $(1) ..."
 	@if command -v uv >/dev/null && VIRTUAL_ENV=$(VENV) uv pip install --quiet --require-hashes $(1:%=-r %) 2>/dev/null; then :; \
-	else $(PY) -m pip install $(FAST) $(1:%=-r %); fi
+	else $(PY) -m pip install $(FAST) $(1:%=-r %) $(1:%=-c %); fi
 	@touch $@
 endef
 
