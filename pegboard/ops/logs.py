@@ -76,6 +76,10 @@ def formatter() -> logging.Formatter:
 
 def configuration() -> dict[str, Any]:
     """For `logging.config.dictConfig`, and so for Django."""
+    # No line says from which place in the code or which thread it comes, and to find that out takes a
+    # fifth of the time of a line: https://docs.python.org/3/howto/logging.html#optimization
+    logging._srcfile = None
+    logging.logThreads = logging.logMultiprocessing = False
     return {
         "version": 1,
         "disable_existing_loggers": False,
