@@ -8,7 +8,7 @@ from celery import shared_task
 from django.utils import timezone
 
 from catalog import search
-from catalog.calls import challenges, invocation, queue, threads
+from catalog.calls import challenges, invocation, requesting, threads
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -81,7 +81,7 @@ def perform_call(call_id: int) -> None:
 
 @shared_task
 def forget_call_ids() -> None:
-    queue.forget_ids()
+    requesting.forget_ids()
 
 
 @shared_task

@@ -19,9 +19,9 @@ from threading import Event, Lock
 
 from django.db import DatabaseError, connection
 
-from catalog.calls import cancellation, queue
+from catalog.calls import cancellation, requesting
 from catalog.calls.invocation import NoRoomError
-from catalog.calls.queue import TooManyCallsError
+from catalog.calls.requesting import TooManyCallsError
 from catalog.models import Call
 from catalog.models.calls import ACTIVE_CALLS, Mode
 from core.errors import DomainError
@@ -120,7 +120,7 @@ def run(
     first, made_before = _as_before(wanted, until, actor, key)
     others = _Others(until, first)
     give_back()
-    at_once = min(AT_ONCE, len(wanted), key.calls_at_once if key else queue.USERS_CALLS_AT_ONCE)
+    at_once = min(AT_ONCE, len(wanted), key.calls_at_once if key else requesting.USERS_CALLS_AT_ONCE)
     with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="batch") as threads:
         ids = {}
         for place, each in enumerate(wanted):
@@ -203,7 +203,7 @@ def _in_turn(
     pause = FIRST_PAUSE
     is_admitted, wish, is_waited_for = False, wanted.wish, wanted.wish.mode == Mode.WAIT
     tool = sealed(release).tool(wish.tool, wish.sub_agent)
-    usual = tool.retry_policy.give_up_after_seconds if tool else queue.DEADLINE
+    usual = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
     while (left := ceil(ends - time.monotonic())) > 0:
         if is_over.is_set():
             raise NotWaitedForError

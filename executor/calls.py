@@ -24,8 +24,9 @@ from django.utils import timezone
 from msgspec import UNSET, structs
 
 from catalog.activities import kinds
-from catalog.calls import cancellation, invocation, latent, queue, threads, versions
-from catalog.calls.queue import ArgumentsError, ConfirmationError, Runtime
+from catalog.calls import cancellation, invocation, latent, requesting, threads, versions
+from catalog.calls.checks import ArgumentsError, ConfirmationError
+from catalog.calls.runtime import Runtime
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
@@ -210,7 +211,7 @@ def resume_in_background(
         runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
         why=f"The user has authorized what call {call.pk} asked for.",
     )
-    return queue.continue_call(call, actor=actor, answers={}, key=call_id, runtime=runtime)
+    return requesting.continue_call(call, actor=actor, answers={}, key=call_id, runtime=runtime)
 
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
@@ -332,7 +333,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             callback=wish.callback,
         )
     elif wish.mode != Mode.WAIT:
-        make = partial(queue.request_call, mode=wish.mode, callback=wish.callback)
+        make = partial(requesting.request_call, mode=wish.mode, callback=wish.callback)
     try:
         return make(
             version,
@@ -414,12 +415,12 @@ def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thre
 
 def deadline_of(mode: Mode, asked: int | None) -> int | None:
     """None: as long as its policy allows. Raises DomainError for more than a call of this mode may take."""
-    most = queue.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else queue.MAX_LONG_DEADLINE_SECONDS
+    most = requesting.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else requesting.MAX_LONG_DEADLINE_SECONDS
     if asked is not None and not 1 <= asked <= most:
         why = f"takes 1 to {most:,} with the mode `{mode}`"
         message = f"A call of this mode may take {most:,} seconds at most."
         raise DomainError("invalid", message, fields={"deadline_seconds": why})
-    return queue.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
+    return requesting.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
 
 
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:

@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from catalog.activities import kinds, reach
 from catalog.activities.reach import Reached
-from catalog.calls import queue
+from catalog.calls import checks
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
@@ -133,7 +133,7 @@ def _without_vendor(
             to_do = "Bind another activity to it, or name the vendor for the agent."
             yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
         effects, found = tool.signature.annotations, of_activities.reached[activity.current.pk]
-        destroys = queue.why_confirm_reached(found, effects, of_activities.whys)
+        destroys = checks.why_confirm_reached(found, effects, of_activities.whys)
         yield from _of_effects(tool, row, is_destructive=bool(destroys))
 
 
@@ -159,7 +159,7 @@ def _of_activities(rows: Iterable[Activity], slugs: Iterable[str]) -> _OfActivit
     tools = {tool for each in found.values() for tool in each.tools}
     agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)} if versions else {}
     allowed = agent_vendors.of_several(agents.values()) if agents else {}
-    return _OfActivities(found, queue.whys_by_version(tools), agents, allowed)
+    return _OfActivities(found, checks.whys_by_version(tools), agents, allowed)
 
 
 def _of_effects(tool: ReleasedTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:

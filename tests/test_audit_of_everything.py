@@ -21,7 +21,7 @@ import catalog
 import designer
 import people
 from catalog.activities import operations as activity_operations
-from catalog.calls import cancellation, examples, queue, threads
+from catalog.calls import cancellation, examples, requesting, threads
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import tokens as oauth_tokens
 from catalog.enumeration import older_versions, pace
@@ -342,7 +342,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     agent_files.bring_in(filed, actor=bob, is_dry_run=False, accept_missing=True)
     release = publishing.publish(agent, actor=bob, note="The first", channel="canary")
     channels.move(agent, "live", actor=bob, release=release)
-    call = queue.request_call(
+    call = requesting.request_call(
         wanted.versions.get(ordinal=1), actor=bob, arguments={"city": "Oslo"}, is_confirmed=True
     )
     examples.remove_example(examples.save_example(call, actor=bob, name="Oslo"), actor=bob)
@@ -352,7 +352,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
         result=ASKS,
         finished_at=timezone.now(),
     )
-    following = queue.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
+    following = requesting.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
     cancellation.cancel(following, actor=bob)
     threads.remove(threads.create(None, actor=bob), actor=bob)
     # The walk of a configuration that is kept is in tests/executor/test_configurations.py.

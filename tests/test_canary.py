@@ -29,7 +29,7 @@ from django.urls import reverse
 from django.utils.log import AdminEmailHandler
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import listing
@@ -302,7 +302,7 @@ def perform(endpoint: Endpoint) -> str:
 
 def try_out(endpoint: Endpoint, user: User) -> None:
     tool = make_tool(endpoint=endpoint)
-    call = queue.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
+    call = requesting.request_call(tool.current, actor=user, arguments={"city": "Oslo"})
     invocation.perform(call.pk)
     call.refresh_from_db()
     assert call.outcome

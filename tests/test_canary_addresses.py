@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials.oauth import tokens
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
@@ -187,7 +187,7 @@ def called(endpoint: Endpoint) -> list[str]:
     outcomes = []
     user = make_user(Role.ADMIN)
     for tool in Tool.objects.filter(endpoint=endpoint):
-        call = queue.request_call(
+        call = requesting.request_call(
             tool.current, actor=user, arguments={"city": "Oslo"}, is_confirmed=True, deadline_seconds=5
         )
         invocation.perform(call.pk)
@@ -248,7 +248,7 @@ def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(
     shop.beside = json_reply({"missing_requirements": {"authorization": [challenge]}}, status=400)
     assert called(endpoint) == ["needs_authorization"]
     first = Call.objects.get()
-    following = queue.continue_call(first, actor=first.requested_by, answers={})
+    following = requesting.continue_call(first, actor=first.requested_by, answers={})
     invocation.perform(following.pk)
     following.refresh_from_db()
     assert following.outcome == "needs_authorization"

@@ -14,8 +14,8 @@ from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
 from catalog.api.versions import VersionChoice, found, version_facts
-from catalog.calls import examples, invocation, queue
-from catalog.calls.queue import ArgumentsError
+from catalog.calls import examples, invocation, queue, requesting
+from catalog.calls.checks import ArgumentsError
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
 from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
 from core.errors import invalid
@@ -34,7 +34,7 @@ class CallInput(Input):
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
-        max_value=queue.MAX_DEADLINE_SECONDS,
+        max_value=requesting.MAX_DEADLINE_SECONDS,
         required=False,
         help_text="How long the tool may take; 30 unless told.",
     )

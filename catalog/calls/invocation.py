@@ -2,8 +2,8 @@
 
 A call that a program waits for is made by the process that is asked: its row is committed as claimed, and
 only then is anything sent. One that was queued is made by a worker, exactly one of which claims it, by
-compare-and-set. How the row is made and given up: catalog/calls/queue.py. How the vendor's answer is
-bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
+compare-and-set. How the row is made: catalog/calls/requesting.py. How it is given up: catalog/calls/queue.py.
+How the vendor's answer is bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
 """
 
 import logging
@@ -26,9 +26,9 @@ from django.utils import timezone
 from catalog.activities import kinds, reach
 from catalog.activities.base import Open, Work
 from catalog.activities.nesting import MAX_STEPS_IN_ALL
-from catalog.calls import challenges, events, queue, refused_calls, remote_runs, results, versions
+from catalog.calls import challenges, events, queue, refused_calls, remote_runs, requesting, results, versions
+from catalog.calls.checks import refuse_removed
 from catalog.calls.lease import Heartbeat, Unspoken, Watched
-from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Attempt, CallStatus, Mode
@@ -82,16 +82,16 @@ class NoRoomToFollowError(NoRoomError):
 def call_now(version: ToolVersion, **wish: Any) -> Call:
     """The call as it ended, made by this process, or the one that was made with the same `key` before.
 
-    `wish` is as for `queue.request_call`, and so is what it raises.
+    `wish` is as for `requesting.request_call`, and so is what it raises.
     """
     with room():
-        return _answered(queue.request_call(version, is_claimed=True, **wish))
+        return _answered(requesting.request_call(version, is_claimed=True, **wish))
 
 
 def continue_now(call: Call, **wish: Any) -> Call:
-    """The same for `queue.continue_call`."""
+    """The same for `requesting.continue_call`."""
     with room():
-        return _answered(queue.continue_call(call, is_claimed=True, **wish))
+        return _answered(requesting.continue_call(call, is_claimed=True, **wish))
 
 
 @contextmanager
@@ -296,7 +296,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         raise DomainError("ended_meanwhile", "The call ended before anything was sent.", status=409)
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):
-        longest = min(call.deadline_seconds, queue.MAX_DEADLINE_SECONDS)
+        longest = min(call.deadline_seconds, requesting.MAX_DEADLINE_SECONDS)
         circuit_breaker.admit(asked, longest + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
     conversation = _Conversation(call, call.version.decoded(), protocol)
@@ -369,7 +369,7 @@ def _call_step(
     if version is None or parent.requested_by is None:
         raise DomainError("unknown_tool", "There is no such version of a tool any more.", status=409)
     _count_step(parent)
-    step = queue.request_call(
+    step = requesting.request_call(
         version,
         actor=parent.requested_by,
         arguments=arguments,
@@ -389,7 +389,7 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
     if parent.requested_by is None:
         raise DomainError("unknown_user", "The user who asked for this call was removed.", status=409)
     _count_step(parent)
-    step = queue.continue_call(
+    step = requesting.continue_call(
         stopped,
         actor=parent.requested_by,
         answers=answers,

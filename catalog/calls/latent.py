@@ -8,7 +8,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.calls import invocation, queue, results
+from catalog.calls import invocation, requesting, results
 from catalog.models import Call, ToolVersion
 from catalog.protocols.base import Note, Outcome, canonical
 from catalog.protocols.calls import outcomes
@@ -33,10 +33,10 @@ def given(outputs: dict[str, Any], *, by: Note = GIVEN) -> Outcome:
 def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **wish: Any) -> Call:
     """The call as it is kept, or the one that was made with this `key` before; with an `output` it has ended.
 
-    `wish` is as for `queue.request_call`, and so is what it raises. Raises DomainError for another output
-    than the call was given before.
+    `wish` is as for `requesting.request_call`, and so is what it raises. Raises DomainError for another
+    output than the call was given before.
     """
-    call = queue.request_call(version, actor=actor, ended=output or LATENT, **wish)
+    call = requesting.request_call(version, actor=actor, ended=output or LATENT, **wish)
     invocation.tell_the_end(call)
     return answer(call, actor=actor, output=output) if output else call
 

@@ -15,8 +15,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.calls import events, results, run_hints
+from catalog.calls.checks import refuse_removed
 from catalog.calls.lease import Heartbeat
-from catalog.calls.queue import refuse_removed
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call
 from catalog.models.calls import Attempt, CallStatus, Mode

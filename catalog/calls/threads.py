@@ -15,8 +15,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from catalog.calls import queue, results
-from catalog.calls.queue import MAX_ARGUMENTS_BYTES, Runtime, ThreadBusyError
+from catalog.calls import checks, results
+from catalog.calls.checks import MAX_ARGUMENTS_BYTES
+from catalog.calls.requesting import ThreadBusyError
+from catalog.calls.runtime import Runtime
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call, Thread, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS
@@ -74,7 +76,7 @@ def create(
     if earlier := _made_before(thread, version):
         return earlier
     if version:
-        queue.refuse_unfit(version, {}, runtime)
+        checks.refuse_unfit(version, checks.review_states(version), runtime)
         _take_version(thread, version)
     try:
         with transaction.atomic():
@@ -186,7 +188,7 @@ def _version(thread: Thread) -> ToolVersion | None:
 @contextmanager
 def _asking(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
     endpoint = version.tool.endpoint
-    queue.refuse_removed(endpoint)
+    checks.refuse_removed(endpoint)
     try:
         circuit_breaker.admit(endpoint, LIMITS.session)
         with sessions.open_session(endpoint, None, LIMITS) as session:

@@ -8,7 +8,7 @@ from functools import cache
 from django.db.models import BigIntegerField
 from django.db.models.expressions import RawSQL
 
-from catalog.calls.queue import NEXT_CALL
+from catalog.calls.requesting import NEXT_CALL
 from catalog.models import ToolVersion
 from catalog.protocols.signature import Signature
 from catalog.review import holds

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.activities.mocks.answers import Reply
 from catalog.activities.mocks.assertions import Made
-from catalog.calls import queue
+from catalog.calls import checks
 from catalog.models import Call
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -236,7 +236,7 @@ def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: i
         mocks.call_step(
             pin, actor=person(request), key=_key(run, step, min(done, TRIES - 1)), arguments=form.arguments
         )
-    except queue.ArgumentsError as error:
+    except checks.ArgumentsError as error:
         form.refuse(error)
         return _rehearsal(request, agent, row, run, sent=(step, form))
     except DomainError as error:

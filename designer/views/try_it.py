@@ -20,7 +20,18 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog import protocols
-from catalog.calls import cancellation, events, examples, invocation, latent, queue, results, threads
+from catalog.calls import (
+    cancellation,
+    checks,
+    events,
+    examples,
+    invocation,
+    latent,
+    queue,
+    requesting,
+    results,
+    threads,
+)
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
 from catalog.models.calls import Asked, Mode
@@ -85,14 +96,14 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     place = _place(request, row)
     found = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
     activity = environments.version_of(found)
-    why = queue.why_confirm(version, activity) if found.runs in ("vendor", "activity") else ""
+    why = checks.why_confirm(version, activity) if found.runs in ("vendor", "activity") else ""
     if form.is_valid() and (is_confirmed or not why):
         try:
             if found.fault:
                 raise found.fault
             if activity and place:
                 agent_vendors.check_activity(_agents_in(place, row), activity)
-            make = latent.request if found.runs == "latent" else queue.request_call
+            make = latent.request if found.runs == "latent" else requesting.request_call
             call = make(
                 version,
                 actor=person(request),
@@ -144,7 +155,7 @@ def _page(
         "is_own": protocol.is_own,
         "places": environments.of_users_of(row, person(request)),
         "place": number(asked.get("environment", "")),
-        "must_confirm": queue.why_confirm(version) if version else "",
+        "must_confirm": checks.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "is_safe": form is not None and retries.is_harmless(effective_texts.effects(row, form.signature)),
         "key": uuid.uuid4(),
@@ -249,7 +260,9 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
         try:
             answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
-            following = queue.continue_call(found, actor=person(request), answers=answers, key=_key(request))
+            following = requesting.continue_call(
+                found, actor=person(request), answers=answers, key=_key(request)
+            )
         except DomainError as error:
             messages.error(request, error.message)
             return _to(found)
@@ -302,7 +315,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
         return redirect(filled)
     try:
         return _to(
-            queue.request_call(
+            requesting.request_call(
                 version,
                 actor=person(request),
                 arguments=kept.arguments,
@@ -312,7 +325,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
         )
     except DomainError as error:
         # There is no form yet to say at its inputs what is wrong with them.
-        fields = list(error.fields.items())[:3] if isinstance(error, queue.ArgumentsError) else []
+        fields = list(error.fields.items())[:3] if isinstance(error, checks.ArgumentsError) else []
         faults = [f"“{printable(name, 60)}” {why}." for name, why in fields]
         messages.error(request, " ".join([error.message, *faults]))
         return redirect(f"{filled}&version={version.ordinal}")
@@ -408,7 +421,7 @@ def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, A
 
 def _deadline(request: HttpRequest) -> int:
     asked = number(request.POST.get("deadline", ""))
-    return asked if asked in DEADLINES else queue.DEADLINE
+    return asked if asked in DEADLINES else requesting.DEADLINE
 
 
 def _key(request: HttpRequest) -> uuid.UUID | None:

@@ -18,7 +18,7 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.models.calls import Mode
 from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
@@ -119,9 +119,9 @@ class BatchInput(Input):
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
-        max_value=queue.MAX_DEADLINE_SECONDS,
+        max_value=requesting.MAX_DEADLINE_SECONDS,
         required=False,
-        help_text=f"How long all of them may take together; {queue.MAX_DEADLINE_SECONDS} unless told.",
+        help_text=f"How long all of them may take together; {requesting.MAX_DEADLINE_SECONDS} unless told.",
     )
 
 
@@ -239,7 +239,7 @@ class ReleaseCalls(GenericAPIView[Release]):
             [each for each in read if isinstance(each, Wanted)],
             actor=actor,
             key=key,
-            seconds=asked.get("deadline_seconds", queue.MAX_DEADLINE_SECONDS),
+            seconds=asked.get("deadline_seconds", requesting.MAX_DEADLINE_SECONDS),
             until=until,
         )
         made = iter(came_of_all.answers)

@@ -16,7 +16,7 @@ from catalog.api.calls import (
     retry_document,
 )
 from catalog.api.versions import MAX_ORDINAL
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.models.calls import OUTCOMES, CallStatus, Mode
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
@@ -131,7 +131,7 @@ class RuntimeCallInput(CallInput):
     )
     deadline_seconds = serializers.IntegerField(
         min_value=1,
-        max_value=queue.MAX_LONG_DEADLINE_SECONDS,
+        max_value=requesting.MAX_LONG_DEADLINE_SECONDS,
         required=False,
         help_text="How long the tool may take. With `wait` 30 unless told and 120 at most, else an hour "
         "unless told and a day at most.",

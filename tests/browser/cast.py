@@ -4,7 +4,7 @@ import msgspec
 from django.utils import timezone
 
 from catalog.activities import operations as activities
-from catalog.calls import examples, queue
+from catalog.calls import examples, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
@@ -229,7 +229,8 @@ def _activities(actor, interface, other, credential):
 def _calls(tool, actor) -> int:
     """One that worked and is an example, and one that asks; returns the second."""
     worked, asks = (
-        queue.request_call(tool.current, actor=actor, arguments={"city": city}) for city in ("Oslo", "Rome")
+        requesting.request_call(tool.current, actor=actor, arguments={"city": city})
+        for city in ("Oslo", "Rome")
     )
     sent = Sent("POST", "http://127.0.0.1:9000/", {"X-A": "b"}, "{}", 200, {"X-B": "c"}, '{"sky": "fair"}')
     rows = [{"day": "Monday", "sky": "fair"}, {"day": "Tuesday", "sky": "rain"}]

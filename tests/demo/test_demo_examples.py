@@ -6,7 +6,7 @@ import pytest
 from django.conf import settings
 from django.core.management import call_command
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.models import Example
 from demo import VENDORS
 from designer.models import Agent
@@ -32,7 +32,7 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
         designer = User.objects.get(username="designer")
         outcomes = {}
         for each in kept * 2:
-            call = queue.request_call(each.tool.current, actor=designer, arguments=each.arguments)
+            call = requesting.request_call(each.tool.current, actor=designer, arguments=each.arguments)
             invocation.perform(call.pk)
             call.refresh_from_db()
             outcomes.setdefault(each.tool.name, set()).add(call.outcome)

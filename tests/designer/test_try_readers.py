@@ -3,7 +3,7 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from people import teams
 from people.models import Role
 from tests.factories import make_tool, make_user
@@ -42,7 +42,7 @@ def sees(user, call) -> set[bool]:
 )
 def test_a_try_follows_the_team_of_who_tried(cast, who, readers):
     version = make_tool().current
-    call = queue.request_call(version, actor=cast[who], arguments={"city": "Kakapo"})
+    call = requesting.request_call(version, actor=cast[who], arguments={"city": "Kakapo"})
     assert {name: sees(user, call) for name, user in cast.items()} == {
         name: {name in readers} for name in cast
     }

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.models import Call
 from catalog.notifications import callbacks, dispatch
 from catalog.notifications.models import Callback
@@ -121,8 +121,8 @@ def test_what_is_no_address_is_refused_before_anything_is_written(client):
 
 
 def test_a_call_is_kept_until_its_end_was_told(client, listener, monkeypatch):
-    monkeypatch.setattr(queue, "KEPT_PER_TOOL", 0)
-    monkeypatch.setattr(queue, "FORGET_EVERY", 1)
+    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 0)
+    monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     perform_call(begun(client, listener)["call"])
     client.post(url(), GIVEN)
     assert Callback.objects.count() == 1

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from psycopg.types.json import Json
 from rest_framework.test import APIClient
 
-from catalog.calls import invocation, queue
-from catalog.calls.queue import TooManyCallsError
+from catalog.calls import invocation, queue, requesting
+from catalog.calls.requesting import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.review import decisions
@@ -376,8 +376,8 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
 
 
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(queue, "KEPT_PER_TOOL", 1)
-    monkeypatch.setattr(queue, "FORGET_EVERY", 1)
+    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 1)
+    monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
     for each in (body, GIVEN, GIVEN, GIVEN):
         assert client.post(url(), each).json()["outcome"] == "ok"
@@ -414,7 +414,7 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
     def ask():
         start.wait()
         arguments = {"Zip code": "0150"}
-        call = queue.request_call(pin.version, actor=owner, arguments=arguments, key=number)
+        call = requesting.request_call(pin.version, actor=owner, arguments=arguments, key=number)
         made.append(call.pk)
         connection.close()
 
@@ -464,20 +464,20 @@ def test_to_count_what_is_under_way_no_call_is_read_that_has_ended(owner, desk, 
     Call.objects.bulk_create(
         Call(**ended, key=uuid.uuid4(), deadline_seconds=30, gives_up_at=timezone.now()) for _ in range(300)
     )
-    call = queue.request_call(version, actor=owner, arguments={"Zip code": "0150"})
+    call = requesting.request_call(version, actor=owner, arguments={"Zip code": "0150"})
     call.pk, call.key = call.pk + 1_000, uuid.uuid4()
-    params = [False, timedelta(30), None, None, owner.pk, None, None, queue.USERS_CALLS_AT_ONCE]
+    params = [False, timedelta(30), None, None, owner.pk, None, None, requesting.USERS_CALLS_AT_ONCE]
     with connection.cursor() as cursor:
         if has_statistics:
             cursor.execute("ANALYZE catalog_call")
-        sql, values = queue._insert().statement(call, params)
+        sql, values = requesting._insert().statement(call, params)
         cursor.execute(f"EXPLAIN (ANALYZE) {sql}", [Json(v) if isinstance(v, dict) else v for v in values])
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "call_under_way" in plan
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, queue.USERS_CALLS_AT_ONCE)])
+@pytest.mark.parametrize(("has_key", "most"), [(True, 5), (False, requesting.USERS_CALLS_AT_ONCE)])
 def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, vendor, desk, has_key, most):
     agent, pin = desk
     key = limited(owner, agent, most)[0] if has_key else None
@@ -487,7 +487,7 @@ def test_calls_of_one_key_or_person_that_come_at_once_are_counted_right(owner, v
         start.wait()
         arguments = {"Zip code": "0150"}
         try:
-            queue.request_call(pin.version, actor=owner, api_key=key, arguments=arguments)
+            requesting.request_call(pin.version, actor=owner, api_key=key, arguments=arguments)
         except TooManyCallsError:
             refused.append(1)
         finally:

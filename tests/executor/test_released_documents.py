@@ -9,7 +9,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.models import Endpoint
 from core import prepared_statements
 from designer import agent_keys, tunings
@@ -82,7 +82,7 @@ def test_a_channel_that_moves_is_followed_at_once():
 def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypatch):
     """The key and its owner; the release; the version with its review; then, in one transaction, a lock, the
     row and its audit row; the outcome. Its receipt is of this minute."""
-    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)  # now and then a call forgets old ones as well
+    monkeypatch.setattr(requesting, "FORGET_EVERY", 10**9)  # now and then a call forgets old ones as well
     owner = make_user(Role.DESIGNER, username="ada")
     with HostileVendor(ANSWER) as vendor:
         agent, _ = desk_with(owner, vendor)
@@ -98,7 +98,7 @@ def test_a_call_asks_the_database_little(django_assert_max_num_queries, monkeypa
 
 def test_a_call_goes_to_the_database_and_back_three_times(monkeypatch):
     """All that is read; the row with its audit row; the outcome."""
-    monkeypatch.setattr(queue, "FORGET_EVERY", 10**9)
+    monkeypatch.setattr(requesting, "FORGET_EVERY", 10**9)
     owner, conversations = make_user(Role.DESIGNER, username="ada"), []
     converse = prepared_statements._conversation
     with HostileVendor(ANSWER) as vendor:

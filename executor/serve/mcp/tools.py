@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from catalog.calls.queue import ConfirmationError
+from catalog.calls.checks import ConfirmationError
 from catalog.protocols.json import validation
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError

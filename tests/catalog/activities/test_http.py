@@ -11,7 +11,7 @@ from catalog.activities.conversions import UnfitValueError
 from catalog.activities.http_request import Template
 from catalog.activities.picking import Source
 from catalog.calls import invocation
-from catalog.calls.queue import ConfirmationError
+from catalog.calls.checks import ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.models import Activity, Call, ToolVersion
 from catalog.protocols.signature import Annotations

@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog.calls import cancellation, invocation, queue
+from catalog.calls import cancellation, invocation, queue, requesting
 from catalog.models import Call, ToolVersion
 from catalog.models.calls import Mode
 from people.models import Role
@@ -28,7 +28,7 @@ PERFORM = (
 
 def ask_for(interface: ToolVersion, config: dict, mode: Mode = Mode.ASYNC) -> Call:
     activity = composite(interface, config).current
-    return queue.request_call(
+    return requesting.request_call(
         interface,
         actor=make_user(Role.DESIGNER),
         arguments={"place": "Oslo"},

@@ -7,7 +7,7 @@ from django.db import connection
 
 from catalog.activities import kinds, operations
 from catalog.activities.base import Work
-from catalog.calls import invocation, queue
+from catalog.calls import checks, invocation
 from catalog.models import Activity, Call, Endpoint, UserGrant, Vendor
 from core.errors import DomainError
 from people.models import Role
@@ -83,7 +83,7 @@ def test_a_call_that_stops_goes_on_with_the_mock_and_leaves_no_grant(version):
     assert outcomes == ["needs_authorization", "needs_authorization", "needs_input"]
     assert stopped.decoded().outputs == COLD
     assert not UserGrant.objects.exists()
-    with pytest.raises(queue.ArgumentsError):
+    with pytest.raises(checks.ArgumentsError):
         invocation.continue_now(
             stopped.continues, actor=stopped.requested_by, answers={"answer": {"approved": 3}}
         )

@@ -4,8 +4,8 @@ import pytest
 from django.db import DatabaseError, transaction
 
 from catalog.activities import kinds, operations, reach
-from catalog.calls import cancellation, invocation, queue
-from catalog.calls.queue import ConfirmationError
+from catalog.calls import cancellation, invocation, requesting
+from catalog.calls.checks import ConfirmationError
 from catalog.models import Activity, ActivityVersion, Call, ToolVersion
 from catalog.protocols.signature import Annotations
 from core.errors import DomainError
@@ -257,7 +257,7 @@ def test_a_step_that_asks_stops_the_whole_which_goes_on_there():
 
 
 def test_the_steps_of_a_call_count_with_it(monkeypatch):
-    monkeypatch.setattr(queue, "USERS_CALLS_AT_ONCE", 1)
+    monkeypatch.setattr(requesting, "USERS_CALLS_AT_ONCE", 1)
     with HostileVendor(in_turn(FOUND, FAIR)) as vendor:
         interface, config = two_steps(vendor.url)
         assert call(interface, composite(interface, config), place="Oslo").outcome == "ok"
@@ -267,7 +267,7 @@ def test_a_step_is_not_made_for_a_call_that_has_ended():
     with HostileVendor(FAIR) as vendor:
         interface, config = two_steps(vendor.url)
         activity = composite(interface, config)
-        asked = queue.request_call(
+        asked = requesting.request_call(
             interface,
             actor=make_user(Role.DESIGNER),
             arguments={"place": "Oslo"},
@@ -276,7 +276,7 @@ def test_a_step_is_not_made_for_a_call_that_has_ended():
         )
         cancellation.cancel(asked, actor=asked.requested_by)
         with pytest.raises(DomainError) as refused:
-            queue.request_call(
+            requesting.request_call(
                 config_version(config),
                 actor=asked.requested_by,
                 arguments={"name": "Oslo"},

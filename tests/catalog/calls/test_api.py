@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.runs import Trigger
@@ -155,7 +155,9 @@ def test_a_call_belongs_to_its_tool(designer_api):
 def make_call(**fields) -> Call:
     from tests.factories import make_user
 
-    call = queue.request_call(make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    call = requesting.request_call(
+        make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+    )
     Call.objects.filter(pk=call.pk).update(**{"status": "finished", "outcome": "ok"} | fields)
     return Call.objects.get(pk=call.pk)
 

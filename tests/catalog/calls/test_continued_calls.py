@@ -2,8 +2,8 @@
 
 import pytest
 
-from catalog.calls import invocation, queue
-from catalog.calls.queue import ArgumentsError
+from catalog.calls import invocation, requesting
+from catalog.calls.checks import ArgumentsError
 from catalog.models import Call
 from catalog.protocols.signature import Annotations
 from core.errors import DomainError
@@ -22,7 +22,7 @@ DONE = json_reply({"call_id": "1", "success": True, "value": {"sent": True}})
 def run(url: str, **fields) -> Call:
     signature = make_signature(**fields)
     tool = make_tool(signature, endpoint=make_endpoint(url=url, protocol="oxp"))
-    call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    call = requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     return performed(call)
 
 
@@ -36,7 +36,9 @@ def test_an_answer_goes_on_with_the_same_call():
         call = run(vendor.url)
         assert (call.outcome, [ask.id for ask in call.decoded().asks]) == ("needs_authorization", ["user_id"])
         following = performed(
-            queue.continue_call(call, actor=make_user(Role.DESIGNER), answers={"user_id": "ada@example.com"})
+            requesting.continue_call(
+                call, actor=make_user(Role.DESIGNER), answers={"user_id": "ada@example.com"}
+            )
         )
 
     first, second = (request.json() for request in vendor.requests)
@@ -51,8 +53,8 @@ def test_leave_given_elsewhere_needs_no_answer():
         call = run(vendor.url)
         (ask,) = call.decoded().asks
         assert (ask.id, ask.url) == ("google", "https://auth.example/go")
-        still = performed(queue.continue_call(call, actor=make_user(Role.DESIGNER), answers={}))
-        over = performed(queue.continue_call(still, actor=make_user(Role.DESIGNER), answers={}))
+        still = performed(requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers={}))
+        over = performed(requesting.continue_call(still, actor=make_user(Role.DESIGNER), answers={}))
 
     assert (still.outcome, over.outcome) == ("needs_authorization", "ok")
 
@@ -65,7 +67,7 @@ def test_answers_are_checked_before_anything_is_sent(answers, fields):
     with HostileVendor(NEEDS_USER) as vendor:
         call = run(vendor.url)
         with pytest.raises(ArgumentsError) as refused:
-            queue.continue_call(call, actor=make_user(Role.DESIGNER), answers=answers)
+            requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers=answers)
 
     assert refused.value.fields.keys() == fields
     assert len(vendor.requests) == 1
@@ -76,7 +78,7 @@ def test_a_finished_call_has_nothing_to_continue():
         call = run(vendor.url)
 
     with pytest.raises(DomainError, match="cannot be continued"):
-        queue.continue_call(call, actor=make_user(Role.DESIGNER), answers={})
+        requesting.continue_call(call, actor=make_user(Role.DESIGNER), answers={})
 
 
 def test_a_repetition_of_a_safe_tool_is_the_same_call_to_its_vendor():

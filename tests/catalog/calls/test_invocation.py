@@ -9,8 +9,8 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from catalog.calls import invocation, lease, queue
-from catalog.calls.queue import ArgumentsError, ConfirmationError
+from catalog.calls import invocation, lease, queue, requesting
+from catalog.calls.checks import ArgumentsError, ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint, Finding, ToolVersion
@@ -38,7 +38,7 @@ def make_version(url: str = "http://127.0.0.1:9", *, annotations=Annotations(), 
 
 def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
     given = {"city": "Oslo"} if arguments is None else arguments
-    return queue.request_call(
+    return requesting.request_call(
         version, actor=options.pop("actor", None) or make_user(Role.DESIGNER), arguments=given, **options
     )
 
@@ -199,7 +199,7 @@ def test_an_id_that_was_used_for_one_version_runs_no_other():
 
 def test_one_person_has_few_calls_under_way():
     version, actor = make_version(), make_user(Role.DESIGNER)
-    for _ in range(queue.USERS_CALLS_AT_ONCE):
+    for _ in range(requesting.USERS_CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
     with pytest.raises(DomainError, match="10 calls of yours are under way"):
@@ -485,8 +485,8 @@ def test_a_credential_of_another_origin_is_not_sent():
 
 
 def test_history_keeps_the_newest(monkeypatch):
-    monkeypatch.setattr(queue, "KEPT_PER_TOOL", 3)
-    monkeypatch.setattr(queue, "FORGET_EVERY", 1)
+    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 3)
+    monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     version = make_version()
     for _ in range(6):
         passed(ask_for(version))

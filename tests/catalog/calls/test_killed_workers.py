@@ -14,7 +14,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, queue, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call
@@ -45,7 +45,7 @@ CANARY = "kAnarY+vogel/17=geheim"
 
 def ask_for(url: str, **fields) -> Call:
     tool = make_tool(make_signature(), endpoint=make_endpoint(url=url, **fields))
-    return queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    return requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
 
 
 def let_it_pass(call: Call) -> None:

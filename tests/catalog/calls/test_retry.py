@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.models import Call
 from catalog.protocols.base import Outcome
 from catalog.protocols.signature import Annotations
@@ -99,7 +99,7 @@ def test_what_worked_and_what_was_never_sent_say_nothing_of_a_retry(designer_api
 def test_call_that_no_worker_took_may_be_made_again(designer_api):
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor)
-        queued = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), **GIVEN)
+        queued = requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), **GIVEN)
         Call.objects.update(gives_up_at="2001-01-01T00:00:00Z")
         ended = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{queued.pk}/").json()
     assert (ended["error"]["code"], ended["retry"]["can_retry"]) == ("NO_WORKER", True)
@@ -110,7 +110,9 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
     designer.force_login(make_user(Role.DESIGNER))
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
-        call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+        call = requesting.request_call(
+            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+        )
         invocation.perform(call.pk)
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils import timezone
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials import circuit_breaker
 from catalog.credentials.circuit_breaker import back_off
 from catalog.enumeration import runs as enumeration_runs
@@ -26,7 +26,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 
 def call(version: ToolVersion) -> Call:
-    made = queue.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+    made = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
     invocation.perform(made.pk)
     made.refresh_from_db()
     return made

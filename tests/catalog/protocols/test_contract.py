@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from catalog import protocols
-from catalog.calls import queue
-from catalog.calls.queue import ArgumentsError
+from catalog.calls import requesting
+from catalog.calls.checks import ArgumentsError
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
 from catalog.models.runs import Trigger
@@ -217,7 +217,7 @@ def test_arguments_that_do_not_fit_make_no_call(protocol, toy):
     tool = make_tool(scene.signature, endpoint=make_endpoint(protocol=protocol.name))
     given = {"an input that no tool has": 1}
     with pytest.raises(ArgumentsError) as refused:
-        queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=given)
+        requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=given)
     assert refused.value.outcome.outcome == "invalid_arguments"
     assert refused.value.fields["an input that no tool has"]
     assert not Call.objects.exists()

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from catalog import search
-from catalog.calls import queue
-from catalog.calls.queue import ArgumentsError
+from catalog.calls import requesting
+from catalog.calls.checks import ArgumentsError
 from catalog.enumeration import one_tool
 from catalog.invariants import check
 from catalog.models import Call, Endpoint, Tool, Vendor
@@ -183,7 +183,7 @@ def test_what_definitions_belong_to_is_no_vendor(api):
 def test_a_call_of_a_definition_goes_nowhere(api):
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=made(api)["id"])
     with pytest.raises(ArgumentsError) as refused:
-        queue.request_call(
+        requesting.request_call(
             tool.current, actor=make_user(Role.DESIGNER), arguments={"recipient": "a@b.example"}
         )
     assert refused.value.outcome.error["code"] == "NO_ACTIVITY"

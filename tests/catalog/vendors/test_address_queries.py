@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Tool
@@ -37,7 +37,7 @@ def test_every_request_of_every_protocol_carries_it(protocol):
         run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         assert (run.status, run.error, run.added) == ("succeeded", None, 4)
         older_versions.read_all(endpoint.pk)
-        call = queue.request_call(
+        call = requesting.request_call(
             Tool.objects.first().current,
             actor=make_user(Role.DESIGNER),
             arguments={"city": "Oslo"},

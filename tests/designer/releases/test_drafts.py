@@ -4,7 +4,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from catalog.calls import queue
+from catalog.calls import requesting
 from catalog.models import Configuration, Endpoint, Tool, Vendor
 from designer import agents, pins, tunings
 from designer.exports import document as release_document
@@ -44,7 +44,7 @@ def is_changed(api, agent) -> bool:
 
 def test_a_run_of_a_tool_changes_no_agent(api, page, alice, desk):
     tool = desk.pins.get().tool
-    queue.request_call(tool.current, actor=alice, arguments={"city": "Oslo"})
+    requesting.request_call(tool.current, actor=alice, arguments={"city": "Oslo"})
 
     assert not is_changed(api, desk)
     assert SAYS not in text_of(page.get("/agents/"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from designer import agents, pins
 from designer.models.pins import PinMode
 from designer.releases import publishing
@@ -71,7 +71,9 @@ def test_attempts_stand_on_a_time_line_with_their_words():
     away = reply(status=503, headers={"Retry-After": "2"})
     with HostileVendor(in_turn(away, FAIR)) as vendor:
         tool = make_tool(endpoint=make_endpoint(url=vendor.url))
-        call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
+        call = requesting.request_call(
+            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+        )
         invocation.perform(call.pk)
     answer = signed_in(Role.DESIGNER).get(f"/tools/{tool.pk}/try/?call={call.pk}")
     says = text_of(answer)

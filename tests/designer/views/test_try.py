@@ -5,7 +5,7 @@ import re
 import pytest
 from msgspec import UNSET, json
 
-from catalog.calls import examples, queue
+from catalog.calls import examples, queue, requesting
 from catalog.models import Call, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
@@ -48,7 +48,7 @@ def form(tool, **given) -> dict[str, object]:
 
 def finished(tool, outcome="ok", *, result=UNSET, arguments=None, **fields) -> Call:
     given = {"city": "Oslo", "is_real": True} if arguments is None else arguments
-    call = queue.request_call(
+    call = requesting.request_call(
         tool.current, actor=make_user(Role.DESIGNER), arguments=given, is_confirmed=True
     )
     kept = json.encode(Result() if result is UNSET else result).decode()
@@ -495,7 +495,7 @@ def test_the_page_of_a_tool_with_many_inputs_stays_small_and_cheap(designer, dja
 
 def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, monkeypatch):
     tool = make_it()
-    call = queue.request_call(
+    call = requesting.request_call(
         tool.current,
         actor=make_user(Role.DESIGNER),
         arguments={"city": "Oslo", "is_real": True},

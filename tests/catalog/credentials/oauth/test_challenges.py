@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials.oauth import grant_status
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Endpoint, Run, Tool
@@ -59,7 +59,7 @@ def connected(admin, server) -> Endpoint:
 
 def called(tool: Tool) -> Call:
     version = tool.versions.get()
-    call = queue.request_call(version, actor=make_user(Role.DESIGNER), arguments={}, is_confirmed=True)
+    call = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={}, is_confirmed=True)
     invocation.perform(call.pk)
     return Call.objects.get(pk=call.pk)
 

@@ -4,7 +4,7 @@ import pytest
 from django.db.models.functions import Now
 
 from catalog import tasks
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials import sessions
 from catalog.credentials.oauth import discovery, grant_status, server_metadata, tokens
 from catalog.enumeration import runs as enumeration_runs
@@ -155,7 +155,7 @@ def test_call_of_a_tool_says_that_a_sign_in_is_needed(server):
     server.families[0].is_revoked = True
     wear_out(credential)
     version = endpoint.tools.get().current
-    call = queue.request_call(
+    call = requesting.request_call(
         version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}, is_confirmed=True
     )
     invocation.perform(call.pk)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from catalog.calls import invocation, queue
+from catalog.calls import invocation, requesting
 from catalog.credentials import sessions
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -149,7 +149,7 @@ def test_tool_that_asks_for_its_user_is_told_who(endpoint):
 
 def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
     tool = Tool.objects.get(endpoint=endpoint, tool_id="Accounts.GetBalance")
-    call = queue.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"account": "QM"})
+    call = requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"account": "QM"})
     invocation.perform(call.pk)
     call.refresh_from_db()
     (attempt,) = call.decoded().attempts

@@ -1,0 +1,398 @@
+"""Calls of tools, requested: judged, then written down as rows, before anything is sent.
+
+The row comes first. One that is queued is sent to a worker, in a message that carries only its id; one that
+is claimed belongs to the process that made the row. What may not run: catalog/calls/checks.py. What becomes
+of a row: catalog/calls/queue.py, and how it is made: catalog/calls/invocation.py.
+"""
+
+import uuid
+from collections.abc import Collection, Mapping
+from contextlib import nullcontext
+from datetime import timedelta
+from functools import cache
+from typing import Any
+
+import msgspec
+from django.db import IntegrityError, connection, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+
+from catalog.calls import checks, queue, results
+from catalog.calls.checks import ArgumentsError, ConfirmationError
+from catalog.calls.runtime import Runtime
+from catalog.models import ActivityVersion, Call, CallId, Thread, ToolVersion
+from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
+from catalog.models.findings import FindingState
+from catalog.notifications import callbacks
+from catalog.notifications.callbacks import Recipient
+from catalog.notifications.models import SendingState
+from catalog.protocols.base import Outcome, digest
+from catalog.protocols.calls import outcomes
+from catalog.rules import retries
+from catalog.rules.retries import Terms
+from catalog.tools import effective_texts
+from catalog.user_grants import end_users
+from catalog.user_grants.context import USER
+from core.compiled_queries import PreparedInsert
+from core.errors import DomainError
+from core.prepared_statements import run_prepared, run_together
+from people import audit
+from people.models import ApiKey, User
+
+NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
+DEADLINE = retries.DEFAULT.give_up_after_seconds
+MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
+# Of calls that are not waited for.
+LONG_DEADLINE, MAX_LONG_DEADLINE_SECONDS = 3600, 86_400
+# A user waits for the answer; a call that began much later would surprise.
+QUEUE_TIMEOUT = timedelta(seconds=30)
+KEPT_PER_TOOL = 500
+FORGET_EVERY = 50
+USERS_CALLS_AT_ONCE = 10  # without an API key
+# Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
+IDS_KEPT = timedelta(hours=25)
+
+
+class TooManyCallsError(DomainError):
+    retry_after = 1
+
+    def __init__(self, most: int, whose: str) -> None:
+        message = f"{most} calls {whose} are under way, as many as may be. Wait for one of them."
+        super().__init__("too_many_calls", message, status=429)
+
+
+class ThreadBusyError(DomainError):
+    retry_after = 1
+
+    def __init__(self) -> None:
+        message = "A call is under way on this thread. Wait for its end, or begin another thread."
+        super().__init__("thread_busy", message, status=409)
+
+
+def request_call(
+    version: ToolVersion,
+    *,
+    actor: User,
+    arguments: Mapping[str, Any],
+    deadline_seconds: int | None = None,
+    is_confirmed: bool = False,
+    key: uuid.UUID | None = None,
+    api_key: ApiKey | None = None,
+    runtime: Runtime | None = None,
+    terms: Terms | None = None,
+    is_claimed: bool = False,
+    mode: Mode = Mode.WAIT,
+    callback: Recipient | None = None,
+    thread: Thread | None = None,
+    reasoning: str = "",
+    mark: str = "",
+    activity: ActivityVersion | None = None,
+    environment: str = "",
+    parent: Call | None = None,
+    ended: Outcome | None = None,
+) -> Call:
+    """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
+
+    `callback` hears of its end. Without `terms` it is made on those of its endpoint, of words for all agents
+    and of its vendor; without `deadline_seconds` it may take
+    as long as its policy allows. With `is_claimed` a new call is not queued: it belongs to this process,
+    which has to make it. With an `activity` that one runs, chosen by the agent's `environment`, and the
+    tool's own endpoint is neither asked nor told. A step is made for its `parent`, by the same caller, as
+    long as that one runs. One that has `ended` is only written down: nothing runs for it. Raises
+    ArgumentsError, ConfirmationError, DomainError.
+    """
+    if callback:
+        callbacks.check(callback)
+    signature = version.decoded()
+    if parent:
+        runtime = _runtime_of(parent, version)
+    checks.refuse_too_large(arguments)
+    states: Collection[FindingState] = ()
+    is_vendors = activity is None and ended is None
+    if is_vendors:
+        states = checks.review_states(version)
+        checks.refuse_unfit(version, states, runtime)
+        if note := version.tool.endpoint.speak().why_not_run(signature):
+            raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    if thread and (thread.tool_id != version.tool_id or not is_vendors):
+        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
+    if refusal := outcomes.refusal(signature, arguments):
+        raise ArgumentsError(refusal)
+    if terms is None:
+        policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
+        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
+    may_act = ended is None and not is_confirmed
+    if may_act and (why := checks.reason_to_confirm(version, states, terms.effects, activity)):
+        raise ConfirmationError(why)
+    call = Call(
+        tool=version.tool,
+        version=version,
+        api_key=api_key,
+        arguments=dict(arguments),
+        reasoning=reasoning,
+        mark=mark,
+        deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,
+        retry=msgspec.to_builtins(terms),
+        mode=mode,
+        thread=thread,
+        activity=activity,
+        environment=environment,
+        parent=parent,
+    )
+    call.calls_back = callback
+    if ended:
+        call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
+        call.outcome, call.error_code, call.result = results.told(ended, []).values()
+    return _made(call, actor, runtime, key, is_claimed=is_claimed)
+
+
+def continue_call(
+    call: Call,
+    *,
+    actor: User,
+    answers: Mapping[str, Any],
+    key: uuid.UUID | None = None,
+    api_key: ApiKey | None = None,
+    runtime: Runtime | None = None,
+    is_claimed: bool = False,
+    parent: Call | None = None,
+) -> Call:
+    """Another call that goes on where `call` stopped to ask.
+
+    Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
+    began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`. What goes on by
+    itself, too, goes on once: the second one gets the call that the first one made. A step goes on in the
+    `parent` that goes on with the whole.
+    """
+    result = call.decoded()
+    if parent:
+        runtime = _runtime_of(parent, call.version)
+    if call.agent != (runtime.agent if runtime else None):
+        message = "A runtime made this call, and goes on with it where it was made."
+        raise DomainError("call_of_a_runtime", message, status=409)
+    if call.is_active or result.resume is None:
+        message = "This call cannot be continued. Run the tool again."
+        raise DomainError("nothing_to_continue", message, status=409)
+    checks.refuse_too_large(answers)
+    if call.activity_id is None:
+        checks.refuse_unfit(call.version, checks.review_states(call.version), runtime)
+    checks.refuse_answers(result.asks, answers)
+    following = Call(
+        tool=call.tool,
+        version=call.version,
+        api_key=api_key,
+        arguments=call.arguments,
+        reasoning=call.reasoning,
+        continues=call,
+        answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
+        deadline_seconds=call.deadline_seconds,
+        on_behalf_of=call.on_behalf_of,
+        retry=call.retry,
+        site=call.site,
+        thread=call.thread,
+        activity=call.activity,
+        environment=call.environment,
+        parent=parent,
+    )
+    if runtime and isinstance(name := following.answers.get(USER), str):
+        # Who the user is was asked for, and is kept as it would be if the call had said it.
+        following.on_behalf_of = end_users.remember(runtime.agent, name)
+        del following.answers[USER]
+    if not call.resumes_when_granted:
+        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+    with transaction.atomic():
+        Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
+        for earlier in call.continued_by.order_by("-pk"):
+            if earlier.is_active or earlier.may_have_been_sent:
+                return earlier
+        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+
+
+def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
+    # A step is made as its whole was: by the same agent and key, and for the same user.
+    if parent.agent is None or parent.release is None:
+        return None
+    return Runtime(
+        agent=parent.agent,
+        release=parent.release,
+        key=parent.api_key,
+        why=f"A step of call {parent.pk}.",
+        sub_agent=parent.sub_agent,
+        tool=str(version.tool),
+        site=parent.site,
+    )
+
+
+def _made(
+    call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None, *, is_claimed: bool
+) -> Call:
+    call.requested_by, call.requested_name = actor, str(actor)
+    if runtime:
+        call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
+        call.sub_agent = runtime.sub_agent
+        call.requested_name = runtime.called_by(actor)
+        call.site = runtime.site or call.site
+        if acting := runtime.on_behalf_of:
+            # What an activity calls may want to know the user.
+            takes_it = call.activity or call.version.tool.endpoint.speak().takes_context
+            kept = end_users.remember if takes_it else end_users.digest_of
+            call.on_behalf_of = kept(runtime.agent, acting.name)
+            call.resumes_when_granted = acting.resumes
+    if call.parent:
+        call.api_key, call.site = call.parent.api_key, call.parent.site
+        call.on_behalf_of = call.parent.on_behalf_of
+        call.resumes_when_granted = call.parent.resumes_when_granted
+    if key:
+        call.key, call.has_id = key, True
+        if earlier := _made_before(call):
+            return earlier
+    if is_claimed:
+        call.status, call.is_ours = CallStatus.RUNNING, True
+    try:
+        _write_down(call, actor, why=runtime.why if runtime else "", has_id=key is not None)
+    except IntegrityError as exc:
+        if "one_active_continuation" in str(exc):
+            message = "This call is being continued already."
+            raise DomainError("already_continued", message, status=409) from exc
+        if earlier := _made_before(call):
+            return earlier
+        raise
+    # What its message has changed is read again.
+    return call if is_claimed else Call.objects.get(pk=call.pk)
+
+
+def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
+    lasts = QUEUE_TIMEOUT
+    if call.is_ours:
+        lasts = queue.lease(call)
+    elif call.mode == Mode.ASYNC:
+        # No one waits for it, so it may wait for a worker.
+        lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
+    call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
+    key = call.api_key
+    most, whose = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
+    is_all = call.is_ours and not call.calls_back and call.thread_id is None and call.pk % FORGET_EVERY
+    # What goes to the database at once is a transaction of its own.
+    with nullcontext() if is_all and not connection.in_atomic_block else transaction.atomic():
+        facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
+        if forgotten := _forget_old(call):
+            facts["calls_forgotten"] = forgotten
+        verb = "run" if call.continues is None else "continue"
+        noted = audit.statement(
+            actor, verb, call.tool, after=facts, why=why, agent=call.agent, only_if=(_IS_THERE, [call.pk])
+        )
+        # Or calls that come at once would each be counted before the others are there.
+        lock = (_LOCK_KEY, [key.pk]) if key else (_LOCK_USER, [actor.pk])
+        if call.parent_id:
+            # What ends the parent finds this step, or the step is not written.
+            lock = (_LOCK_PARENT, [call.parent_id])
+        whole = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, most]
+        _, written, *_ = run_together(
+            lock,
+            _insert().statement(call, [call.is_ours, lasts, *whole]),
+            noted,
+            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if has_id else []),
+        )
+        if not _insert().take(call, written):
+            if call.parent_id:
+                raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
+            raise TooManyCallsError(most, whose)
+        if call.thread_id is not None:
+            _take_turn(call.thread_id)
+        if call.calls_back:
+            callbacks.add(call, call.calls_back)
+        if call.status == CallStatus.QUEUED:
+            transaction.on_commit(lambda: queue.send(call.pk))
+
+
+def _take_turn(thread: int) -> None:
+    # Each run goes on from where the one before has left the thread.
+    mine = Thread.objects.filter(pk=thread, removed_at=None)
+    if not mine.update(used_at=Now()):
+        raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
+    # The one whose turn it is counts among them.
+    if Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS).count() > 1:
+        raise ThreadBusyError
+
+
+_LOCK_KEY = "SELECT 1 FROM people_apitoken WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_USER = "SELECT 1 FROM people_user WHERE id = %s FOR NO KEY UPDATE"
+_LOCK_PARENT = "SELECT 1 FROM catalog_call WHERE id = %s FOR SHARE"
+_IS_THERE = "EXISTS (SELECT FROM catalog_call WHERE id = %s)"
+_KEEP_ID = f"""
+    INSERT INTO catalog_callid (key, digest) SELECT %s::uuid, %s::text WHERE {_IS_THERE}
+"""
+
+
+@cache
+def _insert() -> PreparedInsert:
+    now = "statement_timestamp()"
+    return PreparedInsert(
+        Call,
+        expressions={
+            "queued_at": now,
+            "started_at": f"CASE WHEN %s THEN {now} END",
+            "gives_up_at": f"{now} + %s::interval",
+        },
+        # A step is counted with its whole.
+        where="""WHERE CASE WHEN %s::bigint IS NOT NULL
+            THEN EXISTS (SELECT FROM catalog_call WHERE id = %s::bigint AND status = 'running')
+            ELSE (
+                SELECT count(*) FROM catalog_call WHERE requested_by_id = %s AND parent_id IS NULL
+                    AND token_id IS NOT DISTINCT FROM %s::bigint AND status IN ('queued', 'running')
+            ) < coalesce((SELECT calls_at_once FROM people_apitoken WHERE id = %s::bigint), %s::int)
+        END""",
+        returning=["queued_at", "started_at", "gives_up_at"],
+        has_key=True,
+    )
+
+
+def _made_before(call: Call) -> Call | None:
+    # The call that was made with this key before. Raises DomainError if that was another one, and if it is
+    # known only that there was one.
+    made = CallId.objects.filter(key=call.key).first()
+    existing = Call.objects.filter(key=call.key).first()
+    if made:
+        # The call's row may be gone. Its id is kept longer, so that nothing runs twice.
+        known = made.digest
+    elif existing:
+        known = _digest(existing)
+    else:
+        return None
+    if known != _digest(call):
+        raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+    if existing is None:
+        message = (
+            "This call was made before and is not made again. What came of it is not kept any more. "
+            "To run the tool once more, take a new id."
+        )
+        raise DomainError("call_forgotten", message, status=409)
+    return existing
+
+
+def _digest(call: Call) -> str:
+    # Over what is asked, and by which user: calls with the same digest are one call.
+    facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
+    # Calls from before there were sub-agents, and users, keep their digests.
+    of_sub_agent = [call.sub_agent] if call.sub_agent else []
+    of_user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
+    on_thread = [{"thread": call.thread_id}] if call.thread_id else []
+    in_environment = [{"environment": call.environment}] if call.environment else []
+    told = [*of_sub_agent, *of_user, *on_thread, *in_environment]
+    return digest([*(getattr(call, fact) for fact in facts), *told])
+
+
+def _forget_old(call: Call) -> int:
+    # The newest are kept, and up to so many more: looking costs more than they do. Returns how many went.
+    if call.pk % FORGET_EVERY:
+        return 0
+    finished = Call.objects.filter(tool=call.tool_id, status=CallStatus.FINISHED)
+    # What is still to be told of waits.
+    finished = finished.exclude(callback__state=SendingState.WAITING)
+    oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
+    return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
+
+
+def forget_ids() -> None:
+    # Once an hour: ids that are so old that a client no longer repeats a call with them.
+    CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()

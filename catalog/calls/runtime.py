@@ -1,0 +1,29 @@
+"""As whom a program calls a tool."""
+
+from dataclasses import dataclass
+
+from catalog.user_grants.end_users import OnBehalfOf
+from people.models import ApiKey, User
+
+MAX_NAME_LENGTH = 150
+
+
+@dataclass(frozen=True, kw_only=True)
+class Runtime:
+    """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
+
+    `tool` is what the release calls the tool, and `on_behalf_of` the user of the agent for whom it runs.
+    `site` is our own address as the caller knows it, for links to our pages.
+    """
+
+    agent: int
+    release: int
+    key: ApiKey | None
+    why: str
+    sub_agent: str = ""
+    tool: str = ""
+    on_behalf_of: OnBehalfOf | None = None
+    site: str = ""
+
+    def called_by(self, actor: User) -> str:
+        return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]
