@@ -3,8 +3,8 @@
 `run` and `resume` stand behind every protocol that a release is served in, each of which only words an
 `Answer`.
 
-A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's here: names
-are put back (designer/exports/wire.py), presets are added, and what the release does not show is refused.
+A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's in
+executor/names.py: names are put back, presets are added, and what the release does not show is refused.
 Then the call goes the way of every call (catalog/calls), which checks it against the pinned version's
 own schema.
 """
@@ -21,7 +21,7 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from catalog.activities import kinds
 from catalog.calls import cancellation, invocation, latent, requesting, threads, versions
@@ -31,8 +31,6 @@ from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
 from catalog.protocols.base import Outcome, canonical
-from catalog.protocols.calls.arguments import given
-from catalog.protocols.signature import Signature
 from catalog.rules.retries import Terms
 from catalog.tools import configurations
 from catalog.user_grants import end_users
@@ -46,7 +44,7 @@ from designer.exports import outputs, transfers, wire
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Place, Release
 from designer.releases import fresh_signatures
-from designer.signatures.effective import Effective, Hidden, Input
+from executor import names
 from executor.outputs import taken
 from executor.released_documents import sealed, wires
 from people import audit
@@ -164,7 +162,7 @@ def _made_before(
         return None
     user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
     called = fresh_signatures.as_called(tool, call.version)
-    theirs = for_the_vendor(called.signature, call.version.decoded(), wish.arguments, wish.format_)
+    theirs = names.for_the_vendor(called.signature, call.version.decoded(), wish.arguments, wish.format_)
     if wish.configuration is not None:
         theirs |= _configured(call.version, wish.configuration)
     asked = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(theirs))
@@ -216,12 +214,12 @@ def resume_in_background(
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
     """What came of `call` so far, by the names of the format."""
-    result, names = call.decoded(), wires(tool.signature, format_)[0]
+    result, spoken = call.decoded(), wires(tool.signature, format_)[0]
     told = structs.replace(
         result,
-        outputs=wire.outputs_for_the_caller(tool.signature, names, result.outputs),
-        parsed=wire.outputs_for_the_caller(tool.signature, names, result.parsed, is_parsed=True),
-        error=for_the_caller(tool.signature, result.error, format_),
+        outputs=wire.outputs_for_the_caller(tool.signature, spoken, result.outputs),
+        parsed=wire.outputs_for_the_caller(tool.signature, spoken, result.parsed, is_parsed=True),
+        error=names.for_the_caller(tool.signature, result.error, format_),
         attempts=[],
     )
     is_latent = call.outcome == latent.LATENT.outcome
@@ -312,7 +310,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
     version = released_version(tool, key)
     signature = version.decoded()
     place, runs = _what_runs(release, tool, wish, key)
-    theirs = for_the_vendor(tool.signature, signature, wish.arguments, wish.format_)
+    theirs = names.for_the_vendor(tool.signature, signature, wish.arguments, wish.format_)
     if wish.configuration is not None:
         theirs |= _configured(version, wish.configuration)
     is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
@@ -353,7 +351,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             environment=place.name if place else "",
         )
     except ArgumentsError as error:
-        told = for_the_caller(tool.signature, error.outcome.error, wish.format_, wish.arguments)
+        told = names.for_the_caller(tool.signature, error.outcome.error, wish.format_, wish.arguments)
         raise ArgumentsError(replace(error.outcome, error=told)) from error
 
 
@@ -426,43 +424,6 @@ def deadline_of(mode: Mode, asked: int | None) -> int | None:
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
     """End a call that was made through this release. Raises DomainError for one that has ended."""
     return cancellation.cancel(call, actor=actor, why=runtime_of(release, key).why)
-
-
-def for_the_vendor(
-    tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
-) -> dict[str, Any]:
-    """Arguments by the vendor's names, with the presets. Raises ArgumentsError for what is not shown."""
-    spoken = wires(tool, format_)
-    try:
-        named = wire.arguments_for_the_vendor(tool, spoken, arguments)
-        hidden = {
-            shown.parameter.name: f"takes one of: {', '.join(v.name for v in shown.parameter.allowed_values)}"
-            for shown in tool.inputs
-            if named.get(shown.parameter.name) in shown.hidden_values
-        }
-        if hidden:
-            raise wire.UnfitError(wire.faults_for_the_caller(tool, spoken, hidden, arguments))
-    except wire.UnfitError as error:
-        said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error
-    held: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    presets = {each.parameter.name: each.preset for each in held if each.preset is not UNSET}
-    return {**presets, **given(signature, named)}
-
-
-def for_the_caller(
-    tool: Effective,
-    error: Mapping[str, Any] | None,
-    format_: str = "",
-    arguments: Mapping[str, Any] | None = None,
-) -> dict[str, Any] | None:
-    """What is wrong, with the inputs by the names that the caller knows."""
-    if error is None or not (fields := error.get("fields")):
-        return None if error is None else dict(error)
-    return {
-        **error,
-        "fields": wire.faults_for_the_caller(tool, wires(tool, format_), fields, arguments),
-    }
 
 
 def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
