@@ -7,17 +7,20 @@ one and when the other. docs/decisions/0069-confusable-tools.md has the figures 
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import combinations
+from operator import mul
 
 from catalog.protocols.signature import Signature
-from designer.rehearsals.tool_purpose import Purpose, Stems, doing, purpose
+from designer.rehearsals.tool_purpose import Purpose, Stems, doing, one_line, purpose
 
 # From this score on a pair is shown.
 CONFUSABLE = 0.5
-# The logistic scale of the score: fitted to labelled pairs of public tools (benchmarks/confusion.py).
-_WEIGHTS, _BIAS = (1.5, -0.9, 1.8, 3.7), -3.5
+# What `evidence` counts for, on a logistic scale: fitted to labelled pairs of public tools
+# (benchmarks/confusion.py). The bias is higher than the fitted one: a pair too many costs a look, a missed
+# one a wrong call.
+_WEIGHTS, _BIAS = (1.5, -1.2, 0.6, 2.8, 0.95), -1.35
 # How much of a score is left when one of the two says when the other is meant.
 _TOLD = 0.4
 # How often a call for the one is meant for the other, for actions that are not the same.
@@ -28,8 +31,18 @@ _KINDRED = {
     frozenset(("create", "send")): 0.4,
     frozenset(("create", "copy")): 0.3,
     frozenset(("create", "update")): 0.25,
+    frozenset(("create", "generate")): 0.7,
+    frozenset(("generate", "read")): 0.4,
+    frozenset(("generate", "convert")): 0.5,
+    frozenset(("check", "analyze")): 0.7,
+    frozenset(("read", "analyze")): 0.4,
+    frozenset(("read", "compute")): 0.5,
+    frozenset(("read", "check")): 0.3,
+    frozenset(("analyze", "compute")): 0.5,
+    frozenset(("run", "compute")): 0.5,
 }
 _UNKNOWN = 0.6
+_NO_INPUTS = 0.3
 # Sets of a few tools say little about which words are common.
 _SMOOTHING = 8
 MAX_TELLING = 4
@@ -47,10 +60,19 @@ class Pair:
 
 
 class Confusion:
-    """The tools of one agent, by the names that a model is shown; a word is as rare as it is among them."""
+    """The tools of one agent, by the names that a model is shown; a word is as rare as it is among them.
 
-    def __init__(self, signatures: Sequence[Signature], stems: Mapping[str, str]) -> None:
+    `vendors` are the names of their vendors by the names of the tools, as far as there is one to tell.
+    """
+
+    def __init__(
+        self,
+        signatures: Sequence[Signature],
+        stems: Mapping[str, str],
+        vendors: Mapping[str, str] | None = None,
+    ) -> None:
         known = Stems(stems)
+        self._vendors = vendors or {}
         self._purposes = [purpose(each, known) for each in signatures]
         self._by_name = {each.name: each for each in self._purposes}
         held = Counter(stem for each in self._purposes for stem in each.words)
@@ -64,12 +86,12 @@ class Confusion:
 
     def pairs(self) -> list[Pair]:
         """Those that are confusable, the worst first."""
-        # Two that share no thing never score enough, so only those that do are compared.
-        sharing: defaultdict[str, set[int]] = defaultdict(set)
+        # Two that share neither a thing nor a word of their names hardly ever score enough: not compared.
+        sharing: defaultdict[str, list[int]] = defaultdict(list)
         for place, each in enumerate(self._purposes):
-            for thing in each.things:
-                sharing[thing[-1] if thing else ""].add(place)
-        compared = {pair for places in sharing.values() for pair in combinations(sorted(places), 2)}
+            for stem in each.of_name | {thing[-1] for thing in each.things if thing}:
+                sharing[stem].append(place)
+        compared = {pair for places in sharing.values() for pair in combinations(places, 2)}
         found = []
         for first, second in sorted(compared):
             one, other = self._purposes[first], self._purposes[second]
@@ -89,33 +111,72 @@ class Confusion:
     def sentence(self, first: str, second: str) -> str:
         """For the description of the first: when the second is meant. Empty if nothing tells them apart."""
         one, other = self._by_name[first], self._by_name[second]
-        ours, theirs = doing(one.gist), doing(other.gist)
-        # The same in other words tells nothing, so what does tell stands behind it.
-        if one.leading == other.leading or not (ours and theirs):
-            only = self._telling(one, other), self._telling(other, one)
-            if not any(only):
-                return ""
-            ours, theirs = (
-                " ".join(filter(None, (said, f"({', '.join(telling[:2])})" if said and telling else "")))
-                or ", ".join(telling)
-                for said, telling in zip((ours, theirs), only, strict=True)
-            )
-        if not (ours and theirs):
+        ours, theirs = self._use(one, other), self._use(other, one)
+        if ours == theirs:
             return ""
+        if self._is_special(one, other):
+            return f"Use this only for {ours}; otherwise use `{other.name}`."
         return f"Use this for {ours}, not for {theirs}; for that use `{other.name}`."
 
+    def _is_special(self, one: Purpose, other: Purpose) -> bool:
+        """Whether it says all that the other one says, and more: `get_user_by_email` beside `get_user`."""
+        return self._vendor(one) == self._vendor(other) and set() < other.said < one.said
+
+    def _use(self, one: Purpose, other: Purpose) -> str:
+        """What the one is for: in its own words, with what tells it from the other where these do not."""
+        said = doing(one)
+        if (vendor := self._vendor(one)) != self._vendor(other) and vendor:
+            return f"{said} with {vendor}"
+        if one.leading != other.leading and one.said != other.said:
+            return said
+        named = [one.spelled[stem] for stem in self._only(one, other) if stem in one.of_name]
+        if named:
+            return f"{said} ({', '.join(named[:2])})"
+        inputs = [f"`{name}`" for name in one.inputs if name not in other.inputs and "`" not in name]
+        if inputs:
+            return f"{said} with {' and '.join(inputs[:2])}"
+        return said
+
+    def _vendor(self, one: Purpose) -> str:
+        """Unless the tool is called like it."""
+        vendor = one_line(self._vendors.get(one.name, ""))
+        return "" if vendor == one.name else vendor
+
     def _score(self, one: Purpose, other: Purpose) -> float:
-        evidence = self.evidence(one, other)
-        said = sum(weight * each for weight, each in zip(_WEIGHTS, evidence, strict=True))
+        said = sum(map(mul, _WEIGHTS, self.evidence(one, other)))
         score = 1 / (1 + math.exp(-said - _BIAS))
         for mine, theirs in ((one, other), (other, one)):
-            if _names(mine.told_apart, theirs.name):
-                score *= _TOLD
+            score *= 1 - (1 - _TOLD) * self._told(mine, theirs)
         return round(score, 4)
 
+    def _told(self, mine: Purpose, theirs: Purpose) -> float:
+        """How far the one says when the other is meant: by its name or vendor, or by what only it is for."""
+        if not (mine.told_apart or mine.limits):
+            return 0.0
+        elsewhere = self._vendor(theirs) if self._vendor(theirs) != self._vendor(mine) else ""
+        if any(_names(mine.told_apart, name) for name in (theirs.name, elsewhere) if name):
+            return 1.0
+        if theirs.said == mine.said:
+            inputs = (name for name in theirs.inputs if name not in mine.inputs)
+            return float(any(f"`{name}`" in mine.told_apart for name in inputs))
+        # Or by what the one is only for, where the other one is for more.
+        told = self._part(theirs.said - mine.said, mine.told)
+        return max(told, self._part(mine.said - theirs.said, mine.limits))
+
+    def _part(self, wanted: Set[str], said: Set[str]) -> float:
+        total = sum(self._rarity.get(stem, 1.0) for stem in wanted)
+        return sum(self._rarity.get(stem, 1.0) for stem in wanted & said) / total if total else 0.0
+
     def evidence(self, one: Purpose, other: Purpose) -> tuple[float, ...]:
+        """Between 0 and 1 each. Words and things that are alike count as far as the actions agree."""
         action = _action(one, other)
-        return self._alike(one, other), self._apart(one, other), action, action * _same_thing(one, other)
+        return (
+            action * self._alike(one, other),
+            self._apart(one, other),
+            action,
+            action * _same_thing(one, other),
+            _inputs(one, other),
+        )
 
     def _alike(self, one: Purpose, other: Purpose) -> float:
         mine, theirs = self._vectors[one.name], self._vectors[other.name]
@@ -127,22 +188,38 @@ class Confusion:
     def _apart(self, one: Purpose, other: Purpose) -> float:
         # Which part of the words in both names the other tool does not speak of.
         strange = (one.of_name - other.of_name - other.leading) | (other.of_name - one.of_name - one.leading)
-        all_words = sum(self._rarity[stem] for stem in one.of_name | other.of_name)
-        return sum(self._rarity[stem] for stem in strange) / all_words if all_words else 0.0
+        all_words = sum(map(self._rarity.__getitem__, one.of_name | other.of_name))
+        return sum(map(self._rarity.__getitem__, strange)) / all_words if all_words else 0.0
 
     def _telling(self, one: Purpose, other: Purpose) -> tuple[str, ...]:
         """Of its name and first sentence; where these say the same, its inputs, or what it says below."""
-        vector = self._vectors[one.name]
-        only = sorted(vector.keys() - other.words.keys(), key=lambda stem: (-vector[stem], stem))
+        only = self._only(one, other)
         loud = [one.spelled[stem] for stem in only if stem in one.of_name or stem in one.leading]
         inputs = [name for name in one.inputs if name not in other.inputs]
         quiet = [one.spelled[stem] for stem in only if one.spelled[stem].isalpha() and len(stem) > 2]
         return tuple((loud or inputs or quiet)[:MAX_TELLING])
 
+    def _only(self, one: Purpose, other: Purpose) -> list[str]:
+        vector = self._vectors[one.name]
+        return sorted(vector.keys() - other.words.keys(), key=lambda stem: (-vector[stem], stem))
+
+
+def described(description: str, sentence: str) -> str:
+    """A description with one more sentence. Many end without a full stop."""
+    said = description.rstrip()
+    return f"{said}{'' if not said or said[-1] in '.!?:;' else '.'} {sentence}".strip()
+
+
+def _inputs(one: Purpose, other: Purpose) -> float:
+    """Which part of the inputs of both both have; two tools without inputs are neither alike nor not."""
+    both = len(one.inputs.keys() & other.inputs.keys())
+    either = len(one.inputs) + len(other.inputs) - both
+    return both / either if either else _NO_INPUTS
+
 
 def _action(one: Purpose, other: Purpose) -> float:
     if not one.action or not other.action:
-        return _UNKNOWN
+        return 1.0 if one.verb and one.verb == other.verb else _UNKNOWN
     return 1.0 if one.action == other.action else _KINDRED.get(frozenset((one.action, other.action)), 0.0)
 
 

@@ -1,6 +1,5 @@
 """The confusable tools of an agent: rows in, pairs out, and the sentence that a designer takes over."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -11,9 +10,8 @@ from designer import agents, tunings
 from designer.models import Agent
 from designer.pinned_signatures import effective_of, pinned
 from designer.rehearsals import built_in, shown, tool_purpose
-from designer.rehearsals.confusion import Confusion, Pair
+from designer.rehearsals.confusion import Confusion, Pair, described
 from designer.rehearsals.shown import Shown
-from designer.signatures.effective import Effective
 from people.models import User
 
 # How many pairs are shown.
@@ -36,7 +34,7 @@ def of_agent(agent: Agent) -> list[Found]:
 
 
 def of_shown(seen: Shown) -> list[Found]:
-    judge, tuned = _confusion(seen.signatures), set(seen.tools.values())
+    judge, tuned = _confusion(seen), set(seen.tools.values())
     return [
         Found(
             pair,
@@ -47,21 +45,22 @@ def of_shown(seen: Shown) -> list[Found]:
     ]
 
 
-def _confusion(tools: Sequence[Effective]) -> Confusion:
-    signatures = [built_in.as_shown(tool) for tool in tools]
-    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)))
+def _confusion(seen: Shown) -> Confusion:
+    signatures = [built_in.as_shown(tool) for tool in seen.signatures]
+    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), seen.vendors)
 
 
 @transaction.atomic
 def tell_apart(agent: Agent, *, actor: User, tool: str, other: str) -> None:
     """Adds the sentence that says when `other` is meant to the agent's own words about `tool`."""
     agent = agents.locked(agent)
-    tools = {signature.name: signature for signature in shown.of_agents([agent])[agent.pk].signatures}
+    seen = shown.of_agents([agent])[agent.pk]
+    tools = {signature.name for signature in seen.signatures}
     pin = pinned([agent]).filter(name=tool).first()
     if pin is None or other not in tools or tool == other:
         message = "The agent does not show both of these tools any more. Look at the pairs again."
         raise DomainError("tool_not_shown", message, status=409)
-    sentence = _confusion(list(tools.values())).sentence(tool, other)
+    sentence = _confusion(seen).sentence(tool, other)
     if not sentence:
         message = f"Nothing in their words tells “{tool}” and “{other}” apart. Write it in your own words."
         raise DomainError("nothing_tells_apart", message, status=409)
@@ -71,4 +70,4 @@ def tell_apart(agent: Agent, *, actor: User, tool: str, other: str) -> None:
         return
     tuning = tunings.of(pin)
     given = {name: getattr(tuning, name) for name in tunings.MEMBERS} if tuning else {}
-    tunings.tune(pin, actor=actor, **{**given, "description": f"{said} {sentence}".strip()})
+    tunings.tune(pin, actor=actor, **{**given, "description": described(said, sentence)})

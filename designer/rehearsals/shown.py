@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from catalog.protocols.base import canonical
 from designer import pinned_signatures, transfers
@@ -16,11 +16,13 @@ from designer.signatures.effective import Effective
 @dataclass(frozen=True)
 class Shown:
     """In the order of their names. `tools` are the names by the tool's number in the catalog, `transfers` by
-    the slug of the agent that takes over."""
+    the slug of the agent that takes over. `vendors` are those of the tools by the tools' names, for who reads
+    the agent and not a release of it."""
 
     signatures: tuple[Effective, ...]
     tools: dict[int, str]
     transfers: dict[str, str]
+    vendors: dict[str, str] = field(default_factory=dict)
 
     def sentences(self, rows: Iterable[Rehearsal]) -> list[Sentence]:
         """With the names of now. Read `rows` through `sentences.of`."""
@@ -43,20 +45,26 @@ class Shown:
 def of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
     """As publishing now would write them, by agent, in two queries."""
     tools: dict[int, list[tuple[int, Effective]]] = {agent.pk: [] for agent in agents}
+    vendors: dict[int, dict[str, str]] = {agent.pk: {} for agent in agents}
     for pin in pinned_signatures.pinned(agents):
         tools[pin.agent_id].append((pin.tool_id, pinned_signatures.effective_of(pin)))
+        vendor = pin.tool.endpoint.vendor
+        vendors[pin.agent_id][pin.name] = "" if vendor.is_own else vendor.name
     handed: dict[int, list[Transfer]] = {agent.pk: [] for agent in agents}
     for transfer in transfers.of(agents):
         handed[transfer.agent_id].append(transfer)
     return {
-        agent.pk: _shown(
-            tools[agent.pk],
-            [
-                ReleasedTransfer(
-                    agent=each.child.slug, name=each.name, description=transfers.description_of(each)
-                )
-                for each in handed[agent.pk]
-            ],
+        agent.pk: replace(
+            _shown(
+                tools[agent.pk],
+                [
+                    ReleasedTransfer(
+                        agent=each.child.slug, name=each.name, description=transfers.description_of(each)
+                    )
+                    for each in handed[agent.pk]
+                ],
+            ),
+            vendors=vendors[agent.pk],
         )
         for agent in agents
     }

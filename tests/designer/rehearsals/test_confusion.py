@@ -1,5 +1,7 @@
 """Tools that a reader would mix up: rules over signatures of our own, and over REST and the page."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,9 +9,9 @@ from msgspec.structs import replace
 
 from catalog.search import lexicon
 from designer.rehearsals import tool_purpose
-from designer.rehearsals.confusion import CONFUSABLE, Confusion
+from designer.rehearsals.confusion import CONFUSABLE, Confusion, described
 from people.models import AuditEntry
-from tests.factories import make_agent, make_pin, make_signature, make_tool
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -40,9 +42,14 @@ UNLIKE = [
 ]
 
 
-def confusion(tools):
-    signatures = [make_signature(name, description=says, inputs=()) for name, says in tools.items()]
-    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)))
+def confusion(tools, vendors=None, inputs=None):
+    signatures = [
+        make_signature(
+            name, description=says, inputs=[make_parameter(each) for each in (inputs or {}).get(name, ())]
+        )
+        for name, says in tools.items()
+    ]
+    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), vendors)
 
 
 @pytest.mark.parametrize("pair", ALIKE)
@@ -54,6 +61,40 @@ def test_the_same_done_to_the_same_is_confusable(pair):
 @pytest.mark.parametrize("pair", UNLIKE)
 def test_another_verb_or_another_thing_is_not(pair):
     assert confusion(TOOLS).score(*pair) < CONFUSABLE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("create_order", "Creates an order."), ("orders_create", "Places a new order.")),
+        (
+            ("values_update", "Sets values in a range."),
+            ("values_batch_update_by_filter", "Sets values in ranges."),
+        ),
+        (
+            ("generate_pdf", "Generate PDF by URL."),
+            ("get_pdf", "This endpoint will render a PDF of a website."),
+        ),
+        (("enrollYouth", "Enroll a youth in a program"), ("enroll_youth_member", "Enroll a youth")),
+        (("get_user", "Gets a user."), ("get_user_by_email", "Gets a user by email.")),
+        (("speed", "Retrieve the speed of a boat"), ("boat_speed", "Returns boat speed.")),
+    ],
+)
+def test_the_same_job_in_other_words_is_confusable(one, other):
+    assert confusion(dict([one, other])).score(one[0], other[0]) >= CONFUSABLE
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("create_order", "Creates an order."), ("delete_order", "Deletes an order.")),
+        (("enable_alerts", "Enables alerts."), ("disable_alerts", "Disables alerts.")),
+        (("get_policy_list", "Gets the policies."), ("apply_policy", "Applies a policy.")),
+        (("list_app_installations", "List app installations."), ("list_invoices", "List invoices.")),
+    ],
+)
+def test_an_opposite_or_another_kind_is_not(one, other):
+    assert confusion(dict([one, other])).score(one[0], other[0]) < CONFUSABLE
 
 
 def test_the_worst_pairs_come_first_and_say_what_only_one_of_them_has():
@@ -72,6 +113,75 @@ def test_the_proposed_sentence_lowers_the_score_in_either_description(pair):
         sentence = judge.sentence(tool, other)
         told = confusion(TOOLS | {tool: f"{TOOLS[tool]} {sentence}"})
         assert told.score(tool, other) < CONFUSABLE <= judge.score(tool, other)
+
+
+def test_the_special_tool_says_what_it_is_only_for():
+    judge = confusion({"get_user": "Gets a user.", "get_user_by_email": "Gets a user by email."})
+    sentence = judge.sentence("get_user_by_email", "get_user")
+    assert sentence == "Use this only for getting a user by email; otherwise use `get_user`."
+    assert judge.sentence("get_user", "get_user_by_email") == (
+        "Use this for getting a user, not for getting a user by email; for that use `get_user_by_email`."
+    )
+
+
+def test_tools_of_two_vendors_are_told_apart_by_them():
+    tools = {"get_task": "Get a task.", "tasks_get": "Get task. Retrieves information about a task."}
+    judge = confusion(tools, {"get_task": "Asana", "tasks_get": "Box; Co."})
+    assert judge.sentence("get_task", "tasks_get") == (
+        "Use this for getting a task with Asana, not for getting task with Box, Co; for that use `tasks_get`."
+    )
+
+
+def test_the_same_words_are_told_apart_by_inputs():
+    tools = {"get_note": "Get a note.", "notes_get": "Gets the note."}
+    judge = confusion(tools, inputs={"get_note": ["slug"], "notes_get": ["number", "folder"]})
+    assert judge.sentence("get_note", "notes_get") == (
+        "Use this for getting a note with `slug`, not for getting the note with `number` and `folder`; "
+        "for that use `notes_get`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "sentence"),
+    [
+        ("Gets its data from an API", "getting its data from an API"),
+        ("This endpoint returns the rates of a day.", "returning the rates of a day"),
+        ("Search and summarize the web.", "searching and summarizing the web"),
+        ("If a page is found, it is changed.", "updating pages"),
+        ("POST /v1/pages", "updating pages"),
+        ("", "updating pages"),
+    ],
+)
+def test_a_tool_is_spoken_of_in_a_phrase(says, sentence):
+    judge = confusion({"pages_update": says, "list_couriers": "Lists the couriers of a depot."})
+    assert judge.sentence("pages_update", "list_couriers").startswith(
+        f"Use this for {sentence}, not for listing"
+    )
+
+
+@pytest.mark.parametrize(
+    "remark",
+    [
+        "Not for finding it by the sender's own reference.",
+        "Use it only if you know where the depot is.",
+    ],
+)
+def test_a_remark_counts_as_far_as_it_says_what_only_one_of_them_is_for(remark):
+    pair = {
+        "parcels_track": "Returns where a parcel of a depot is now.",
+        "parcels_track_by_reference": "Returns where a parcel is now, found by the sender's own reference.",
+    }
+    before = confusion(pair).score(*pair)
+    told = confusion(pair | {"parcels_track": f"{pair['parcels_track']} {remark}"}).score(*pair)
+    beside_it = confusion(pair | {"parcels_track": f"{pair['parcels_track']} Not for calls in the night."})
+    assert told < before - 0.1
+    assert beside_it.score(*pair) == pytest.approx(before, abs=0.05)
+
+
+def test_a_sentence_stands_behind_a_full_stop():
+    assert described("Gets a user", "Use this.") == "Gets a user. Use this."
+    assert described("Gets a user. ", "Use this.") == "Gets a user. Use this."
+    assert described("", "Use this.") == "Use this."
 
 
 def test_a_sentence_reads_like_one():
@@ -101,10 +211,56 @@ def test_any_words_score_the_same_from_both_sides(descriptions, title):
     assert 0 <= score <= 1
     assert score == judge.score("tool_1", "tool_0")
     sentence = judge.sentence("tool_0", "tool_1")
-    told = [replace(tools[0], description=f"{tools[0].description} {sentence}"), *tools[1:]]
+    told = [replace(tools[0], description=described(tools[0].description, sentence)), *tools[1:]]
     if sentence:
         after = Confusion(told, {word: word for word in tool_purpose.words_of(told)})
         assert after.score("tool_0", "tool_1") <= score
+
+
+# What breaks patterns and parsers: other scripts, marks, signs, quotes that never end, runs without a space.
+HOSTILE = st.one_of(
+    st.just(""),
+    st.text(max_size=60),
+    st.sampled_from(
+        ("`" * 5000, "not for " * 3000, "only for `" * 2000, "(" * 9000, "a" * 20_000, "\x00\u202e\ufeff")
+    ),
+    st.text(st.sampled_from("获取用户列表Ж\u0416яsfü\u0301ت "), max_size=80),
+    st.sampled_from(tuple(TOOLS.values())),
+)
+
+
+@given(st.lists(st.tuples(HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=2)), min_size=2, max_size=4), HOSTILE)
+def test_no_text_breaks_the_judgement(tools, vendor):
+    # The first two have one name, which an agent does not allow and a caller may give.
+    signatures = [
+        make_signature(
+            name or "tool" if place > 1 else tools[0][0],
+            description=says,
+            inputs=[make_parameter(f"{each}{number}") for number, each in enumerate(inputs)],
+        )
+        for place, (name, says, inputs) in enumerate(tools)
+    ]
+    known = {word: word for word in tool_purpose.words_of(signatures)}
+    judge = Confusion(signatures, known, {signatures[0].name: vendor})
+    for pair in judge.pairs():
+        assert CONFUSABLE <= pair.score <= 1
+    for one in signatures:
+        for other in signatures:
+            assert judge.score(one.name, other.name) == judge.score(other.name, one.name)
+            assert "\n" not in judge.sentence(one.name, other.name).replace(other.name, "")
+
+
+def test_two_hundred_tools_of_one_kind_are_judged_within_a_second():
+    says = (
+        "Lists the parcels of a depot that were sent by couriers on a day, with their labels and prices. "
+        * 30
+    )
+    tools = [make_signature(f"list_parcels_{number}", description=says, inputs=()) for number in range(200)]
+    known = {word: word for word in tool_purpose.words_of(tools)}
+    began = time.process_time()
+    pairs = Confusion(tools, known).pairs()
+    assert len(pairs) == 200 * 199 / 2
+    assert time.process_time() - began < 3  # beside coverage and other tests
 
 
 class TestOfAnAgent:
@@ -126,7 +282,9 @@ class TestOfAnAgent:
         answer = api.post(self.url, {"tool": tool, "other": other})
         assert (tool, other) not in [tuple(t["tool"] for t in p["tools"]) for p in answer.json()["results"]]
         tuned = desk.pins.get(name=tool).tuning
-        assert tuned.description.startswith(f"{TOOLS[tool]} Use this for ")
+        assert tuned.description.startswith(
+            f"{TOOLS[tool]} Use this for returning where a parcel is now with Vendor"
+        )
         assert AuditEntry.objects.filter(kind="pin", action="tune", agent=desk.pk).exists()
         assert api.post(self.url, {"tool": tool, "other": "gone"}).json()["code"] == "tool_not_shown"
 
