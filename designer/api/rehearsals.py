@@ -3,7 +3,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -12,6 +12,7 @@ from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
+from designer.rehearsals.look_alikes import Found
 from designer.rehearsals.sentences import Wanted
 from designer.releases import rehearsed
 from people.api.generics import GenericAPIView, ListAPIView
@@ -175,6 +176,9 @@ class TellApartInput(Input):
     other = serializers.CharField(max_length=64, help_text="The one that it is mixed up with.")
 
 
+TWO = {"tool": "As a model is shown it.", "other": "The one that it is compared with."}
+
+
 @extend_schema(tags=["rehearsals"])
 class RehearsalList(ListAPIView[Rehearsal]):
     """The sentences that the agent is rehearsed with."""
@@ -276,9 +280,19 @@ class ConfusablePairs(GenericAPIView[Agent]):
     serializer_class = ConfusablePairListOutput
     pagination_class = None
 
-    @extend_schema(operation_id="agents_rehearsals_confusable_list", responses=ConfusablePairListOutput)
+    @extend_schema(
+        operation_id="agents_rehearsals_confusable_list",
+        parameters=[OpenApiParameter(name, str, description=says) for name, says in TWO.items()],
+        responses=ConfusablePairListOutput,
+    )
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(chosen_agent(request, slug))
+        """With `tool` and `other` these two alone, however much they are alike."""
+        agent, asked = chosen_agent(request, slug), request.query_params.dict()
+        if not asked.keys() & TWO.keys():
+            return self._answer(look_alikes.of_agent(agent))
+        given = TellApartInput(data={name: asked[name] for name in TWO if name in asked})
+        given.is_valid(raise_exception=True)
+        return self._answer([look_alikes.of_two(agent, **given.validated_data)])
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
@@ -287,9 +301,9 @@ class ConfusablePairs(GenericAPIView[Agent]):
         given = TellApartInput(data=request.data)
         given.is_valid(raise_exception=True)
         look_alikes.tell_apart(agent, actor=person(request), **given.validated_data)
-        return self._answer(agent)
+        return self._answer(look_alikes.of_agent(agent))
 
-    def _answer(self, agent: Agent) -> Response:
+    def _answer(self, pairs: Sequence[Found]) -> Response:
         found = [
             {
                 "tools": [
@@ -298,7 +312,7 @@ class ConfusablePairs(GenericAPIView[Agent]):
                 ],
                 "score": each.pair.score,
             }
-            for each in look_alikes.of_agent(agent)
+            for each in pairs
         ]
         return Response(ConfusablePairListOutput({"results": found}).data)
 

@@ -96,10 +96,16 @@ class Confusion:
         for first, second in sorted(compared):
             one, other = self._purposes[first], self._purposes[second]
             if _action(one, other) and (score := self._score(one, other)) >= CONFUSABLE:
-                found.append(
-                    Pair(one.name, other.name, score, self._telling(one, other), self._telling(other, one))
-                )
+                found.append(self._pair(one, other, score))
         return sorted(found, key=lambda pair: (-pair.score, pair.first, pair.second))
+
+    def pair(self, first: str, second: str) -> Pair:
+        """These two, however much they are alike. Raises KeyError."""
+        one, other = self._by_name[first], self._by_name[second]
+        return self._pair(one, other, self._score(one, other))
+
+    def _pair(self, one: Purpose, other: Purpose, score: float) -> Pair:
+        return Pair(one.name, other.name, score, self._telling(one, other), self._telling(other, one))
 
     def score(self, first: str, second: str) -> float:
         return self._score(self._by_name[first], self._by_name[second])

@@ -34,15 +34,32 @@ def of_agent(agent: Agent) -> list[Found]:
 
 
 def of_shown(seen: Shown) -> list[Found]:
-    judge, tuned = _confusion(seen), set(seen.tools.values())
-    return [
-        Found(
-            pair,
-            judge.sentence(pair.first, pair.second) if pair.first in tuned else "",
-            judge.sentence(pair.second, pair.first) if pair.second in tuned else "",
-        )
-        for pair in judge.pairs()[:SHOWN]
-    ]
+    judge = _confusion(seen)
+    return [_found(pair, judge, seen) for pair in judge.pairs()[:SHOWN]]
+
+
+def of_two(agent: Agent, tool: str, other: str) -> Found:
+    """These two, however much they are alike. Raises DomainError where the agent does not show both."""
+    seen = shown.of_agents([agent])[agent.pk]
+    _refuse_unless_shown(seen, tool, other)
+    judge = _confusion(seen)
+    return _found(judge.pair(tool, other), judge, seen)
+
+
+def _found(pair: Pair, judge: Confusion, seen: Shown) -> Found:
+    tuned = set(seen.tools.values())
+    return Found(
+        pair,
+        judge.sentence(pair.first, pair.second) if pair.first in tuned else "",
+        judge.sentence(pair.second, pair.first) if pair.second in tuned else "",
+    )
+
+
+def _refuse_unless_shown(seen: Shown, tool: str, other: str) -> None:
+    tools = {signature.name for signature in seen.signatures}
+    if tool == other or not {tool, other} <= tools:
+        message = "The agent does not show both of these tools. Look at the pairs again."
+        raise DomainError("tool_not_shown", message, status=409)
 
 
 def _confusion(seen: Shown) -> Confusion:
@@ -55,11 +72,11 @@ def tell_apart(agent: Agent, *, actor: User, tool: str, other: str) -> None:
     """Adds the sentence that says when `other` is meant to the agent's own words about `tool`."""
     agent = agents.locked(agent)
     seen = shown.of_agents([agent])[agent.pk]
-    tools = {signature.name for signature in seen.signatures}
+    _refuse_unless_shown(seen, tool, other)
     pin = pinned([agent]).filter(name=tool).first()
-    if pin is None or other not in tools or tool == other:
-        message = "The agent does not show both of these tools any more. Look at the pairs again."
-        raise DomainError("tool_not_shown", message, status=409)
+    if pin is None:
+        message = f"“{tool}” hands over to a sub-agent. Word it on the page of the agent."
+        raise DomainError("transfer_worded_elsewhere", message, status=409)
     sentence = _confusion(seen).sentence(tool, other)
     if not sentence:
         message = f"Nothing in their words tells “{tool}” and “{other}” apart. Write it in your own words."

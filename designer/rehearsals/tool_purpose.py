@@ -342,7 +342,7 @@ def _phrased(gist: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Of a name that somebody gave, what stands in a sentence without ending it."""
+    """Of a name that a user gave, what stands in a sentence without ending it."""
     return " ".join(text.translate(_UNQUOTED).replace(".", " ").split())[:_MAX_GIST]
 
 

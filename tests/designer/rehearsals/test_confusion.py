@@ -288,6 +288,16 @@ class TestOfAnAgent:
         assert AuditEntry.objects.filter(kind="pin", action="tune", agent=desk.pk).exists()
         assert api.post(self.url, {"tool": tool, "other": "gone"}).json()["code"] == "tool_not_shown"
 
+    def test_any_two_have_a_score(self, api, desk):
+        shown = api.get(self.url).json()["results"]
+        pair = next(each for each in shown if tuple(t["tool"] for t in each["tools"]) == ALIKE[0])
+        of_two = f"{self.url}?tool={ALIKE[0][0]}&other="
+        assert api.get(of_two + ALIKE[0][1]).json()["results"] == [pair]
+        (unlike,) = api.get(of_two + ALIKE[1][1]).json()["results"]
+        assert unlike["score"] < 0.5
+        assert api.get(of_two + "gone").json()["code"] == "tool_not_shown"
+        assert api.get(f"{self.url}?tool={ALIKE[0][0]}").json()["fields"].keys() == {"other"}
+
     def test_the_page_takes_it_over_in_one_press(self, client, alice, desk):
         client.force_login(alice)
         tool, other = ALIKE[1]
