@@ -1,7 +1,8 @@
 """Texts that match a regular expression as JSON Schema has them (ECMA-262), by chance. Pure.
 
-A pattern with a part that cannot be written forwards (look-around, a reference back) raises
-UnwritablePatternError: its caller tries other texts, or says that it has none.
+A pattern with a part that cannot be written forwards (what has to come next, a reference back) raises
+UnwritablePatternError: its caller tries other texts, or says that it has none. What may not come next is
+passed over: few of the texts that are made up here have it.
 """
 
 import string
@@ -11,8 +12,11 @@ from random import Random
 MAX_TEXT = 2_000
 MAX_GROUPS = 50
 MAX_STEPS = 20_000
-# How often what may be repeated without end is.
+# How often what may be repeated without end is, and how often more than it has to be what is counted.
 MANY = 4
+MANY_COUNTED = 8
+# By chance, before a text is written as short as the pattern allows and then as long as is asked for.
+TRIES = 3
 WORD = string.ascii_letters + string.digits + "_"
 SPACE = " "
 ANY = string.ascii_letters + string.digits + " -_.,"
@@ -20,7 +24,14 @@ PRINTABLE = "".join(map(chr, range(32, 127)))
 CLASSES = {"d": string.digits, "w": WORD, "s": SPACE}
 CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}
 # By the first letter of a Unicode category, which is as much as a made-up text needs.
-CATEGORIES = {"L": string.ascii_letters, "N": string.digits, "P": ".,-", "S": "+=$", "Z": " "}
+CATEGORIES = {
+    "L": string.ascii_letters,
+    "M": "\u0301\u0308",
+    "N": string.digits,
+    "P": ".,-",
+    "S": "+=$",
+    "Z": " ",
+}
 
 
 # Halves of characters, which no text holds.
@@ -36,10 +47,12 @@ def text(
 ) -> str:
     """A text that holds a match of `pattern`, of so many characters where that can be had. `count` is told of
     each step, and may end it."""
-    writer = _Writer(pattern, chance, count, grows=longest is None or longest > 20)
-    written = writer.alternatives()
-    if writer.at < len(pattern):
-        raise UnwritablePatternError(pattern)
+    for _ in range(TRIES):
+        written = _Writer(pattern, chance, count).whole()
+        if len(written) >= shortest and (longest is None or len(written) <= longest):
+            return written
+    least = _Writer(pattern, chance, count, missing=0).whole()
+    written = _Writer(pattern, chance, count, missing=max(shortest - len(least), 0)).whole()
     # Where the pattern leaves an end open, what is missing of the length may stand there.
     missing = shortest - len(written)
     if missing > 0 and not pattern.endswith("$"):
@@ -50,43 +63,71 @@ def text(
 
 
 class _Writer:
-    """Reads a pattern once from left to right, and writes as it goes."""
+    """Reads a pattern once from left to right, and writes as it goes.
 
-    def __init__(self, pattern: str, chance: Random, count: Callable[[int], None], *, grows: bool) -> None:
+    What may be repeated is repeated by chance; where `missing` is given, no more often than it has to be,
+    until so many characters more are written.
+    """
+
+    def __init__(
+        self, pattern: str, chance: Random, count: Callable[[int], None], *, missing: int | None = None
+    ) -> None:
         self.pattern, self.chance, self.count = pattern, chance, count
         self.at = self.depth = self.steps = 0
-        self.many = MANY if grows else 1
+        self.missing = missing
+
+    def whole(self) -> str:
+        written = self.alternatives()
+        if self.at < len(self.pattern):
+            raise UnwritablePatternError(self.pattern)
+        return written
 
     def alternatives(self) -> str:
         self.depth += 1
         if self.depth > MAX_GROUPS:
             raise UnwritablePatternError(self.pattern)
-        written = [self.sequence()]
+        missing = self.missing
+        written = [(self.sequence(), self.missing)]
         while self.peek() == "|":
             self.at += 1
-            written.append(self.sequence())
+            self.missing = missing
+            written.append((self.sequence(), self.missing))
         self.depth -= 1
-        return self.chance.choice(written)
+        chosen, self.missing = self.chance.choice(written)
+        return chosen
 
     def sequence(self) -> str:
         parts: list[str] = []
         length = 0
         while (sign := self.peek()) and sign not in "|)":
-            begins = self.at
-            piece = self.piece()
-            least, most = self.times()
-            goes_on = self.at
-            times = self.chance.randint(least, most)
-            pieces = [piece] if times else []
-            for _ in range(times - 1):
-                self.at = begins
-                pieces.append(self.piece())
-            self.at = goes_on
+            pieces = self.repeated()
             parts += pieces
             length += sum(map(len, pieces))
             if length > MAX_TEXT:
                 raise UnwritablePatternError(self.pattern)
         return "".join(parts)
+
+    def repeated(self) -> list[str]:
+        """The next piece, as often as it is to be there."""
+        begins, missing = self.at, self.missing
+        pieces = [self.piece()]
+        least, most = self.times()
+        goes_on = self.at
+        if missing is None:
+            usual = MANY if most is None else min(most - least, MANY_COUNTED)
+            least = most = least + self.chance.randint(0, usual)
+        if not least:
+            pieces, self.missing = [], missing
+        while len(pieces) < least or (self.missing and (most is None or len(pieces) < most)):
+            self.at, missing = begins, self.missing
+            pieces.append(self.piece())
+            if len(pieces) > least and missing is not None:
+                # All of it is more than there has to be, whatever of it grew.
+                self.missing = max(missing - len(pieces[-1]), 0)
+                if not pieces[-1]:
+                    break
+        self.at = goes_on
+        return pieces
 
     def peek(self) -> str:
         return self.pattern[self.at : self.at + 1]
@@ -124,6 +165,8 @@ class _Writer:
             if kind == "<" and self.peek() not in ("=", "!"):
                 while self.take() != ">":
                     pass
+            elif kind == "!" or (kind == "<" and self.peek() == "!"):
+                return self.passed_over()
             elif kind != ":":
                 raise UnwritablePatternError(self.pattern)
         written = self.alternatives()
@@ -131,29 +174,38 @@ class _Writer:
             raise UnwritablePatternError(self.pattern)
         return written
 
-    def times(self) -> tuple[int, int]:
+    def passed_over(self) -> str:
+        missing = self.missing
+        self.alternatives()
+        self.missing = missing
+        if self.take() != ")":
+            raise UnwritablePatternError(self.pattern)
+        return ""
+
+    def times(self) -> tuple[int, int | None]:
+        """How often at least, and at most; None: without end."""
         sign = self.peek()
         counted = self.counted() if sign == "{" else None
         if counted is None and sign not in ("*", "+", "?"):
             return 1, 1
         if counted is None:
             self.at += 1
-            counted = {"*": (0, self.many), "+": (1, 1 + self.many), "?": (0, 1)}[sign]
+            counted = {"*": (0, None), "+": (1, None), "?": (0, 1)}[sign]
         if self.peek() == "?":
             self.at += 1
         return counted
 
-    def counted(self) -> tuple[int, int] | None:
+    def counted(self) -> tuple[int, int | None] | None:
         ends = self.pattern.find("}", self.at)
         least, comma, most = self.pattern[self.at + 1 : max(ends, 0)].partition(",")
         if ends < 0 or not least.isdecimal() or (most and not most.isdecimal()):
             return None  # a brace that stands for itself
         self.at = ends + 1
         few = int(least)
-        many = few if not comma else int(most) if most else few + self.many
-        if few > MAX_TEXT or many < few:
+        many = few if not comma else int(most) if most else None
+        if few > MAX_TEXT or (many is not None and many < few):
             raise UnwritablePatternError(self.pattern)
-        return few, min(many, max(few, few + 8))
+        return few, many
 
     def escaped(self) -> list[str]:
         """The characters that an escape stands for; none for an anchor."""
@@ -194,10 +246,11 @@ class _Writer:
         ends = self.pattern.find("}", self.at)
         name, self.at = self.pattern[self.at : max(ends, 0)], ends + 1
         signs = CATEGORIES.get(name[:1])
-        if ends < 0 or signs is None or is_negated:
+        if ends < 0 or signs is None:
             raise UnwritablePatternError(self.pattern)
         narrowed = {"Lu": str.isupper, "Ll": str.islower}.get(name)
-        return [each for each in signs if narrowed is None or narrowed(each)]
+        found = [each for each in signs if narrowed is None or narrowed(each)]
+        return [each for each in PRINTABLE if each not in found] if is_negated else found
 
     def bracket(self) -> list[str]:
         is_negated = self.peek() == "^"

@@ -68,6 +68,11 @@ def test_seeds_differ():
         {"type": "array", "contains": {"const": 7}, "minContains": 2, "items": {"type": "integer"}},
         {"type": "integer", "exclusiveMinimum": 4, "exclusiveMaximum": 6},
         {"type": "number", "exclusiveMinimum": 0.5, "maximum": 0.505},
+        {"type": "string", "pattern": "^[A-Za-z-0-9]+$", "minLength": 22, "maxLength": 22},
+        {"type": "string", "pattern": "^(arn:[a-z]{2,9})?(:[a-z]{0,40})*$", "minLength": 60, "maxLength": 80},
+        {"type": "string", "pattern": "^[\\P{M}\\p{M}]{1,5000}$", "minLength": 20},
+        {"type": "array", "minItems": 30, "items": {
+            "type": "string", "pattern": "^[a-z0-9]{1,100}$", "maxLength": 2}},
         {"not": {"type": "string"}},
         True,
     ],
@@ -108,13 +113,23 @@ def test_what_cannot_be_met_is_said_with_its_rule(schema, says):
         r"^[A-Z]{2}\d{4}$", r"^(\+\d{1,3} )?\d{3}-\d{4}$", r"^[^\s@]+@[^\s@]+\.[a-z]{2,}$", "^a|b$",
         r"^(?:red|green|blue)$", r"^(?<year>\d{4})-(?<month>0[1-9]|1[0-2])$", r"^[\w.\-]+$",
         r"\bword\b", r"^\x41\u0042$", "^.{3,}$", "x{2}y*z+", r"^[\]\\^]$", "^$",
+        r"^(?![^:\\]*/action/)[^:\\]+$", r"^[a-z]+(?<!zz)$",
     ],
 )  # fmt: skip
 def test_texts_match_their_pattern(pattern):
-    theirs = re.compile(pattern.replace("(?<", "(?P<"))
+    theirs = re.compile(pattern.replace("(?<y", "(?P<y").replace("(?<m", "(?P<m"))
 
     for seed in range(50):
         assert theirs.search(patterns.text(pattern, Random(seed), Work().count))
+
+
+@given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 10**6))
+@pytest.mark.parametrize("pattern", ["^a*$", "^(ab?)+c{0,60}$", "^(x(yz){0,20})?[0-9]{0,50}$", "^(a|b+|c)*$"])
+def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
+    written = patterns.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
+
+    assert re.search(pattern, written)
+    assert shortest <= len(written) <= shortest + 5 + more
 
 
 @pytest.mark.parametrize(
