@@ -138,8 +138,12 @@ def made_up(mock: Mock, signature: Signature, given: Mapping[str, Any]) -> dict[
     if not promises(signature):
         return {}
     sown = hashlib.sha256(canonical([mock.seed, dict(given)])).digest()
-    value = generation.generate(output_schema(signature), int.from_bytes(sown[:8], "big"))
     whole = next((output.name for output in signature.outputs if output.is_whole), None)
+    schema = output_schema(signature)
+    if whole is None and not isinstance(schema.get("type"), str):
+        # Outputs go by names, also where the schema leaves open of which type they are.
+        schema = schema | {"type": "object"}
+    value = generation.generate(schema, int.from_bytes(sown[:8], "big"))
     if whole is not None:
         return {whole: value}
     if not isinstance(value, dict):

@@ -45,6 +45,10 @@ BY_NAME: tuple[tuple[tuple[str, ...], Sequence[str]], ...] = (
     (("time", "_at", "when"), ("2026-03-14T09:30:00Z", "2026-11-02T16:05:00Z")),
     (("language", "locale"), ("en", "pt", "nb")),
 )
+_OF_ONE_VALUE = frozenset(
+    ("type", "minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum")
+    + ("minLength", "maxLength", "pattern", "format")
+)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -120,10 +124,8 @@ class _Maker:
             if not said["enum"]:
                 raise _NoValueError("A list of allowed values is empty.")
             return self.chance.choice(said["enum"])
-        for given in ("default", "examples", "example"):
-            if given in said and self.chance.random() < 0.2:
-                shown = said[given]
-                return self.chance.choice(shown) if given == "examples" and shown else shown
+        if self.fullness and (shown := _shown(said)) and self.chance.random() < 0.2:
+            return self.chance.choice(shown)
         make = {
             "string": self.text,
             "integer": self.number,
@@ -374,6 +376,18 @@ def _rule_for(said: Mapping[str, Any], name: str) -> Any:
             return rule
     rule = said.get("additionalProperties", True)
     return {"type": "string"} if rule is True else rule
+
+
+def _shown(said: Mapping[str, Any]) -> list[Any]:
+    """Values that the schema itself shows, as far as they fit what it says of one value."""
+    several = said.get("examples")
+    shown = several if isinstance(several, list) else []
+    shown = [*shown, *(said[name] for name in ("default", "example") if name in said)]
+    if not shown:
+        return []
+    # What is inside of them is judged with the whole.
+    rules = validation.checked({name: rule for name, rule in said.items() if name in _OF_ONE_VALUE})
+    return [each for each in shown if not validation.faults(rules, each)]
 
 
 def _refers(schema: Mapping[str, Any]) -> bool:

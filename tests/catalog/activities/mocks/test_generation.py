@@ -74,6 +74,9 @@ def test_seeds_differ():
         {"type": "array", "minItems": 30, "items": {
             "type": "string", "pattern": "^[a-z0-9]{1,100}$", "maxLength": 2}},
         {"not": {"type": "string"}},
+        {"type": "array", "minItems": 40, "items": {"type": "boolean", "example": "true"}},
+        {"type": "array", "minItems": 40, "items": {"type": "string", "maxLength": 4, "default": "longer"}},
+        {"type": "array", "minItems": 40, "items": {"type": ["null", "number"], "examples": ["1", 1]}},
         True,
     ],
 )  # fmt: skip
