@@ -85,7 +85,8 @@ class Kind(ABC):
         try:
             self.check(config, interface)
         except DomainError as error:
-            return [Fault("", error.code, error.message)]
+            said = error.fields or {"": error.message}
+            return [Fault(place, error.code, words) for place, words in said.items()]
         return []
 
     @abstractmethod

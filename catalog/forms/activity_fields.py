@@ -18,6 +18,7 @@ from django import forms
 from catalog.activities import kinds, operations
 from catalog.activities.callees import Callee, Known, Reference
 from catalog.activities.http_request import Template
+from catalog.activities.mocks.answers import Mock
 from catalog.activities.picking import Fault, Source, Step, Steps
 from catalog.forms import source_rows
 from catalog.forms.source_rows import Origin, Posted, Row
@@ -46,7 +47,7 @@ class Draft:
 
     name: str
     interface: Reference | None
-    config: Steps | Template
+    config: Steps | Template | Mock
 
     def references(self) -> set[Reference]:
         made = self.config.steps if isinstance(self.config, Steps) else ()
@@ -111,7 +112,7 @@ class Editor(ABC):
 
     @classmethod
     @abstractmethod
-    def empty(cls) -> Steps | Template:
+    def empty(cls) -> Steps | Template | Mock:
         """The configuration that a new one begins with."""
 
     @classmethod

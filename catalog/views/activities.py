@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST
 
@@ -14,14 +14,19 @@ from catalog.activities.finding import Found
 from catalog.forms import activity_fields
 from catalog.forms.activity_fields import ENTER, Draft, Editor
 from catalog.forms.http_fields import HttpEditor
+from catalog.forms.mock_fields import MockEditor
 from catalog.forms.step_fields import StepsEditor
 from catalog.models import Activity, ToolVersion
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
 
-# Mocks have pages of their own, below the agent whose tool they stand for.
-EDITORS: dict[str, type[Editor]] = {"vendor": StepsEditor, "composite": StepsEditor, "http": HttpEditor}
+EDITORS: dict[str, type[Editor]] = {
+    "vendor": StepsEditor,
+    "http": HttpEditor,
+    "composite": StepsEditor,
+    "mock": MockEditor,
+}
 # `bind` is pressed where an activity is saved and bound at once.
 SAVING = (ENTER, "save", "bind")
 NOT_TAKEN_OVER = "What you typed here is not taken over yet. Take it over, or forget it."
@@ -31,20 +36,17 @@ ONLY_ADMINISTRATORS = "Only an administrator changes an activity that has a cred
 @requires(Role.DESIGNER)
 def activity_new(request: HttpRequest) -> HttpResponse:
     """First which kind, then the activity itself."""
-    kind = request.GET.get("kind", "")
+    kind, interface = request.GET.get("kind", ""), Reference.read(request.GET.get("interface", ""))
     if kind not in EDITORS:
-        return render(request, "catalog/activity_kind.html", {"kinds": [kinds.get(name) for name in EDITORS]})
-    interface = Reference.read(request.GET.get("interface", ""))
+        context = {"kinds": [kinds.get(name) for name in EDITORS], "interface": interface}
+        return render(request, "catalog/activity_kind.html", context)
     return _edited(request, None, kind, Draft("", interface, EDITORS[kind].empty()))
 
 
 @requires(Role.DESIGNER)
 def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
     activity = chosen(pk)
-    now = operations.current(activity)
-    if now.kind not in EDITORS:
-        raise Http404
-    return _edited(request, activity, now.kind, draft_of(activity))
+    return _edited(request, activity, operations.current(activity).kind, draft_of(activity))
 
 
 @requires(Role.DESIGNER)

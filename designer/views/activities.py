@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, render
 from catalog.activities import callees, kinds, operations, reach
 from catalog.activities.callees import Callee, Reference
 from catalog.activities.picking import Fault
-from catalog.forms.activity_fields import Editor
 from catalog.models import Activity, ActivityVersion, Tool
 from catalog.tools import definitions
 from catalog.views import activities as editing
@@ -71,14 +70,13 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "activity": row,
         "now": now,
         "kind": kinds.get(now.kind),
-        "editor": _shown(row, now),
+        "editor": editing.shown_of(row),
         "versions": row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN],
         "steps_of": reach.users_of(row),
         "bound": bound,
         "beside": beside.get(row.pk, 0),
         "defined": _named_by_definitions(row) if row.removed_at is None else [],
         "faults": operations.faults_now(row),
-        "is_changed_here": now.kind in editing.EDITORS and row.removed_at is None,
         "removal": _removal(row) if row.removed_at else None,
         "fresh": next((each for each in bound if each.pk == number(request.GET.get("bound", ""))), None),
     }
@@ -120,11 +118,6 @@ def _words(reference: Reference, known: Mapping[Reference, Callee]) -> str:
 def _address(version: ActivityVersion) -> list[str]:
     address = version.config.get("address")
     return [address] if isinstance(address, str) else []
-
-
-def _shown(row: Activity, now: ActivityVersion) -> Editor | None:
-    # What it does is shown as it is set up, without the controls.
-    return editing.shown_of(row) if now.kind in editing.EDITORS else None
 
 
 def _named_by_definitions(row: Activity) -> list[Tool]:

@@ -12,6 +12,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
 from catalog.activities import kinds
+from catalog.activities.callees import Reference
 from catalog.models import Activity, Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.review import holds
@@ -69,6 +70,7 @@ def _defined(row: Tool) -> dict[str, Any]:
         "answers": answers.get(named, f"the activity “{named}”"),
         "history": definitions.history(row)[:CHANGES_SHOWN],
         "activities": _activities_for(row),
+        "interface": Reference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
     }
 
 
@@ -94,10 +96,15 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "designer/_pin_made.html", {"pin": pin, "form": form, "tool": row})
     if pin is None:
         return _overview(request, row, form)
-    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.")
+    messages.success(request, f"“{pin.name}” is pinned to {pin.agent}.{_what_answers(row)}")
     back = request.POST.get("next", "")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
     return redirect(back) if safe and back.startswith("/") else redirect("agent", pin.agent.slug)
+
+
+def _what_answers(row: Tool) -> str:
+    # What to decide next about a tool that no vendor answers for.
+    return " What answers for it is chosen under “Environments”." if row.endpoint.vendor.is_own else ""
 
 
 @transaction.atomic

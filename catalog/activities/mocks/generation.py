@@ -45,10 +45,16 @@ BY_NAME: tuple[tuple[tuple[str, ...], Sequence[str]], ...] = (
     (("time", "_at", "when"), ("2026-03-14T09:30:00Z", "2026-11-02T16:05:00Z")),
     (("language", "locale"), ("en", "pt", "nb")),
 )
-_OF_ONE_VALUE = frozenset(
-    ("type", "minimum", "maximum", "multipleOf", "exclusiveMinimum", "exclusiveMaximum")
-    + ("minLength", "maxLength", "pattern", "format")
-)
+# The types of JSON Schema by those of values that were read from JSON.
+TYPES_OF: dict[type, tuple[str, ...]] = {
+    bool: ("boolean",),
+    int: ("integer", "number"),
+    float: ("number",),
+    str: ("string",),
+    dict: ("object",),
+    list: ("array",),
+    type(None): ("null",),
+}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -379,15 +385,13 @@ def _rule_for(said: Mapping[str, Any], name: str) -> Any:
 
 
 def _shown(said: Mapping[str, Any]) -> list[Any]:
-    """Values that the schema itself shows, as far as they fit what it says of one value."""
+    """Values that the schema itself shows, if they are of the right type; its other rules judge the whole."""
     several = said.get("examples")
     shown = several if isinstance(several, list) else []
     shown = [*shown, *(said[name] for name in ("default", "example") if name in said)]
-    if not shown:
-        return []
-    # What is inside of them is judged with the whole.
-    rules = validation.checked({name: rule for name, rule in said.items() if name in _OF_ONE_VALUE})
-    return [each for each in shown if not validation.faults(rules, each)]
+    types = said.get("type")
+    kinds = (types,) if isinstance(types, str) else types
+    return [each for each in shown if not kinds or set(kinds) & {*TYPES_OF.get(type(each), ())}]
 
 
 def _refers(schema: Mapping[str, Any]) -> bool:

@@ -1,0 +1,114 @@
+"""A mock that any agent may use, set up on a page as a browser without a script sends it."""
+
+import json
+
+import pytest
+
+from catalog.activities import operations
+from catalog.models import Activity
+from people.models import Role
+from tests.catalog.views.test_activities import NEW, calls, mail, press, user_of
+from tests.catalog.views.test_definitions import Fields
+from tests.factories import make_parameter, make_signature, make_tool
+from tests.pages import signed_in, text_of
+
+__all__ = ["mail"]
+pytestmark = pytest.mark.django_db
+SENT = {"accepted": True, "number": "N-1"}
+
+
+def test_a_designer_sets_up_a_mock_that_any_agent_may_use(mail):
+    post, _, _ = mail
+    client = signed_in(Role.DESIGNER)
+    kinds = client.get(f"/activities/new/?interface={calls(post)}")
+    assert f"kind=mock&amp;interface={calls(post)}" in kinds.content.decode()
+    url = f"{NEW}mock&interface={calls(post)}"
+
+    page = press(client, url, client.get(url), act="example", name="Post office")
+    made_up = json.loads(Fields(page).sent["examples-0-outputs"])
+    assert set(made_up) == {"accepted", "number"}
+    page = press(client, url, page, act="situation-unavailable")
+    page = press(client, url, page, act="situation-slow")
+    page = press(client, url, page, act="drop-situations-1")
+    away = json.dumps({"retry_after": 5, "when": {"to": "*@slow.example"}})
+    answer = press(
+        client,
+        url,
+        page,
+        **{
+            "seed": "7",
+            "examples-0-outputs": json.dumps(SENT),
+            "situations-0-switch": "when",
+            "situations-0-members": away,
+        },
+    )
+
+    assert answer.status_code == 302
+    made = Activity.objects.get(name="Post office")
+    assert operations.current(made).config == {
+        "seed": 7,
+        "examples": [{"outputs": SENT}],
+        "situations": [{"name": "unavailable", "retry_after": 5, "when": {"to": "*@slow.example"}}],
+    }
+    said = text_of(client.get(f"/activities/{made.pk}/"))
+    for words in ("For every call", "N-1", "The vendor is away (503), and says when to come back", "Change"):
+        assert words in said
+
+
+def test_a_mock_is_changed_and_what_says_the_same_is_no_new_version(mail):
+    post, _, _ = mail
+    client = signed_in(Role.DESIGNER)
+    told = [{"name": "slow", "switch": True}, {"name": "interrupt", "when": {"to": "*"}, "message": "Sure?"}]
+    config = {"examples": [{"arguments": {"to": "a@b.c"}, "outputs": SENT}], "situations": told}
+    made = operations.create(
+        actor=user_of(client), name="Post", kind="mock", config=config, interface=post.current
+    )
+    before, url = operations.current(made).config, f"/activities/{made.pk}/change/"
+
+    press(client, url, client.get(url))
+    assert made.versions.count() == 1
+    press(client, url, client.get(url), act="save", seed="3")
+
+    made.refresh_from_db()
+    assert operations.current(made).number == 2
+    assert operations.current(made).config == before | {"seed": 3}
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ({"seed": "one"}, "Give a whole number from 0 to"),
+        ({"examples-0-outputs": '{"accepted": tru'}, "This is no JSON object"),
+        ({"examples-0-outputs": "[]"}, "This is no JSON object"),
+        ({"examples-0-outputs": '{"accepted": "yes"}'}, "accepted must be true or false"),
+        ({"examples-0-arguments": '{"town": "Oslo"}'}, "“town” is not an input of this tool"),
+        ({"situations-0-members": '{"retry_after": "soon"}'}, "Expected int, got str"),
+        ({"situations-0-members": '{"back": 5}'}, "unknown field back"),
+        ({"situations-0-members": "5 seconds"}, "This is no JSON object"),
+    ],
+)
+def test_what_no_mock_can_be_told_is_said_where_it_was_typed_and_stays(mail, typed, says):
+    post, _, _ = mail
+    client = signed_in(Role.DESIGNER)
+    url = f"{NEW}mock&interface={calls(post)}"
+    page = press(client, url, client.get(url), act="example", name="Post office")
+    page = press(client, url, page, act="situation-unavailable")
+
+    answer = press(client, url, page, **typed)
+
+    assert says in text_of(answer)
+    assert not Activity.objects.exists()
+    for name, value in typed.items():
+        assert "".join(Fields(answer).sent[name].split()) == "".join(value.split())
+
+
+def test_a_mock_that_cannot_answer_is_refused_on_the_page():
+    schema = {"type": "string", "minLength": 5, "maxLength": 4}
+    signature = make_signature("post", outputs=(make_parameter("number", type="json", schema=schema),))
+    client = signed_in(Role.DESIGNER)
+    url = f"{NEW}mock&interface={calls(make_tool(signature))}"
+
+    page = press(client, url, client.get(url), name="Nobody")
+
+    assert "A text would have to be longer than it may be" in text_of(page)
+    assert not Activity.objects.exists()
