@@ -6,7 +6,7 @@ from django.db import transaction
 
 from catalog.models import Vendor
 from core.errors import DomainError
-from designer import agent_budgets, agent_vendors, agents, pins, transfers
+from designer import agent_budgets, agent_vendors, agents, mocks, pins, transfers
 from designer.models import Agent, Pin, RehearsalPlan, Transfer
 from designer.procedures import editing
 from designer.rehearsals import plans
@@ -17,11 +17,11 @@ PREFIX = "Copy of "
 
 @transaction.atomic
 def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bool = False) -> Agent:
-    """A new agent with the same tools, words and procedures, and on request with copies of all below it.
+    """A new agent with the same tools, words, procedures and mocks, and on request with copies of all below.
 
     It is below no other agent, so that no other agent shows anything new because of it. Releases, channels,
-    keys and drafts stay with the original. What the agents above it say about vendors holds for the copy.
-    Raises DomainError where a tool is of a vendor that may not be used.
+    keys, environments and drafts stay with the original. What the agents above it say about vendors holds for
+    the copy. Raises DomainError where a tool is of a vendor that may not be used.
     """
     transfers.lock_tree()
     source = agents.locked(agent)
@@ -50,6 +50,7 @@ def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bo
     known_agents = {old.pk: new.pk for old, new in copies.items()}
     for old, new in copies.items():
         editing.copy_procedures(old, new, actor=actor, pins=known_pins, agents=known_agents)
+        mocks.copy_assertions(old, new, actor=actor)
     return copies[source]
 
 
@@ -89,7 +90,10 @@ def _pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
     for pin in rows:
         if message := allowed.refusal(source, pin.tool, is_pinned=True):
             raise DomainError(agent_vendors.CODE, message, status=409)
-    return [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
+    made = [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
+    for pin, copied in made:
+        mocks.copy_mock(pin, copied, actor=actor)
+    return made
 
 
 def _sub_agents(level: list[Agent]) -> list[Transfer]:

@@ -117,6 +117,29 @@ def save(
     return MockedTool(pin, activity)
 
 
+def copy_mock(pin: Pin, to: Pin, *, actor: User) -> None:
+    """Gives the pin of a copied agent the mock that its original has, if any, with what stands against it."""
+    if (activity := of_pin(pin).activity) is None:
+        return
+    now = operations.current(activity)
+    operations.create(
+        actor=actor,
+        name=f"Mock of {to.name}",
+        kind=KIND,
+        config=now.config,
+        interface=now.interface,
+        agent=to.agent_id,
+        tool=to.tool,
+    )
+
+
+def copy_assertions(agent: Agent, to: Agent, *, actor: User) -> None:
+    """Those that speak of tools which the copy has, once it has all of them."""
+    known = set(names(to).values())
+    kept = [each for each in asserted(agent) if known.issuperset(each.tools)]
+    set_assertions(to, actor=actor, said=msgspec.to_builtins(kept))
+
+
 def edit(
     pin: Pin,
     *,

@@ -1,14 +1,16 @@
 """A duplicated agent has what the original is made of, and nothing that it has published."""
 
+import msgspec
 import pytest
 
-from designer import agent_budgets, agents, pins, transfers, tunings
+from catalog.activities import operations
+from designer import agent_budgets, agents, environments, mocks, pins, transfers, tunings
 from designer.models import Agent, Pin
 from designer.procedures import editing, references, vocabulary
 from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.clients import signed_in as api_of
-from tests.factories import make_agent, make_pin, make_tool, make_version
+from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -46,6 +48,39 @@ def shown(agent: Agent) -> list[str]:
     rows = list(agent.procedures.live())
     known = vocabulary.of_agent(agent, texts=[row.text for row in rows])
     return [references.shown(references.parse(row.text, known)) for row in rows]
+
+
+def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alice, desk):
+    pin = desk.pins.live().get()
+    config = {"seed": 4, "situations": [{"name": "slow", "switch": True}]}
+    mocked = mocks.save(pin, actor=alice, config=config).activity
+    environments.bind(
+        environments.create(desk, actor=alice, name="test"), pin.tool, actor=alice, activity=mocked
+    )
+    never = [{"is": "never", "tool": name} for name in ("find_account", "refill")]
+    mocks.set_assertions(desk, actor=alice, said=never)
+
+    copy, tree = copy_of(api), copy_of(api, with_sub_agents=True)
+
+    for each, asserted in ((copy, never[:1]), (tree, never)):
+        own = mocks.of_pin(each.pins.live().get()).activity
+        assert own != mocked
+        assert operations.current(own).config == operations.current(mocked).config
+        assert msgspec.to_builtins(mocks.asserted(each)) == asserted
+        assert not each.environments.exists()
+
+
+def test_a_mock_that_does_not_fit_any_more_goes_along_as_it_is(api, alice, desk):
+    tool = make_tool(make_signature("weigh", outputs=(make_parameter("grams", type="int"),)))
+    pin = pins.pin_tool(desk, actor=alice, tool=tool)
+    mocks.save(pin, actor=alice, config={"examples": [{"outputs": {"grams": 5}}]})
+    make_version(tool, make_signature("weigh", outputs=(make_parameter("kilos", type="int"),)))
+    Pin.objects.filter(pk=pin.pk).update(version=tool.versions.order_by("ordinal").last())
+
+    copy = copy_of(api)
+
+    (copied,) = (each for each in mocks.of(copy) if each.pin.name == "weigh")
+    assert set(copied.problems) == {"examples.0.outputs"}
 
 
 def test_a_copy_has_tools_words_and_procedures_of_its_own(api, desk):
