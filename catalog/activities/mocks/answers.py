@@ -174,7 +174,7 @@ def faults_in_outputs(signature: Signature, outputs: Mapping[str, Any]) -> list[
 
 
 def _said(outcome: Outcome, why: str, seconds: float) -> Reply:
-    note = Note("MOCK", f"A mock answered, and the vendor heard nothing. {why}")
+    note = Note("MOCK", f"A mock answered, and nothing was sent. {why}")
     return Reply(replace(outcome, notes=[*outcome.notes, note]), why, seconds)
 
 
