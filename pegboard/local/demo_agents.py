@@ -106,7 +106,7 @@ def make_reminders(designer: User) -> None:
         actor=designer,
         name="Reminders",
         slug=REMINDERS,
-        description="Writes to patients whose refill is ready. How it sends mail depends on the environment.",
+        description="Writes to patients whose refill is ready. Its environments say what sends the mail.",
     )
     mail = definitions.define(actor=designer, parts=SEND_EMAIL)
     pins = [pin_tool(agent, actor=designer, tool=tool) for tool in (status, mail)]
