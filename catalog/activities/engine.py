@@ -180,7 +180,7 @@ def _as_whole(number: int, call: Call, steps: Steps, made: list[Mapping[str, Any
     may_repeat = retry.can_retry if retry and number == 1 else None
     outcome = Outcome(
         kind,
-        error=_told(result),
+        error=_told(result, steps.steps[number - 1]),
         retry_after=retry.after_ms / 1000 if retry and retry.after_ms is not None else None,
         can_retry=may_repeat,
         hint=retry.hint if retry else "",
@@ -192,13 +192,20 @@ def _as_whole(number: int, call: Call, steps: Steps, made: list[Mapping[str, Any
     return _named(number, outcome)
 
 
-def _told(result: Result) -> dict[str, Any]:
+def _told(result: Result, step: Step) -> dict[str, Any]:
+    # What is wrong with inputs goes by the names that the caller gave them; what it did not give is said by
+    # the names of the step's own tool.
     error = dict(result.error or {})
-    if fields := error.pop("fields", None):
-        # By the names of the step's own tool, which the caller need not know.
-        reasons = "; ".join(f"“{name}” {why}" for name, why in fields.items())
-        error["message"] = f"{error.get('message', '')} {reasons}".strip()
-    return error
+    fields, reasons = {}, []
+    for name, why in (error.pop("fields", None) or {}).items():
+        root, dot, inside = name.partition(".")
+        source = step.inputs.get(root, Source())
+        if source.input:
+            fields[source.input + source.at.replace("/", ".") + dot + inside] = why
+        else:
+            reasons.append(f"“{name}” {why}")
+    error["message"] = f"{error.get('message', '')} {'; '.join(reasons)}".strip()
+    return error | ({"fields": fields} if fields else {})
 
 
 def _needed(steps: Steps, number: int, outputs: Mapping[str, Any]) -> dict[str, Any]:

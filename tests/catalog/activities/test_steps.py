@@ -89,6 +89,22 @@ def test_a_step_that_does_not_work_names_itself_and_ends_the_whole():
     assert error["message"].startswith("Step 1")
 
 
+def test_what_a_vendor_says_of_inputs_is_said_of_those_that_the_caller_knows():
+    wrong = {"city": "is no town", "city.name": "is empty", "unit": "is not one of ours"}
+    refuses = json_reply({"error": {"code": "BAD", "message": "Look again.", "fields": wrong}}, status=422)
+    with HostileVendor(refuses) as vendor:
+        interface = make_version("http://127.0.0.1:9", "place", "sky")
+        other = make_version(vendor.url, "city unit", "weather")
+        steps = [step_of(other, city={"input": "place"}, unit={"value": "kelvin"})]
+        made = call(interface, make_activity("vendor", steps, {}, interface), place="Oslo")
+
+    error = made.decoded().error
+    assert made.outcome == "invalid_arguments"
+    assert error["fields"] == {"place": "is no town", "place.name": "is empty"}
+    assert "city" not in error["message"]
+    assert "“unit” is not one of ours" in error["message"]
+
+
 def codes_of(config: dict, interface: ToolVersion | None, kind: str = "composite") -> list[str]:
     signature = interface.decoded() if interface else None
     return [fault.code for fault in kinds.get(kind).faults(config, signature)]
