@@ -247,7 +247,7 @@ class _Maker:
                 return patterns.text(pattern, self.chance, self.work.count, shortest, longest)
             except patterns.UnwritablePatternError:
                 raise _NoValueError(f"No text can be made up for the pattern “{pattern[:80]}”.") from None
-        made = self.of_format(str(said.get("format", ""))) or self.named(name)
+        made = self.of_format(str(said.get("format", "")), shortest, longest) or self.named(name)
         if longest is not None:
             made = made[: int(longest)]
         if (missing := shortest - len(made)) > 0:
@@ -267,12 +267,15 @@ class _Maker:
             )
         return " ".join(self.chance.sample(NOUNS, 2)).capitalize()
 
-    def of_format(self, name: str) -> str:
+    def of_format(self, name: str, shortest: int, longest: int | None) -> str:
         moment = START + timedelta(seconds=self.chance.randrange(366 * 86_400))
+        # Some vendors say by the length which of these it is.
+        times = [f"{moment:%Y-%m-%dT%H:%M:%S}{end}" for end in ("Z", ".000Z", "+00:00", ".000+00:00")]
+        of_length = [each for each in times if shortest <= len(each) <= (longest or math.inf)]
         numbers = [str(self.chance.randint(1, 254)) for _ in range(3)]
         noun = self.chance.choice(NOUNS)
         made = {
-            "date-time": moment.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "date-time": [*of_length, *times][0],
             "date": moment.strftime("%Y-%m-%d"),
             "time": moment.strftime("%H:%M:%SZ"),
             "duration": f"PT{self.chance.randint(1, 59)}M",

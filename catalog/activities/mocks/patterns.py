@@ -151,7 +151,10 @@ class _Writer:
         if sign == "[":
             return self.chance.choice(self.bracket())
         if sign == "\\":
-            return self.chance.choice(self.escaped() or [""])
+            found = self.escaped()
+            if any(ord(each) in SURROGATES for each in found):
+                raise UnwritablePatternError(self.pattern)
+            return self.chance.choice(found or [""])
         if sign == "(":
             return self.group()
         if sign in "*+?":
@@ -235,8 +238,6 @@ class _Writer:
             sign = chr(int(found, 16))
         except (ValueError, OverflowError):
             raise UnwritablePatternError(self.pattern) from None
-        if ord(sign) in SURROGATES:
-            raise UnwritablePatternError(self.pattern)
         self.at += digits
         return sign
 
@@ -264,8 +265,8 @@ class _Writer:
                 highest = (self.escaped() or ["\b"])[0] if last == "\\" else last
                 # The first of a wide range are as good as all.
                 few = min(ord(highest), ord(found[0]) + 300)
-                found = [chr(each) for each in range(ord(found[0]), few + 1) if each not in SURROGATES]
-            signs += found
+                found = [chr(each) for each in range(ord(found[0]), few + 1)]
+            signs += [each for each in found if ord(each) not in SURROGATES]
             self.count(len(found) // 100)
         if is_negated:
             signs = [each for each in PRINTABLE if each not in signs]

@@ -70,6 +70,9 @@ def test_seeds_differ():
         {"type": "number", "exclusiveMinimum": 0.5, "maximum": 0.505},
         {"type": "string", "pattern": "^[A-Za-z-0-9]+$", "minLength": 22, "maxLength": 22},
         {"type": "string", "pattern": "^(arn:[a-z]{2,9})?(:[a-z]{0,40})*$", "minLength": 60, "maxLength": 80},
+        {"type": "string", "format": "date-time", "minLength": 25, "maxLength": 25},
+        {"type": "string", "format": "date-time", "minLength": 21, "maxLength": 24},
+        {"type": "string", "pattern": r"^[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDBFF-\uDC00\uDFFF\t]+$"},
         {"type": "string", "pattern": "^[\\P{M}\\p{M}]{1,5000}$", "minLength": 20},
         {"type": "array", "minItems": 30, "items": {
             "type": "string", "pattern": "^[a-z0-9]{1,100}$", "maxLength": 2}},
