@@ -113,7 +113,7 @@ def set_the_stage() -> list[str]:
     endpoint.held_run = held
     endpoint.save()
     defined = definitions.define(actor=actor, parts=parts_of(DEFINED))
-    composite, request = _activities(actor, pin.version, other, credential)
+    composite, request, mock = _activities(actor, pin.version, other, credential)
     place = environments.create(agent, actor=actor, name="test", is_default=True)
     environments.bind(place, tool, actor=actor, activity=composite)
     by_other = f"by=tool:{other.pk}:{other.current.ordinal}"
@@ -155,6 +155,8 @@ def set_the_stage() -> list[str]:
             f"/activities/{composite.pk}/change/",
             f"/activities/{request.pk}/",
             f"/activities/{request.pk}/change/",
+            f"/activities/{mock.pk}/",
+            f"/activities/{mock.pk}/change/",
             f"/tools/{tool.pk}/same-job/",
             f"/tools/{tool.pk}/same-job/?pin={pin.pk}&{by_other}",
         ),
@@ -194,7 +196,8 @@ def set_the_stage() -> list[str]:
 
 
 def _activities(actor, interface, other, credential):
-    """Two steps, of which the second takes a part of what the first came to; and a request with all rows."""
+    """Two steps, of which the second takes a part of what the first came to; a request with all
+    rows; and a mock with examples and situations."""
     inputs = {"city": {"input": "city"}}
     step = {"tool": other.pk, "ordinal": other.current.ordinal, "inputs": inputs}
     second = {
@@ -223,7 +226,17 @@ def _activities(actor, interface, other, credential):
         },
         interface=interface,
     )
-    return composite, request
+    mock = activities.create(
+        actor=actor,
+        name="Weather that is made up",
+        kind="mock",
+        config={
+            "examples": [{"arguments": {"city": "Oslo"}, "outputs": {"city": "Oslo"}}],
+            "situations": [{"name": "interrupt", "switch": False}, {"name": "slow", "when": {"city": "*"}}],
+        },
+        interface=interface,
+    )
+    return composite, request, mock
 
 
 def _calls(tool, actor) -> int:
