@@ -85,10 +85,29 @@ def test_the_page_of_a_definition_names_the_activities_for_it(django_assert_max_
         "properties": {"_tool": {"type": "string", "const": "notify"}, "_output": {"type": "object"}},
     }
     row = definitions.define(actor=user_of(client), parts=parts_of(document))
-    assert "Set up an activity" in text_of(client.get(f"/tools/{row.pk}/"))
+    page = client.get(f"/tools/{row.pk}/")
+    assert "Set up an activity" in text_of(page)
+    assert f"/activities/new/?interface=tool%3A{row.pk}%3A1" in page.content.decode()
     for name in ("Told by mail", "Told by pigeon"):
         operations.create(actor=user_of(client), name=name, kind="mock", config={}, interface=row.current)
     with django_assert_max_num_queries(13):
         said = text_of(client.get(f"/tools/{row.pk}/"))
     for words in ("Activities that stand for it:", "Told by mail", "Told by pigeon"):
         assert words in said
+
+
+def test_who_pins_a_definition_is_told_where_it_is_chosen_what_answers(mail):
+    post, _, _ = mail
+    client = signed_in(Role.DESIGNER)
+    document = {
+        "type": "object",
+        "description": "Tells a user",
+        "properties": {"_tool": {"type": "string", "const": "notify"}, "_output": {"type": "object"}},
+    }
+    row = definitions.define(actor=user_of(client), parts=parts_of(document))
+
+    for tool, is_told in ((row, True), (post, False)):
+        pinned = {"agent": "", "agent_name": f"Desk {tool.pk}", "ordinal": "1"}
+        said = text_of(client.post(f"/tools/{tool.pk}/pin/", pinned, follow=True))
+        assert "is pinned to Desk" in said
+        assert ("What answers for it is chosen under “Environments”." in said) == is_told
