@@ -4,7 +4,7 @@ from contextlib import suppress
 
 from django.db import transaction
 
-from catalog.calls import events, remote_runs, results
+from catalog.calls import events, lease, remote_runs, results
 from catalog.models import Call
 from catalog.models.calls import CallStatus
 from catalog.notifications import callbacks
@@ -43,6 +43,7 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
             raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
         audit.record(actor, "cancel", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
+    lease.interrupt(call.pk)
     events.tell(call.key, events.ENDED)
     callbacks.wake(call)
     if call.activity_id:

@@ -2,7 +2,8 @@
 
 A worker that dies lets go of its call within `HELD`. A call that was ended meanwhile, by a user who cancelled
 it or because its worker looked dead, ends its worker's conversation with the vendor. A call that is waited
-for has its whole lease at once, and its process looks from time to time whether it was ended.
+for has its whole lease at once, and its process looks from time to time whether it was ended; where that
+process ends it itself, its conversation ends at once.
 """
 
 import logging
@@ -177,6 +178,12 @@ class _Watch:
         with self._lock:
             self._watched.discard(watched)
 
+    def interrupt(self, call: int) -> None:
+        with self._lock:
+            ended = [each for each in self._watched if each.call.pk == call]
+        for each in ended:
+            each.session.interrupt()
+
     def _look(self) -> None:
         while True:
             time.sleep(LOOK_SECONDS)
@@ -205,3 +212,8 @@ def _ended(calls: Collection[int]) -> list[int]:
 
 
 _watch = _Watch()
+
+
+def interrupt(call: int) -> None:
+    """Ends the conversation of a call that has ended, where this process makes it and it is waited for."""
+    _watch.interrupt(call)
