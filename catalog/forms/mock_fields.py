@@ -1,41 +1,73 @@
 """A mock that any agent may use, as a person sets it up: its seed, its examples and its situations."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import msgspec
+from msgspec import UNSET
 
 from catalog.activities.callees import Known, Reference
 from catalog.activities.mocks import answers, generation
 from catalog.activities.mocks.answers import Mock, MockExample
 from catalog.activities.mocks.situations import SITUATIONS, Situation
 from catalog.forms.activity_fields import Draft, Editor, count_of, signature_of
-from catalog.forms.source_rows import Posted
-from catalog.protocols.signature import Signature
+from catalog.forms.source_rows import TYPES, Posted, named, text_of, value_of
+from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 
 KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
 # How `switch` is chosen.
 SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that “when” describes"}
-# Members that most situations do without.
-SELDOM = ("when", "message")
-# In the place of a situation's own members, while what was typed for them is no object.
-TYPED = "members"
+# What a field for each member of a situation is called.
+LABELS = {
+    "hint": "Hint for the model",
+    "after_ms": "Milliseconds until it may be tried again",
+    "times": "How many times",
+    "provider": "Provider",
+    "polls": "Given when it is gone on with for the time number",
+    "url": "Address that the user visits",
+    "schema": "JSON Schema of the answer",
+    "parameter_errors": "What is wrong with an input",
+    "retry_after": "Seconds until it is back",
+    "seconds": "Seconds",
+    "message": "What it says, in place of our words",
+    "when": "Which calls meet it",
+}
+BY_INPUT = ("parameter_errors", "when")
 NO_OBJECT = 'This is no JSON object, such as {"city": "Oslo"}.'
 NO_SEED = f"Give a whole number from 0 to {answers.MAX_SEED}."
 
 
 @dataclass(frozen=True, slots=True)
+class ValueField:
+    id: str
+    label: str
+    typed: str
+    type: str = ""
+    choices: Sequence[str] = ()
+    is_long: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values by name, a field for each; or all of them as one JSON object, where fields cannot say them."""
+
+    id: str
+    label: str
+    fields: Sequence[ValueField]
+    json: str
+    faults: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ExampleRow:
     index: int
-    arguments: str
-    outputs: str
-    arguments_faults: Sequence[str]
-    outputs_faults: Sequence[str]
+    arguments: Values
+    outputs: Values
 
     @property
     def number(self) -> int:
@@ -45,11 +77,11 @@ class ExampleRow:
 @dataclass(frozen=True, slots=True)
 class SituationRow:
     index: int
-    name: str
     label: str
+    name: str
     switch: str
-    members: str
-    may_have: Sequence[str]
+    members: Sequence[ValueField]
+    objects: Sequence[Values]
     faults: Sequence[str]
 
 
@@ -65,15 +97,17 @@ class MockEditor(Editor):
     @classmethod
     def read(cls, data: Posted, known: Known) -> Draft:
         seed = data.get("seed", "").strip()
+        interface = Reference.read(data.get("interface", ""))
+        signature = signature_of(interface, known)
         mock = Mock(
             # What is no number, object or situation is kept as it was typed, for the rules to say so.
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
-            examples=tuple(_examples(data)),
-            situations=cast(Any, tuple(_situations(data))),
+            examples=tuple(_examples(data, signature)),
+            situations=cast(Any, tuple(_situations(data, signature))),
         )
         with suppress(msgspec.ValidationError):
             mock = msgspec.convert(msgspec.to_builtins(mock), Mock)
-        return Draft(data.get("name", ""), Reference.read(data.get("interface", "")), mock)
+        return Draft(data.get("name", ""), interface, mock)
 
     @classmethod
     def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
@@ -101,10 +135,8 @@ class MockEditor(Editor):
         return [
             ExampleRow(
                 index,
-                _text(each.arguments) if each.arguments else "",
-                _text(each.outputs),
-                self._said_of(f"examples.{index}.arguments", each.arguments),
-                self._said_of(f"examples.{index}.outputs", each.outputs),
+                self._values(f"examples-{index}-arguments", each.arguments, _inputs(self.signature)),
+                self._values(f"examples-{index}-outputs", each.outputs, _outputs(self.signature)),
             )
             for index, each in enumerate(self.mock.examples)
         ]
@@ -114,22 +146,32 @@ class MockEditor(Editor):
 
     def _situation(self, index: int, told: Situation | dict[str, Any]) -> SituationRow:
         # A dictionary, while some of the mock cannot be read.
-        if isinstance(told, dict):
-            name, switch = str(told["name"]), told.get("switch")
-            members = told.get(TYPED, {each: told[each] for each in told if each not in ("name", "switch")})
-        else:
-            name, switch = told.name, told.switch
-            named = [*_own(name), *(each for each in SELDOM if getattr(told, each))]
-            members = {each: getattr(told, each) for each in named}
+        said = told if isinstance(told, dict) else {"name": told.name, **msgspec.structs.asdict(told)}
+        kind, switch, prefix = KINDS[str(said["name"])], said.get("switch"), f"situations-{index}"
+        said = {**msgspec.structs.asdict(kind()), **said}
+        plain, objects = _members(kind)
         return SituationRow(
             index,
-            name,
-            KINDS[name].label,
+            kind.label,
+            str(said["name"]),
             "when" if switch is None else "on" if switch else "off",
-            _text(members),
-            [*_own(name), *SELDOM],
-            self._said_of(f"situations.{index}", members),
+            [ValueField(f"{prefix}-{each}", LABELS[each], text_of(said[each], _TEXT)) for each in plain],
+            [
+                self._values(f"{prefix}-{each}", said[each], _by_input(each, self.signature), LABELS[each])
+                for each in objects
+            ],
+            [words for each in plain for words in self.said(f"situations.{index}.{each}")]
+            + self.said(f"situations.{index}"),
         )
+
+    def _values(self, id_: str, value: Any, parameters: Sequence[Parameter], label: str = "") -> Values:
+        place = id_.replace("-", ".")
+        below = [each.place for each in self.faults if each.place.startswith(f"{place}.")]
+        faults = [words for each in dict.fromkeys([place, *below]) for words in self.said(each)]
+        if self.judged and isinstance(value, str):
+            faults = [NO_OBJECT]
+        fields = _fields(id_, value, parameters) if _are_sayable(value, parameters) else []
+        return Values(id_, label, fields, _text(value) if value else "", faults)
 
     def seed_faults(self) -> list[str]:
         said = self.said("seed")
@@ -139,33 +181,92 @@ class MockEditor(Editor):
         """What is wrong with the answers as a whole."""
         return self.said("examples")
 
-    def _said_of(self, place: str, value: Any) -> list[str]:
-        below = [each.place for each in self.faults if each.place.startswith(f"{place}.")]
-        found = [words for each in dict.fromkeys([place, *below]) for words in self.said(each)]
-        return [NO_OBJECT] if self.judged and isinstance(value, str) else found
+
+# As which a member that is no object is shown: as it is typed.
+_TEXT = Parameter(id="", name="", type="string", required=False, description="")
 
 
-def _examples(data: Posted) -> Iterable[MockExample]:
+def _members(kind: type[Situation]) -> tuple[list[str], list[str]]:
+    """Those that are texts or numbers, and those that are objects; what it says stands last."""
+    own = [each for each in kind.__struct_fields__ if each not in ("switch", "when", "message")]
+    objects = [each for each in own if isinstance(getattr(kind(), each), dict)]
+    return [*(each for each in own if each not in objects), "message"], [*objects, "when"]
+
+
+def _inputs(signature: Signature | None) -> Sequence[Parameter]:
+    return signature.inputs if signature else ()
+
+
+def _outputs(signature: Signature | None) -> Sequence[Parameter]:
+    return signature.outputs if signature else ()
+
+
+def _by_input(member: str, signature: Signature | None) -> Sequence[Parameter]:
+    """A text for each input, such as the pattern of its value; none for what no field can say."""
+    if member not in BY_INPUT:
+        return ()
+    return [msgspec.structs.replace(_TEXT, id=each.id, name=each.name) for each in _inputs(signature)]
+
+
+def _fields(id_: str, values: Mapping[str, Any], parameters: Sequence[Parameter]) -> list[ValueField]:
+    return [
+        ValueField(
+            f"{id_}-{number}",
+            each.name,
+            text_of(values.get(each.name, UNSET), each),
+            "" if each.type == _TEXT.type else TYPES[each.type],
+            ["true", "false"] if each.type == "boolean" else [value.name for value in each.allowed_values],
+            each.type == "json",
+        )
+        for number, each in enumerate(parameters)
+    ]
+
+
+def _are_sayable(value: Any, parameters: Sequence[Parameter]) -> bool:
+    """Whether fields would give back what there is: an empty one says nothing."""
+    by_name = named(parameters)
+    if not isinstance(value, Mapping) or not by_name or not value.keys() <= by_name.keys():
+        return False
+    return all(
+        (text := text_of(each, by_name[name]))
+        and msgspec.json.encode(value_of(text, by_name[name])) == msgspec.json.encode(each)
+        for name, each in value.items()
+    )
+
+
+def _typed(data: Posted, id_: str, parameters: Sequence[Parameter]) -> Any:
+    """As the page showed it: one JSON object, or a field for each."""
+    if id_ in data:
+        return _object(data[id_])
+    texts = {each: data.get(f"{id_}-{n}", "").replace("\r\n", "\n") for n, each in enumerate(parameters)}
+    return {each.name: value_of(text, each) for each, text in texts.items() if text}
+
+
+def _examples(data: Posted, signature: Signature | None) -> Iterable[MockExample]:
     for at in range(count_of(data, "examples")):
-        given = [_object(data.get(f"examples-{at}-{name}", "")) for name in ("arguments", "outputs")]
-        yield MockExample(arguments=given[0], outputs=given[1])
+        yield MockExample(
+            arguments=_typed(data, f"examples-{at}-arguments", _inputs(signature)),
+            outputs=_typed(data, f"examples-{at}-outputs", _outputs(signature)),
+        )
 
 
-def _situations(data: Posted) -> Iterable[dict[str, Any]]:
+def _situations(data: Posted, signature: Signature | None) -> Iterable[dict[str, Any]]:
     for at in range(count_of(data, "situations")):
-        name, chosen = (data.get(f"situations-{at}-{each}", "") for each in ("name", "switch"))
+        prefix = f"situations-{at}"
+        name, chosen = (data.get(f"{prefix}-{each}", "") for each in ("name", "switch"))
         if name not in KINDS:
             continue
-        members = _object(data.get(f"situations-{at}-members", ""))
-        members = members if isinstance(members, dict) else {TYPED: members}
-        # The page shows what a situation says when it is told nothing, which need not be kept.
+        plain, objects = _members(KINDS[name])
         usual = msgspec.structs.asdict(KINDS[name]())
-        members = {each: value for each, value in members.items() if usual.get(each, TYPED) != value}
-        yield {**members, "name": name, **({"switch": chosen == "on"} if chosen in ("on", "off") else {})}
-
-
-def _own(name: str) -> list[str]:
-    return [each for each in KINDS[name].__struct_fields__ if each not in ("switch", *SELDOM)]
+        told: dict[str, Any] = {
+            each: typed if isinstance(usual[each], str) else value_of(typed, None)
+            for each in plain
+            if (typed := data.get(f"{prefix}-{each}", "").strip())
+        }
+        told |= {each: _typed(data, f"{prefix}-{each}", _by_input(each, signature)) for each in objects}
+        # The page shows what a situation says when it is told nothing, which need not be kept.
+        told = {each: value for each, value in told.items() if usual[each] != value}
+        yield {**told, "name": name, **({"switch": chosen == "on"} if chosen in ("on", "off") else {})}
 
 
 def _object(text: str) -> Any:
