@@ -306,6 +306,8 @@ class Protocol(ABC):
     takes_context: ClassVar[bool] = False
     # Whether the vendor of a call that is ended from outside is told by the process that makes the call.
     tells_of_cancel: ClassVar[bool] = False
+    # Whether vendors tell how far a call is that is followed.
+    tells_progress: ClassVar[bool] = False
     # Whether a call can be started without waiting for it, found again at the vendor, and stopped there:
     # `start`, `find`, `look` and `stop`.
     keeps_runs: ClassVar[bool] = False

@@ -64,6 +64,7 @@ class MCP(Protocol):
     url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
     revision = 1
     tells_of_cancel = True
+    tells_progress = True
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         with Transport(session) as transport:

@@ -49,6 +49,7 @@ _ASKS_BACK = ("elicitation/create", "sampling/createMessage", "roots/list")
 _ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
+LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
 MAX_SAID_LENGTH = 500
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
@@ -210,6 +211,9 @@ class Transport:
             f"{_META}clientCapabilities": CAPABILITIES,
             f"{_META}clientInfo": self._client(),
         }
+        if self.session.is_followed:
+            # Without it a vendor says nothing of what it does meanwhile.
+            meta[f"{_META}logLevel"] = LOG_LEVEL
         headers = {"MCP-Protocol-Version": version, "Mcp-Method": request.method, **request.headers}
         if request.name:
             headers["Mcp-Name"] = mcp_headers.safe(request.name)

@@ -16,6 +16,7 @@ from catalog.protocols.mcp.transport import MODERN
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
+from executor.calls import Answer
 from executor.serve.base import (
     EVENT_STREAM,
     Operations,
@@ -30,6 +31,7 @@ from executor.serve.mcp import (
     about,
     asking,
     clients,
+    following,
     listening,
     messages,
     prompts,
@@ -38,7 +40,8 @@ from executor.serve.mcp import (
     tools,
 )
 from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Message, RpcError
+from executor.serve.mcp.following import Wanted
+from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Id, Message, RpcError
 
 logger = logging.getLogger(__name__)
 MAX_BATCH = 20
@@ -130,12 +133,39 @@ def _modern(request: Request, operations: Operations, message: Message) -> Reply
     client = clients.modern(request, message)
     if message.method == "subscriptions/listen":
         return listening.listening(operations, message, message.id)
+    number = message.id
+
+    def ended(result: dict[str, Any]) -> Reply:
+        kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}
+        meta = {**result.get("_meta", {}), f"{clients.META}serverInfo": about.server(operations)}
+        return json_reply(
+            messages.result(number, {"resultType": "complete", **kept, **result, "_meta": meta})
+        )
+
+    if wanted := following.wanted(request, operations, client, message):
+        return _followed(request, operations, client, message, wanted, ended)
     handler = _handler(message.method, IN_BOTH_ERAS | MODERN_ALONE)
-    result = handler(request, operations, client, message.params)
-    kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}
-    meta = {**result.get("_meta", {}), f"{clients.META}serverInfo": about.server(operations)}
-    whole = {"resultType": "complete", **kept, **result, "_meta": meta}
-    return json_reply(messages.result(message.id, whole))
+    return ended(handler(request, operations, client, message.params))
+
+
+def _followed(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    message: Message,
+    wanted: Wanted,
+    ended: Callable[[dict[str, Any]], Reply],
+) -> Reply:
+    """The reply to a call whose client wants to hear how far it is; `ended` is the reply of its result."""
+
+    def last(answer: Answer) -> Reply:
+        try:
+            return ended(tools.result(answer, operations, client))
+        except RpcError as error:
+            return json_reply(messages.error(message.id, error))
+
+    begun = following.begun(request, operations, client, message.params, wanted, last)
+    return begun if isinstance(begun, Reply) else ended(begun)
 
 
 def _of_handshake(request: Request, operations: Operations, document: object) -> Reply:
@@ -154,20 +184,30 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
         # All that a session is for here: the client says it again with each request.
         headers = {"Mcp-Session-Id": client.remembered} if client.remembered else {}
     try:
-        result = _handled(request, operations, client, message)
+        reply = _handshake_reply(request, operations, client, message, message.id)
     except RpcError as error:
         # Before 2026-07-28 the status of HTTP is about the transport alone.
-        return json_reply(messages.error(message.id, error), headers=headers)
-    if result.get("resultType") == "input_required":
+        reply = json_reply(messages.error(message.id, error))
+    return replace(reply, headers={**reply.headers, **headers})
 
-        def go_on(answers: Mapping[str, Any]) -> dict[str, Any]:
-            answered = replace(message, params={**message.params, **answers})
-            return _handled(request, operations, client, answered)
 
-        if reply := asking.asking(operations, message.id, result, go_on):
-            return reply
-        result = tools.unanswered(operations, result.get("requestState"))
-    return json_reply(messages.result(message.id, result), headers=headers)
+def _handshake_reply(
+    request: Request, operations: Operations, client: Client, message: Message, number: Id
+) -> Reply:
+    def ended(result: dict[str, Any]) -> Reply:
+        if result.get("resultType") == "input_required":
+            if reply := asking.asking(operations, number, result, go_on):
+                return reply
+            result = tools.unanswered(operations, result.get("requestState"))
+        return json_reply(messages.result(number, result))
+
+    def go_on(answers: Mapping[str, Any]) -> dict[str, Any]:
+        answered = replace(message, params={**message.params, **answers})
+        return _handled(request, operations, client, answered)
+
+    if wanted := following.wanted(request, operations, client, message):
+        return _followed(request, operations, client, message, wanted, ended)
+    return ended(_handled(request, operations, client, message))
 
 
 def _batch(request: Request, operations: Operations, client: Client, documents: list[Any]) -> Reply:

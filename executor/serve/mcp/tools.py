@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from catalog.calls.checks import ConfirmationError
+from catalog.models.calls import Mode
 from catalog.protocols.json import validation
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
@@ -85,6 +86,19 @@ def _unknown_to(version: str) -> set[str]:
 def called(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
+    answer = begun(request, operations, client, params)
+    return result(answer, operations, client) if isinstance(answer, Answer) else answer
+
+
+def begun(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    params: Mapping[str, Any],
+    mode: Mode = Mode.WAIT,
+) -> Answer | dict[str, Any]:
+    """What came of the call, or how far it is in another mode than that of a call that is waited for; or else
+    the result that says why it was not made."""
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
@@ -98,17 +112,18 @@ def called(
             call, answers = goes_on
             # Clients say the name of the call with each step of it, and each step is a call here.
             call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
-            answer = operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
-        else:
-            wish = Wish(
+            return operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
+        return operations.run(
+            Wish(
                 tool=name,
                 arguments=arguments,
                 format_=FORMAT,
                 is_confirmed=_is_confirmed(client, params),
                 call_id=operations.id_of(call_name),
                 on_behalf_of=_on_behalf_of(request, params),
+                mode=mode,
             )
-            answer = operations.run(wish)
+        )
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except ConfirmationError as error:
@@ -120,7 +135,6 @@ def called(
         if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
             raise
         return _failed(error.code, error.message, error.fields)
-    return _result(answer, operations, client)
 
 
 def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
@@ -152,16 +166,16 @@ def _check_headers(request: Request, operations: Operations, name: str, argument
         clients.check_mirrored(request, schema.as_the_vendor_does(shown.signature), arguments)
 
 
-def _result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
-    result = answer.result
+def result(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
+    """What is told of a call that has ended. Raises RpcError where it asks what its client cannot be."""
     if answer.outcome == transfers.KIND:
         return _handed_over(answer, operations)
-    if answer.outcome == "ok" and not result.cut:
+    if answer.outcome == "ok" and not answer.result.cut:
         return _succeeded(answer, operations, client)
     required = None
-    if answer.call and result.asks and result.resume is not None:
-        questions.refuse_undeclared(answer.call.pk, result.asks, client)
-        required = questions.asked(answer.call.pk, result.asks, client)
+    if answer.call and answer.result.asks and answer.result.resume is not None:
+        questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)
+        required = questions.asked(answer.call.pk, answer.result.asks, client)
     return required or _explained(answer)
 
 

@@ -37,7 +37,8 @@ def post(client, body, *, at=ROOT, **headers):
 
 def modern(client, method, params=None, *, can=None, at=ROOT, **headers):
     params = dict(params or {})
-    params["_meta"] = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": can or {}}
+    said = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": can or {}}
+    params["_meta"] = params.get("_meta", {}) | said
     named = {"Mcp-Name": params["name"]} if "name" in params else {}
     usual = {"MCP-Protocol-Version": MODERN, "Mcp-Method": method, **named}
     message = {"jsonrpc": "2.0", "id": next(_numbers), "method": method, "params": params}

@@ -1,0 +1,141 @@
+"""`tools/call` answered with a stream, for a client that wants to hear how far its call is: what the vendor
+tells of its progress, and its log messages, come before the result.
+
+A worker makes such a call, which takes it a moment longer. So it is only done for tools whose vendor has a
+word for progress; all others are waited for.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
+"""
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from catalog import protocols
+from catalog.models.calls import Mode
+from core.errors import DomainError
+from executor import streams
+from executor.calls import Answer
+from executor.released_documents import sealed
+from executor.serve.base import EVENT_STREAM, Operations, Reply, Request
+from executor.serve.mcp import tools
+from executor.serve.mcp.clients import META, Client
+from executor.serve.mcp.messages import Id, Message
+from executor.serve.mcp.streams import PING, event
+from executor.streams import Told
+
+# From the one that says most to the one that says least.
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+# The reply to the request, once it is known what came of the call.
+Ended = Callable[[Answer], Reply]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`token` is what the client calls its request in what is told of it, None where it does not ask;
+    `level` is the least of the log messages that it wants, "" for none."""
+
+    token: Id | None
+    level: str
+
+    def notification(self, told: Told) -> dict[str, Any] | None:
+        """What `told` is to this client; None for what it did not ask for."""
+        partial = told.partial or {}
+        progress, logged = partial.get("progress"), partial.get("custom")
+        if self.token is not None and isinstance(progress, dict) and "progress" in progress:
+            params = {"progressToken": self.token, **progress}
+            return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+        if self.level and isinstance(logged, dict) and "data" in logged:
+            level = logged.get("level")
+            if level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
+                return {"jsonrpc": "2.0", "method": "notifications/message", "params": logged}
+        return None
+
+
+def wanted(request: Request, operations: Operations, client: Client, message: Message) -> Wanted | None:
+    """What a client wants to hear of its call before it ends, and may hear; None where it is waited for."""
+    meta, name = message.params.get("_meta"), message.params.get("name")
+    if message.method != "tools/call" or not isinstance(meta, dict) or not isinstance(name, str):
+        return None
+    # Answers to questions go on with a call in the way of any other client.
+    if EVENT_STREAM not in request.headers.get("Accept", "").lower() or "requestState" in message.params:
+        return None
+    token, level = meta.get("progressToken"), meta.get(f"{META}logLevel")
+    told = Wanted(
+        token=token if isinstance(token, str | int) and not isinstance(token, bool) else None,
+        # Before 2026-07-28 the level was set for a session, and there is none.
+        level=level if client.is_modern and level in LEVELS else "",
+    )
+    tool = sealed(operations.release).tool(name, operations.sub_agent)
+    if tool is None or not tool.protocol or not protocols.get(tool.protocol).tells_progress:
+        return None
+    return told if told.token is not None or told.level else None
+
+
+def begun(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    params: Mapping[str, Any],
+    wanted: Wanted,
+    ended: Ended,
+) -> Reply | dict[str, Any]:
+    """The stream of a call that was begun, or the result of one that needs no following. `ended` words the
+    answer at the end of the stream. Raises what `tools.begun` does."""
+    with streams.placed() as place:
+        answer = tools.begun(request, operations, client, params, mode=Mode.STREAM)
+        if not isinstance(answer, Answer):
+            return answer
+        if answer.call is None or answer.outcome is not None:
+            return tools.result(answer, operations, client)
+        followed = operations.follow(answer.call.pk, format_=tools.FORMAT, place=place)
+    stream = _Stream(operations, answer.call.pk, followed, wanted, ended, cancels=client.is_modern)
+    return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
+
+
+class _Stream:
+    """The server closes it, whether or not it was ever read."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        call: int,
+        followed: Iterable[Told],
+        wanted: Wanted,
+        ended: Ended,
+        *,
+        cancels: bool,
+    ) -> None:
+        self._operations, self._call = operations, call
+        self._followed, self._wanted, self._ended = followed, wanted, ended
+        self._cancels = cancels
+        self._has_ended = False
+
+    def __iter__(self) -> Generator[bytes]:
+        for told in self._followed:
+            if told.answer and told.condition != "started":
+                yield from self._end(told.answer)
+                return
+            if notification := self._wanted.notification(told):
+                yield event(notification)
+            elif told.condition == "alive":
+                yield PING
+        # A stream has an end even where the call has none so far.
+        yield from self._end(self._operations.made(self._call, format_=tools.FORMAT))
+
+    def close(self) -> None:
+        if close := getattr(self._followed, "close", None):
+            close()
+        if self._cancels and not self._has_ended:
+            # Since 2026-07-28 a client cancels by closing the stream. A call that has ended is left as it is.
+            with suppress(DomainError):
+                self._operations.cancel(self._call)
+
+    def _end(self, answer: Answer) -> Iterable[bytes]:
+        self._has_ended = True
+        reply = self._ended(answer)
+        if isinstance(reply.body, bytes):
+            return [b"event: message\ndata: " + reply.body + b"\n\n"]
+        return reply.body

@@ -1,0 +1,177 @@
+"""A client of MCP that wants to hear how far a call is: the vendor's notifications come before the result."""
+
+import itertools
+import json
+import threading
+
+import pytest
+from django.db import connection
+
+from catalog.models import Call
+from catalog.tasks import perform_call
+from executor import streams
+from executor.serve.mcp import following
+from tests.executor.serve.test_mcp import BRANCH, FORMS, META, modern, old, post
+from tests.executor.test_calls import desk_with, runtime
+from tests.hostile_vendor import json_reply, reply
+
+pytestmark = pytest.mark.django_db(transaction=True)
+BOTH = {"Accept": "application/json, text/event-stream"}
+TOLD = {"progress": 1, "total": 2, "message": "Half of it"}
+LOGGED = {"level": "warning", "logger": "desk", "data": "The pen is empty."}
+
+
+def chatty(line, request):
+    """A vendor that says how far it is as often as it is asked to, and keeps a diary."""
+    message = request.json()
+    if message["method"] != "tools/call":
+        result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
+        return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
+    meta = message["params"]["_meta"]
+    told = [
+        {"method": "notifications/progress", "params": {**TOLD, "progressToken": meta.get("progressToken")}},
+        {"method": "notifications/message", "params": LOGGED},
+    ]
+    wanted = [told[0]] * ("progressToken" in meta) + [told[1]] * (f"{META}logLevel" in meta)
+    result = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
+    end = {"id": message["id"], "result": result}
+    events = "".join(f"data: {json.dumps({'jsonrpc': '2.0', **each})}\n\n" for each in [*wanted, end])
+    return reply(events.encode(), headers={"Content-Type": "text/event-stream"})(line, request)
+
+
+@pytest.fixture
+def client(owner, vendor):
+    vendor.script = chatty
+    agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
+    return runtime(owner, agent)
+
+
+def called(client, send=modern, *, meta=None, **more):
+    return send(client, "tools/call", {"name": "sky", "arguments": {}, "_meta": meta or {}}, **BOTH, **more)
+
+
+def heard(answer) -> list[dict]:
+    """Messages of a stream whose call a worker makes meanwhile."""
+    worker = threading.Thread(target=lambda: (perform_call(Call.objects.get().pk), connection.close()))
+    worker.start()
+    body = b"".join(answer.streaming_content).decode()
+    answer.close()
+    worker.join(20)
+    lines = body.splitlines()
+    return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+
+
+@pytest.mark.parametrize("send", [modern, old])
+@pytest.mark.parametrize("token", ["the client's own", 7])
+def test_progress_comes_under_the_clients_own_token(client, send, token):
+    answer = called(client, send, meta={"progressToken": token})
+    assert answer["Content-Type"] == "text/event-stream"
+    progress, end = heard(answer)
+    assert progress == {
+        "jsonrpc": "2.0",
+        "method": "notifications/progress",
+        "params": {**TOLD, "progressToken": token},
+    }
+    assert end["result"]["content"] == [{"type": "text", "text": "done"}]
+    assert end["result"].get("resultType") == ("complete" if send is modern else None)
+
+
+@pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", True), ("error", False)])
+def test_log_messages_come_from_the_level_that_is_asked_for(client, level, is_told):
+    *told, end = heard(called(client, meta={f"{META}logLevel": level}))
+    assert told == [{"jsonrpc": "2.0", "method": "notifications/message", "params": LOGGED}] * is_told
+    assert end["result"]["content"] == [{"type": "text", "text": "done"}]
+
+
+@pytest.mark.parametrize(
+    "meta", [{}, {"progressToken": 1.5}, {"progressToken": True}, {f"{META}logLevel": "loud"}]
+)
+def test_a_client_that_asks_for_nothing_is_answered_at_once(client, meta):
+    assert called(client, meta=meta).json()["result"]["content"] == [{"type": "text", "text": "done"}]
+
+
+def test_a_client_that_takes_no_events_is_answered_at_once(client):
+    params = {"name": "sky", "arguments": {}, "_meta": {"progressToken": 1}}
+    assert modern(client, "tools/call", params, Accept="application/json").json()["result"]["content"]
+
+
+def test_a_vendor_that_has_no_word_for_progress_is_waited_for(owner, desk, vendor):
+    answer = called(runtime(owner, desk[0]), meta={"progressToken": 1})
+    assert answer["Content-Type"] == "application/json"
+
+
+def test_a_call_that_is_not_made_is_answered_at_once(client):
+    params = {"name": "sea", "arguments": {}, "_meta": {"progressToken": 1}}
+    assert modern(client, "tools/call", params, **BOTH).json()["error"]["code"] == -32602
+    wrong = {"name": "sky", "arguments": {"more": 1}, "_meta": {"progressToken": 1}}
+    assert modern(client, "tools/call", wrong, **BOTH).json()["result"]["isError"]
+    assert not Call.objects.exists()
+
+
+def asks(line, request):
+    message = request.json()
+    if message["method"] != "tools/call" or "inputResponses" in message["params"]:
+        return chatty(line, request)
+    params = {"mode": "form", "message": "Which branch?", "requestedSchema": BRANCH}
+    asked = {"branch": {"method": "elicitation/create", "params": params}}
+    result = {"resultType": "input_required", "inputRequests": asked, "requestState": "the vendor's own"}
+    return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
+
+
+def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
+    vendor.script = asks
+    (end,) = heard(called(client, can=FORMS, meta={"progressToken": 1}))
+    assert end["result"]["resultType"] == "input_required"
+    again = {"requestState": end["result"]["requestState"], "inputResponses": {}}
+    params = {"name": "sky", "arguments": {}, **again, "_meta": {"progressToken": 1}}
+    assert modern(client, "tools/call", params, can=FORMS, **BOTH).json()["result"]["content"]
+
+
+def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client, vendor):
+    vendor.script = asks
+    (end,) = heard(called(client, meta={"progressToken": 1}))
+    assert end["error"]["code"] == -32021
+
+
+@pytest.mark.parametrize(("send", "is_cancelled"), [(modern, True), (old, False)])
+def test_a_client_that_hangs_up_cancels_as_its_revision_has_it(client, send, is_cancelled):
+    answer = called(client, send, meta={"progressToken": 1})
+    answer.close()
+    call = Call.objects.get()
+    assert (call.status == "finished") is is_cancelled
+    assert call.error_code == ("CANCELLED" if is_cancelled else "")
+
+
+def test_a_stream_that_has_ended_cancels_nothing(client):
+    heard(called(client, meta={"progressToken": 1}))
+    assert Call.objects.get().outcome == "ok"
+
+
+def test_a_call_that_lasts_longer_than_a_stream_is_told_to_be_running(client, monkeypatch):
+    monkeypatch.setattr(streams, "LASTS", -1.0)
+    answer = called(client, meta={"progressToken": 1})
+    body = b"".join(answer.streaming_content).decode()
+    answer.close()
+    assert "STILL_RUNNING" in body or "still running" in body
+    assert Call.objects.get().status == "queued"
+
+
+def test_a_client_without_a_place_is_refused_before_the_call_is_written(client, monkeypatch):
+    def full(*args):
+        raise streams.NoRoomError
+
+    monkeypatch.setattr(following.streams, "placed", full)
+    assert called(client, meta={"progressToken": 1}).status_code == 503
+    assert not Call.objects.exists()
+
+
+def test_numbers_of_both_eras_are_answered(client):
+    first = next(itertools.count(41))
+    message = {
+        "jsonrpc": "2.0",
+        "id": first,
+        "method": "tools/call",
+        "params": {"name": "sky", "arguments": {}, "_meta": {"progressToken": 1}},
+    }
+    answer = post(client, message, **BOTH, **{"MCP-Protocol-Version": "2025-06-18"})
+    assert heard(answer)[-1]["id"] == first
