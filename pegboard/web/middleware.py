@@ -67,7 +67,7 @@ class BoundsMiddleware:
 
 
 def _declared_size(request: HttpRequest) -> int:
-    # A body without a length is not read at all.
+    # A body without a length has been given one (pegboard/web/chunked_bodies.py), or is not read at all.
     length = request.META.get("CONTENT_LENGTH") or "0"
     return int(length) if length.isascii() and length.isdigit() else 0
 
