@@ -115,7 +115,9 @@ def _called(request: Request, operations: Operations) -> Reply:
     call = document["request"] if is_wrapped else document
     if not isinstance(call, dict):
         raise DomainError("invalid_body", "“request” is no object.")
-    name, given, context = call.get("call_id"), call.get("input"), call.get("context")
+    # The specification's prose calls them `inputs` once: a tool that needs none would run without them.
+    given = call.get("input", call.get("inputs"))
+    name, context = call.get("call_id"), call.get("context")
     if not isinstance(name, str | None) or len(name or "") > 255:
         raise DomainError("invalid_body", "“call_id” is no text of at most 255 characters.")
     try:

@@ -115,6 +115,13 @@ def test_versions_are_resolved_as_the_document_has_it(http, desk, owner, vendor)
     assert call(http, f"{name}@2", root="/serve/desk/1/oxp").status_code == 400
 
 
+def test_inputs_go_by_the_other_name_of_the_specification_too(http, vendor):
+    body = {"tool_id": listed(http)[0]["id"], "inputs": {"zip": "0150"}}
+    answer = http.post(f"{ROOT}/tools/call", body, format="json", headers={"OXP-Version": "1.0"})
+    assert answer.json()["success"] is True
+    assert len(vendor.requests) == 1
+
+
 def test_inputs_that_do_not_fit_are_422_by_name(http, vendor):
     (tool,) = listed(http)
     for given, names in (({"zip": 3}, {"zip"}), ({}, {"zip"}), ({"zip": "1", "days": 99}, {"days"})):
