@@ -47,6 +47,7 @@ from executor.serve.base import (
     Reply,
     Request,
     ServedProtocol,
+    Snippet,
     explained,
     json_reply,
 )
@@ -72,6 +73,11 @@ ERRORS = {
 class ACP(ServedProtocol):
     name = "acp"
     label = "ACP (AGNTCY)"
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        # The protocol lists agents by a search, which is sent with POST.
+        everything = """-H "Content-Type: application/json" -d '{}'"""
+        return super().snippets(f"{everything} {address}/agents/search", agent)
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         kind, *path = request.path.strip("/").split("/")

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shlex
 
 import pytest
 from django.test import Client
@@ -34,6 +35,17 @@ def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
         assert f"http://testserver/serve/desk/live/{protocol.name}" in page
         assert f'data-copy="#text-{protocol.name}-1"' in page
     assert f'href="{PAGE}"' in browser.get("/agents/desk/releases/1/").content.decode()
+
+
+def test_each_line_for_a_shell_lists_the_tools(browser, desk, owner):
+    lines = [each for each in texts(browser.get(PAGE).content.decode()) if each.startswith("curl")]
+    program = runtime(owner, desk[0])
+    for line in lines:
+        *words, address = shlex.split(line)
+        path = address.removeprefix("http://testserver")
+        answer = program.post(path, {}, format="json") if "-d" in words else program.get(path)
+        assert "sky" in answer.content.decode(), line
+    assert len(lines) == len(SERVED) - 1
 
 
 def test_each_text_for_a_client_of_mcp_names_the_server_and_leaves_a_place_for_the_key(browser):
