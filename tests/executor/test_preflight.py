@@ -168,3 +168,12 @@ def test_the_page_names_what_stops_a_tool_first(owner, desk):
     assert "1 in all, 1 of them cannot run" in told
     assert "sky It waits for review in Pegboard." in told
     assert f'href="{page}"' in browser.get("/agents/desk/releases/1/").content.decode()
+
+
+def test_the_page_does_not_say_that_all_is_well_beside_what_it_notes(owner, desk):
+    _, pin = desk
+    withdraw(pin, owner)
+    browser = Client()
+    browser.force_login(owner)
+    told = text_of(browser.get("/agents/desk/releases/1/preflight/"))
+    assert "Every tool, with notes" in told
