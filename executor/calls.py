@@ -91,6 +91,8 @@ class Wish:
     the caller was shown as `_activity`, None where it does not say: the call is refused where another one
     runs by now. `output` is that of a model that answers itself; `is_a_models`: the model gives one whatever
     runs, and it is not looked at where something does.
+
+    `is_made_here`: by a thread of this process and not by a worker, of a call that its caller streams.
     """
 
     tool: str
@@ -113,6 +115,7 @@ class Wish:
     activity: str | None = None
     output: Any = None
     is_a_models: bool = False
+    is_made_here: bool = False
 
 
 class UnknownToolError(DomainError):
@@ -330,6 +333,8 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             mode=wish.mode,
             callback=wish.callback,
         )
+    elif wish.is_made_here:
+        make = invocation.call_beside
     elif wish.mode != Mode.WAIT:
         make = partial(requesting.request_call, mode=wish.mode, callback=wish.callback)
     try:

@@ -6,6 +6,8 @@ compare-and-set. How the row is made: catalog/calls/requesting.py. How it is giv
 How the vendor's answer is bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
 """
 
+import contextvars
+import copy
 import logging
 import random
 import threading
@@ -86,6 +88,27 @@ def call_now(version: ToolVersion, **wish: Any) -> Call:
     """
     with room():
         return _answered(requesting.request_call(version, is_claimed=True, **wish))
+
+
+def call_beside(version: ToolVersion, **wish: Any) -> Call:
+    """The call as it was written down, for a caller that follows it and holds a place of `room`: a thread of
+    this process makes it meanwhile, which is sooner than a worker would.
+
+    `wish` is as for `queue.request_call`, and so is what it raises.
+    """
+    call = queue.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish)
+    if call.is_ours:
+        # What the thread learns of it the caller reads from the row, which is whole at any time.
+        told = contextvars.copy_context()
+        threading.Thread(target=told.run, args=(_make_beside, copy.copy(call)), name="call").start()
+    return call
+
+
+def _make_beside(call: Call) -> None:
+    try:
+        _make(call)
+    finally:
+        connection.close()
 
 
 def continue_now(call: Call, **wish: Any) -> Call:

@@ -1,8 +1,8 @@
 """`tools/call` answered with a stream, for a client that wants to hear how far its call is: what the vendor
 tells of its progress, and its log messages, come before the result.
 
-A worker makes such a call, which takes it a moment longer. So it is only done for tools whose vendor has a
-word for progress; all others are waited for.
+Such a call has a thread beside the one that answers, and what is told of it goes by way of the broker's
+server. So it is only done for tools whose vendor has a word for progress; all others are waited for.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
 """
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from catalog import protocols
-from catalog.models.calls import Mode
 from core.errors import DomainError
 from executor import streams
 from executor.calls import Answer
@@ -85,7 +84,7 @@ def begun(
     """The stream of a call that was begun, or the result of one that needs no following. `ended` words the
     answer at the end of the stream. Raises what `tools.begun` does."""
     with streams.placed() as place:
-        answer = tools.begun(request, operations, client, params, mode=Mode.STREAM)
+        answer = tools.begun(request, operations, client, params, is_followed=True)
         if not isinstance(answer, Answer):
             return answer
         if answer.call is None or answer.outcome is not None:

@@ -95,10 +95,11 @@ def begun(
     operations: Operations,
     client: Client,
     params: Mapping[str, Any],
-    mode: Mode = Mode.WAIT,
+    *,
+    is_followed: bool = False,
 ) -> Answer | dict[str, Any]:
-    """What came of the call, or how far it is in another mode than that of a call that is waited for; or else
-    the result that says why it was not made."""
+    """What came of the call, or how far one is that `is_followed`; or else the result that says why it was
+    not made."""
     name, arguments = params.get("name"), params.get("arguments")
     if not isinstance(name, str):
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
@@ -121,7 +122,8 @@ def begun(
                 is_confirmed=_is_confirmed(client, params),
                 call_id=operations.id_of(call_name),
                 on_behalf_of=_on_behalf_of(request, params),
-                mode=mode,
+                mode=Mode.STREAM if is_followed else Mode.WAIT,
+                is_made_here=is_followed,
             )
         )
     except UnknownToolError as error:

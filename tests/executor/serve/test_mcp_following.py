@@ -5,10 +5,8 @@ import json
 import threading
 
 import pytest
-from django.db import connection
 
 from catalog.models import Call
-from catalog.tasks import perform_call
 from executor import streams
 from executor.serve.mcp import following
 from tests.executor.serve.test_mcp import BRANCH, FORMS, META, modern, old, post
@@ -24,6 +22,8 @@ LOGGED = {"level": "warning", "logger": "desk", "data": "The pen is empty."}
 def chatty(line, request):
     """A vendor that says how far it is as often as it is asked to, and keeps a diary."""
     message = request.json()
+    if "id" not in message:
+        return reply(b"", status=202)(line, request)
     if message["method"] != "tools/call":
         result = {"resultType": "complete", "tools": [], "ttlMs": 0, "cacheScope": "private"}
         return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result})(line, request)
@@ -43,7 +43,17 @@ def chatty(line, request):
 def client(owner, vendor):
     vendor.script = chatty
     agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
-    return runtime(owner, agent)
+    yield runtime(owner, agent)
+    for thread in threading.enumerate():
+        if thread.name == "call":
+            thread.join(20)
+
+
+def slow(line, request):
+    """Says nothing until a call is cancelled, or for a while."""
+    if request.json()["method"] == "tools/call":
+        line.wait(3)
+    return chatty(line, request)
 
 
 def called(client, send=modern, *, meta=None, **more):
@@ -51,12 +61,9 @@ def called(client, send=modern, *, meta=None, **more):
 
 
 def heard(answer) -> list[dict]:
-    """Messages of a stream whose call a worker makes meanwhile."""
-    worker = threading.Thread(target=lambda: (perform_call(Call.objects.get().pk), connection.close()))
-    worker.start()
+    """Messages of a stream."""
     body = b"".join(answer.streaming_content).decode()
     answer.close()
-    worker.join(20)
     lines = body.splitlines()
     return [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
 
@@ -134,7 +141,8 @@ def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client
 
 
 @pytest.mark.parametrize(("send", "is_cancelled"), [(modern, True), (old, False)])
-def test_a_client_that_hangs_up_cancels_as_its_revision_has_it(client, send, is_cancelled):
+def test_a_client_that_hangs_up_cancels_as_its_revision_has_it(client, vendor, send, is_cancelled):
+    vendor.script = slow
     answer = called(client, send, meta={"progressToken": 1})
     answer.close()
     call = Call.objects.get()
@@ -147,13 +155,14 @@ def test_a_stream_that_has_ended_cancels_nothing(client):
     assert Call.objects.get().outcome == "ok"
 
 
-def test_a_call_that_lasts_longer_than_a_stream_is_told_to_be_running(client, monkeypatch):
+def test_a_call_that_lasts_longer_than_a_stream_is_told_to_be_running(client, vendor, monkeypatch):
+    vendor.script = slow
     monkeypatch.setattr(streams, "LASTS", -1.0)
     answer = called(client, meta={"progressToken": 1})
     body = b"".join(answer.streaming_content).decode()
     answer.close()
     assert "STILL_RUNNING" in body or "still running" in body
-    assert Call.objects.get().status == "queued"
+    assert Call.objects.get().status == "running"
 
 
 def test_a_client_without_a_place_is_refused_before_the_call_is_written(client, monkeypatch):
