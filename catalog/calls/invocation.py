@@ -94,9 +94,9 @@ def call_beside(version: ToolVersion, **wish: Any) -> Call:
     """The call as it was written down, for a caller that follows it and holds a place of `room`: a thread of
     this process makes it meanwhile, which is sooner than a worker would.
 
-    `wish` is as for `queue.request_call`, and so is what it raises.
+    `wish` is as for `requesting.request_call`, and so is what it raises.
     """
-    call = queue.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish)
+    call = requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish)
     if call.is_ours:
         # What the thread learns of it the caller reads from the row, which is whole at any time.
         told = contextvars.copy_context()
