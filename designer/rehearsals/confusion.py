@@ -73,8 +73,9 @@ class Confusion:
     ) -> None:
         known = Stems(stems)
         self._vendors = vendors or {}
-        self._purposes = [purpose(each, known) for each in signatures]
-        self._by_name = {each.name: each for each in self._purposes}
+        # Of several with one name, which no agent shows, the last one counts.
+        self._by_name = {each.name: purpose(each, known) for each in signatures}
+        self._purposes = list(self._by_name.values())
         held = Counter(stem for each in self._purposes for stem in each.words)
         count = len(self._purposes) + _SMOOTHING
         self._rarity = {stem: math.log(1 + count / (held[stem] + 1)) for stem in held}

@@ -227,6 +227,15 @@ HOSTILE = st.one_of(
 )
 
 
+def test_of_tools_with_one_name_the_last_one_counts():
+    said = [("track", "Track a parcel by its number"), ("track", "Follow a courier"), ("follow", "")]
+    tools = [make_signature(name, description=says, inputs=()) for name, says in said]
+    known = {word: word for word in tool_purpose.words_of(tools)}
+    all_of_them, without_the_first = Confusion(tools, known), Confusion(tools[1:], known)
+    assert all_of_them.score("track", "follow") == without_the_first.score("track", "follow")
+    assert all_of_them.pairs() == without_the_first.pairs()
+
+
 @given(st.lists(st.tuples(HOSTILE, HOSTILE, st.lists(HOSTILE, max_size=2)), min_size=2, max_size=4), HOSTILE)
 def test_no_text_breaks_the_judgement(tools, vendor):
     def whole(text):
