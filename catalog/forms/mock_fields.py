@@ -21,7 +21,7 @@ from core.outbound.errors import ProtocolViolationError
 
 KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
 # How `switch` is chosen.
-SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that “when” describes"}
+SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that are said below"}
 # What a field for each member of a situation is called.
 LABELS = {
     "hint": "Hint for the model",
@@ -38,6 +38,11 @@ LABELS = {
     "when": "Which calls meet it",
 }
 BY_INPUT = ("parameter_errors", "when")
+HINTS = {
+    "when": "By input what its value must be; * stands for any characters. It counts where neither “On” nor "
+    "“Off” is chosen.",
+    "schema": "Of what the user answers.",
+}
 NO_OBJECT = 'This is no JSON object, such as {"city": "Oslo"}.'
 NO_SEED = f"Give a whole number from 0 to {answers.MAX_SEED}."
 
@@ -61,6 +66,7 @@ class Values:
     fields: Sequence[ValueField]
     json: str
     faults: Sequence[str]
+    hint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,21 +163,22 @@ class MockEditor(Editor):
             "when" if switch is None else "on" if switch else "off",
             [ValueField(f"{prefix}-{each}", LABELS[each], text_of(said[each], _TEXT)) for each in plain],
             [
-                self._values(f"{prefix}-{each}", said[each], _by_input(each, self.signature), LABELS[each])
+                self._values(f"{prefix}-{each}", said[each], _by_input(each, self.signature), each)
                 for each in objects
             ],
             [words for each in plain for words in self.said(f"situations.{index}.{each}")]
             + self.said(f"situations.{index}"),
         )
 
-    def _values(self, id_: str, value: Any, parameters: Sequence[Parameter], label: str = "") -> Values:
+    def _values(self, id_: str, value: Any, parameters: Sequence[Parameter], member: str = "") -> Values:
         place = id_.replace("-", ".")
         below = [each.place for each in self.faults if each.place.startswith(f"{place}.")]
         faults = [words for each in dict.fromkeys([place, *below]) for words in self.said(each)]
         if self.judged and isinstance(value, str):
             faults = [NO_OBJECT]
         fields = _fields(id_, value, parameters) if _are_sayable(value, parameters) else []
-        return Values(id_, label, fields, _text(value) if value else "", faults)
+        told = _text(value) if value else ""
+        return Values(id_, LABELS.get(member, ""), fields, told, faults, HINTS.get(member, ""))
 
     def seed_faults(self) -> list[str]:
         said = self.said("seed")
