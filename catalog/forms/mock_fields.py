@@ -12,14 +12,13 @@ from msgspec import UNSET
 from catalog.activities.callees import Known, Reference
 from catalog.activities.mocks import answers, generation
 from catalog.activities.mocks.answers import Mock, MockExample
-from catalog.activities.mocks.situations import SITUATIONS, Situation
+from catalog.activities.mocks.situations import KINDS, Situation
 from catalog.forms.activity_fields import Draft, Editor, count_of, signature_of
 from catalog.forms.source_rows import TYPES, Posted, named, text_of, value_of
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 
-KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
 # How `switch` is chosen.
 SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that are said below"}
 # What a field for each member of a situation is called.

@@ -6,11 +6,10 @@ from django import forms
 
 from catalog.activities.mocks import answers, situations
 from catalog.activities.mocks.assertions import ASSERTIONS, Assertion
-from catalog.activities.mocks.situations import SITUATIONS, Situation
+from catalog.activities.mocks.situations import KINDS
 from catalog.protocols.signature import Signature
 from people.forms import OperationForm
 
-KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
 IS: dict[str, type[Assertion]] = {str(each.__struct_config__.tag): each for each in ASSERTIONS}
 
 

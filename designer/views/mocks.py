@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.activities.mocks.answers import Reply
 from catalog.activities.mocks.assertions import Made
+from catalog.activities.mocks.situations import KINDS
 from catalog.calls import checks
 from catalog.models import Call
 from catalog.views.asked import number
@@ -21,13 +22,7 @@ from core.errors import DomainError
 from core.pagination import Keyset
 from designer import mocks, pinned_signatures
 from designer.argument_forms import ArgumentsForm, OutputsForm, any_inputs
-from designer.forms.mocks import (
-    KINDS,
-    AssertionForm,
-    LogForm,
-    SeedForm,
-    SituationForm,
-)
+from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.mocks import Asked, MockedTool
 from designer.models import Agent, Pin, Procedure
 from designer.procedures import references, steps, vocabulary

@@ -214,6 +214,7 @@ AnySituation = (
     | Withdrawn
 )
 SITUATIONS: tuple[type[Situation], ...] = AnySituation.__args__
+KINDS: dict[str, type[Situation]] = {str(each.__struct_config__.tag): each for each in SITUATIONS}
 
 
 def matches(wanted: Any, value: Any) -> bool:
