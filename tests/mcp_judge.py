@@ -57,6 +57,7 @@ TOOLS = [
     types.Tool(name="fail", input_schema={"type": "object"}),
     types.Tool(name="break_promise", input_schema={"type": "object"}, output_schema=DUE),
     types.Tool(name="ask_first", input_schema={"type": "object"}),
+    types.Tool(name="ask_meanwhile", input_schema={"type": "object"}),
     types.Tool(name="lend", input_schema=LEND),
     types.Tool(
         name="bad_header",
@@ -67,16 +68,9 @@ TOOLS = [
         input_schema={"type": "object", "$defs": {"unused": {"$ref": "http://192.0.2.1/never-asked.json"}}},
     ),
 ]
-QUESTION = types.ElicitRequest(
-    params=types.ElicitRequestFormParams(
-        message="Which branch?",
-        requested_schema={
-            "type": "object",
-            "properties": {"branch": {"type": "string"}},
-            "required": ["branch"],
-        },
-    )
-)
+WHICH = "Which branch?"
+BRANCH = {"type": "object", "properties": {"branch": {"type": "string"}}, "required": ["branch"]}
+QUESTION = types.ElicitRequest(params=types.ElicitRequestFormParams(message=WHICH, requested_schema=BRANCH))
 
 
 class Library:
@@ -95,6 +89,9 @@ class Library:
         await self._chat(context)
         if params.name == "ask_first":
             return self._asked(params)
+        if params.name == "ask_meanwhile":
+            answer = await context.session.elicit_form(WHICH, BRANCH, related_request_id=context.request_id)
+            return types.CallToolResult(content=[text(told(answer))])
         if params.name == "lend":
             return types.CallToolResult(content=[text(params.arguments["loan"])])
         if params.name == "fail":
@@ -109,9 +106,7 @@ class Library:
     def _asked(self, params):
         if params.request_state != "asked once":
             return types.InputRequiredResult(input_requests={"branch": QUESTION}, request_state="asked once")
-        answer = params.input_responses["branch"]
-        said = answer.content["branch"] if answer.action == "accept" else answer.action
-        return types.CallToolResult(content=[text(said)])
+        return types.CallToolResult(content=[text(told(params.input_responses["branch"]))])
 
     async def _chat(self, context) -> None:
         """A notification before the reply makes the SDK stream both."""
@@ -119,6 +114,10 @@ class Library:
             await context.session.send_progress_notification(
                 "token", 0.5, related_request_id=str(context.request_id)
             )
+
+
+def told(answer: types.ElicitResult) -> str:
+    return answer.content["branch"] if answer.action == "accept" else answer.action
 
 
 def text(said: str) -> types.TextContent:

@@ -8,7 +8,7 @@ other protocol. How to add one: docs/protocols.md.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -19,8 +19,9 @@ import msgspec
 from catalog.protocols.json import normalization
 from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
+from core.outbound.held import HeldReply
 from core.outbound.reply import Reply
-from core.outbound.request import RequestMethods
+from core.outbound.request import IsEnough, RequestMethods
 
 OutcomeKind = Literal[
     "ok",
@@ -69,6 +70,26 @@ class Session(RequestMethods, Interface):
 
         Raises RefusedError where it holds our own credential.
         """
+        ...
+
+    def hold(
+        self, reply: Reply, facts: Mapping[str, Any], farewell: Callable[["Session"], None]
+    ) -> str | None:
+        """Keeps the rest of a reply for a session that goes on with it, in whichever process, which finds it
+        under the name that is given back. None where it cannot be kept.
+
+        `facts` are JSON and come back with it. `farewell` is said over a session of its own when no one has
+        wanted the reply for `HELD_SECONDS`.
+        """
+        ...
+
+    def held(self, name: str) -> HeldReply | None:
+        """None: it is not held any more."""
+        ...
+
+    def rest_of(self, held: HeldReply, is_enough: IsEnough) -> Reply:
+        """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
+        `get` does."""
         ...
 
     def at(self, url: str) -> AbstractContextManager["Session"]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from urllib3.response import BaseHTTPResponse
 
@@ -57,6 +57,12 @@ def recorded(
         reply=_start_of(parts, secrets),
         duration_ms=round((time.monotonic() - began) * 1000),
     )
+
+
+def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScanner) -> Exchange:
+    """The exchange whose request was answered by what came over another reply, that was held."""
+    took = round((time.monotonic() - began) * 1000)
+    return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + took)
 
 
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:

@@ -53,6 +53,12 @@ class Budget:
         self.body = 0
         self._received: int | None = None
 
+    def begin_again(self, seconds: float) -> None:
+        """For what is read later, after it was enough at first; silence is no lateness then."""
+        self.ends = monotonic() + seconds
+        self.allotted = seconds
+        self._long_silence = math.inf
+
     def wait(self, at_most: float = math.inf) -> float:
         """Seconds that the next step may take."""
         left = self.ends - monotonic()

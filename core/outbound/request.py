@@ -21,7 +21,8 @@ class Request:
     A reply of any status in `accept` is given back, any other is an error. Only what `is_repeatable` is
     tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
     to its end, or until what has come `is_enough`. `shown` stands for the body wherever the exchange is
-    recorded. What `is_closing` is sent even where what the session is used for was ended from outside.
+    recorded. What `is_closing` is sent even where what the session is used for was ended from outside. With
+    `keeps_rest` a reply that was enough before its end stays open, and belongs to the caller.
     """
 
     method: str
@@ -34,6 +35,7 @@ class Request:
     is_enough: IsEnough | None = None
     shown: bytes | None = None
     is_closing: bool = False
+    keeps_rest: bool = False
 
 
 class RequestMethods(Interface):
@@ -51,9 +53,12 @@ class RequestMethods(Interface):
         headers: Mapping[str, str] | None = None,
         accept: Sequence[int] = (200,),
         is_enough: IsEnough | None = None,
+        keeps_rest: bool = False,
     ) -> Reply:
         query = urlencode(params or {}, quote_via=quote)
-        return self.send(Request("GET", path, query, headers or {}, None, accept, True, is_enough))
+        return self.send(
+            Request("GET", path, query, headers or {}, None, accept, True, is_enough, keeps_rest=keeps_rest)
+        )
 
     def post(
         self,
@@ -66,6 +71,7 @@ class RequestMethods(Interface):
         is_enough: IsEnough | None = None,
         shown: object = None,
         is_closing: bool = False,
+        keeps_rest: bool = False,
     ) -> Reply:
         content, kept = _written(json), None if shown is None else _written(shown)
         typed = {"Content-Type": "application/json", **(headers or {})}
@@ -81,6 +87,7 @@ class RequestMethods(Interface):
                 is_enough,
                 kept,
                 is_closing=is_closing,
+                keeps_rest=keeps_rest,
             )
         )
 

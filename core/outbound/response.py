@@ -110,6 +110,12 @@ def in_our_words(budget: Budget) -> Iterator[None]:
         raise _head_fault(exc, budget) from exc
 
 
+def in_words_of(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The same for pieces that are read later."""
+    with in_our_words(budget):
+        yield from pieces
+
+
 def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
     host = budget.host
     match exc:

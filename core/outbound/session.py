@@ -11,8 +11,9 @@ import random
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, MutableSequence, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableSequence, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from types import MappingProxyType, TracebackType
@@ -33,12 +34,14 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core.outbound.exchange import Exchange, glimpse, recorded
+from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
+from core.outbound.held import HeldReply, Holder
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
-from core.outbound.response import in_our_words, plain_headers, read_body
+from core.outbound.response import in_our_words, in_words_of, plain_headers, read_body
+from core.outbound.rest import Rest
 from core.outbound.secret_echo import SecretScanner
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
@@ -85,7 +88,8 @@ class Session(RequestMethods):
     is None, or the list to which every exchange is added; `reached` likewise learns through which entry
     of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
     each request what carries the credential now. `agent` is as whom we introduce ourselves. With `kept_for`
-    the connection outlives the session, for the next one of the same owner and identity.
+    the connection outlives the session, for the next one of the same owner and identity. A `holder` keeps
+    replies open beyond it.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class Session(RequestMethods):
         kept_for: KeptFor | None = None,
         mark: str = "",
         follower: Follower | None = None,
+        holder: Holder | None = None,
     ) -> None:
         self.largest = limits.body
         self.memory = {} if memory is None else memory
@@ -117,6 +122,7 @@ class Session(RequestMethods):
         self.mark = mark
         self.is_followed = follower is not None
         self._follower = follower
+        self._holder = holder
         # True: what is asked may still leave. Asked before whatever may be sent only once.
         self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
         self._interrupted = threading.Event()
@@ -191,6 +197,49 @@ class Session(RequestMethods):
         self._others.append(other)
         return other
 
+    def hold(
+        self, reply: Reply, facts: Mapping[str, Any], farewell: Callable[["Session"], None]
+    ) -> str | None:
+        """Keeps what is still to come of `reply`, and says under which name. None where there is no place,
+        or nothing to come.
+
+        `facts` come back with it, and are JSON. `farewell` is said, over a session of its own, when no one
+        has wanted it for `HELD_SECONDS`.
+        """
+        if reply.rest is None:
+            return None
+        if self._holder is None:
+            reply.rest.close()
+            return None
+        parting = copy.copy(self)
+        parting._speak_to(self._url)
+        parting._interrupted, parting._ends, parting.exchanges = threading.Event(), None, None
+        parting._limits = replace(self._limits, session=PARTING_SECONDS)
+        # It is said when the call that the reply is of has long ended.
+        parting.may_send = lambda: True
+
+        def part() -> None:
+            with parting:
+                farewell(parting)
+
+        return self._holder.hold(reply, self._url.authority, facts, part)
+
+    def held(self, name: str) -> HeldReply | None:
+        """None: it is not held any more."""
+        return self._holder.find(name) if self._holder else None
+
+    def rest_of(self, held: HeldReply, is_enough: IsEnough) -> Reply:
+        """All that has come of it, once that is enough. What came is recorded with the last request."""
+        began = time.monotonic()
+        ends = min(self._time_left(), self._limits.request)
+        reply = held.read(is_enough, ends, lambda: self.is_interrupted)
+        self.bytes_read += len(reply.body)
+        if self._secrets.holds(reply.body):
+            raise self._echo()
+        if self.exchanges:
+            self.exchanges[-1] = with_rest(self.exchanges[-1], reply.body, began, self._secrets)
+        return reply
+
     def send(self, request: Request) -> Reply:
         if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
             raise RefusedError("REQUEST", "The request holds what HTTP does not allow in that place.")
@@ -255,6 +304,8 @@ class Session(RequestMethods):
             raise
         texts = (reply.body, *(value.encode() for value in reply.headers.values()))
         if any(map(self._secrets.holds, texts)):
+            if reply.rest:
+                reply.rest.close()
             raise self._echo()
         return reply
 
@@ -276,6 +327,7 @@ class Session(RequestMethods):
         is_done = False
         response: BaseHTTPResponse | None = None
         parts: list[bytes] = []
+        rest: Rest | None = None
         began = time.monotonic()
         try:
             with in_our_words(budget):
@@ -300,14 +352,21 @@ class Session(RequestMethods):
                         glimpse(response, budget, parts)
                     is_ours = bool(self._authorization or self._query)
                     raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
-                is_done = self._read(response, budget, request.is_enough, parts)
+                pieces = read_body(response, budget)
+                is_done = self._read(pieces, budget, request.is_enough, parts)
+                if request.keeps_rest and not is_done:
+                    told = in_words_of(budget, pieces)
+                    rest = Rest(self._connection, told, budget, sum(map(len, parts)))
+                    self._connection, is_done = self._connect(self._url), True
         finally:
             if not is_done:
                 self._connection.abandon()
             if self.exchanges is not None:
                 url = self._url.origin + target
                 self.exchanges.append(recorded(request, url, response, parts, began, self._secrets))
-        return Reply(response.status, plain_headers(response), b"".join(parts), self._url.origin + target)
+        return Reply(
+            response.status, plain_headers(response), b"".join(parts), self._url.origin + target, rest
+        )
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
@@ -322,11 +381,11 @@ class Session(RequestMethods):
         return self._ends - time.monotonic()
 
     def _read(
-        self, response: BaseHTTPResponse, budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
+        self, pieces: Iterator[bytes], budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
     ) -> bool:
         # Whether what came, which goes into `parts`, is all that the connection had to say.
         size = 0
-        for part in read_body(response, budget):
+        for part in pieces:
             parts.append(part)
             size += len(part)
             self.bytes_read += len(part)

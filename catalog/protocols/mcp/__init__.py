@@ -29,13 +29,13 @@ from catalog.protocols.base import (
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import calls as mcp_calls
 from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp.messages import RpcError
 from catalog.protocols.mcp.transport import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Answer,
     Request,
-    RpcError,
     Transport,
 )
 from catalog.protocols.paging import PageGuard

@@ -11,24 +11,28 @@ from catalog.protocols.calls.arguments import given
 from catalog.protocols.json import error_messages, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp.messages import QUESTION, RpcError
 from catalog.protocols.mcp.transport import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
     Answer,
+    Question,
     Request,
-    RpcError,
     Transport,
 )
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.rest import HELD_SECONDS
 
 MAX_ASKS = 20
 MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
 MAX_ODD = 5
 MAX_QUESTION_LENGTH = 2000
+# What is asked on a stream comes one at a time and has no name there.
+QUESTION_NAME = "question"
 URL_NEEDED = -32042  # of 2025-11-25
 
 ListedSchema = Callable[[Transport, str], dict[str, Any]]
@@ -57,18 +61,21 @@ def resume(
 ) -> Outcome:
     """`answers` hold what each ask's form was filled in with; None declines."""
     call = _Call(session, tool_id, signature, state["arguments"], listed_schema)
+    if "held" in state:
+        return call.go_on(state, answers)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
     if kinds := state.get("asked", {}):
         responses: dict[str, Any] = {}
         for name, kind in kinds.items():
-            if answers.get(name) is None:
-                responses[name] = {"action": "decline"}
-            elif kind == "url":
-                responses[name] = {"action": "accept"}
-            else:
-                responses[name] = {"action": "accept", "content": answers[name]}
+            responses[name] = _response(kind, answers.get(name))
         more["inputResponses"] = responses
     return call.run(more, used=state["used"])
+
+
+def _response(kind: str, answer: object) -> dict[str, Any]:
+    if answer is None:
+        return {"action": "decline"}
+    return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
 
 
 class _Call:
@@ -87,10 +94,23 @@ class _Call:
         self.listed_schema = listed_schema
 
     def run(self, more: Mapping[str, Any], *, used: int) -> Outcome:
-        transport = Transport(self.session, used)
+        return self._within(Transport(self.session, used), lambda transport: self._run(transport, more))
+
+    def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
+        """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
+        question = Question(state["question"], {}, state["held"], tuple(state["answered"]))
+        response = _response(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
+
+        def speak(transport: Transport) -> Outcome:
+            answer = transport.answer(question, response)
+            return self._asked(transport, answer.question) if answer.question else self._told(answer)
+
+        return self._within(Transport(self.session, state["used"]), speak)
+
+    def _within(self, transport: Transport, speak: Callable[[Transport], Outcome]) -> Outcome:
         try:
             with transport:
-                return self._run(transport, more)
+                return speak(transport)
         except RpcError as error:
             return self._complaint(transport, error)
         except ProtocolError as error:
@@ -98,10 +118,13 @@ class _Call:
 
     def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
         for _ in range(MAX_SILENT_TURNS):
-            result = self._sent(transport, more).result
+            answer = self._sent(transport, more)
+            if answer.question:
+                return self._asked(transport, answer.question)
+            result = answer.result
             kind = result.get("resultType", "complete")
             if kind == "complete":
-                return _outcome(result, self.signature)
+                return self._told(answer)
             if kind != "input_required":
                 reason = f"The reply has the result type {members.shown(kind)}, which is unknown."
                 raise ProtocolViolationError("SHAPE", reason)
@@ -112,6 +135,21 @@ class _Call:
             # Nothing is asked: the vendor only wants to be called once more.
             more = {"requestState": state}
         return self._waiting(transport, [], more["requestState"])
+
+    def _told(self, answer: Answer) -> Outcome:
+        return _outcome(answer.result, self.signature)
+
+    def _asked(self, transport: Transport, question: Question) -> Outcome:
+        try:
+            ask = _ask(QUESTION_NAME, {"method": QUESTION, "params": question.params})
+        except ProtocolError:
+            transport.give_up(question)
+            raise
+        waiting = self._waiting(transport, [ask], None)
+        held = {"held": question.held, "question": question.number, "answered": list(question.answered)}
+        minutes = HELD_SECONDS // 60
+        soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
+        return replace(waiting, resume={**(waiting.resume or {}), **held}, notes=(soon,))
 
     def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
         schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)

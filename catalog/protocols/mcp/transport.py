@@ -10,9 +10,10 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -20,6 +21,8 @@ from urllib.parse import urlsplit
 from catalog.protocols import events, members
 from catalog.protocols.base import Page, Session
 from catalog.protocols.mcp import headers as mcp_headers
+from catalog.protocols.mcp import messages
+from catalog.protocols.mcp.messages import QUESTION, Found, Number, RpcError
 from core import strict_json
 from core.outbound import challenges
 from core.outbound.errors import (
@@ -29,11 +32,12 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
+from core.outbound.held import HeldReply
 from core.outbound.reply import Reply
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-# What we can do for a tool that asks. Before 2026-07-28 an answer had to be given while the call hangs.
+# What we can do for a tool that asks. Before 2026-07-28 an answer has to be given while the call hangs.
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 
 HEADER_MISMATCH = -32020
@@ -45,12 +49,11 @@ INTERNAL_ERROR = -32603
 
 _KNOWN_TO_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
 _NO_SESSION = (-32000, -32001, -32600)  # what servers answer to a request outside of a session
-_ASKS_BACK = ("elicitation/create", "sampling/createMessage", "roots/list")
 _ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
+_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
 LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
-MAX_SAID_LENGTH = 500
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
 
@@ -59,17 +62,6 @@ MAX_RETURNS = 5
 RETURN_AFTER_MS = 1000
 # A server may ask for an hour; a session does not wait so long.
 LATEST_RETURN_MS = 5000
-
-
-class RpcError(ProtocolViolationError):
-    """The vendor answered with an error of JSON-RPC; `number` is its code there."""
-
-    def __init__(self, number: int, said: str, data: object, status: int, host: str) -> None:
-        self.number = number
-        self.said = printable(said, MAX_SAID_LENGTH)
-        self.data = data
-        self.status = status
-        super().__init__("RPC_ERROR", f"{host} answered with error {number}: {self.said or 'no words'}.")
 
 
 class _OtherEraError(Exception):
@@ -96,13 +88,46 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What a tool asks on the stream of its call, with the number that the vendor gave it. The stream is held
+    under `held` until it is answered, and `answered` are the numbers of those before it."""
+
+    number: Number
+    params: dict[str, Any]
+    held: str = ""
+    answered: tuple[Number, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A request as it was sent. What a call asks meanwhile can be answered if it is in a session: `answered`
+    was, and `held` is the name of the reply where it is held already."""
+
+    number: int
+    headers: Mapping[str, str]
+    is_call: bool = False
+    answered: tuple[Number, ...] = ()
+    held: str = ""
+
+    @property
+    def is_in_session(self) -> bool:
+        return "Mcp-Method" not in self.headers
+
+    @property
+    def may_ask(self) -> bool:
+        return self.is_call and self.is_in_session
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """`page` is what was recalled; then `result` is empty."""
+    """`page` is what was recalled, and after a `question` the answer is still to come: then `result` is
+    empty."""
 
     reply: Reply
     result: dict[str, Any] = field(default_factory=dict)
     source: bytes = b""
     page: Page | None = None
+    question: Question | None = None
 
 
 class Transport:
@@ -127,7 +152,7 @@ class Transport:
             if self._opened and "Mcp-Session-Id" in self._opened:
                 # 405: the vendor ends sessions by itself.
                 with suppress(ProtocolError):
-                    self.session.delete("", headers=self._opened, accept=(200, 202, 204, 400, 404, 405))
+                    self.session.delete("", headers=self._opened, accept=_ENDED)
             self._opened = None
 
     def ask(self, request: Request) -> Answer:
@@ -148,6 +173,54 @@ class Transport:
         except _OtherEraError as error:
             raise error.error from error
         return answer or self._find_out(request)
+
+    def answer(self, question: Question, response: Mapping[str, Any]) -> Answer:
+        """Goes on with the call that stopped for `question`. Raises as `ask` does."""
+        held = self.session.held(question.held)
+        if held is None:
+            raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
+        self._opened = dict(held.facts["headers"])
+        answered = (*question.answered, question.number)
+        sent = _Sent(held.facts["number"], self._opened, True, answered, question.held)
+        goes_on = False
+        try:
+            reply = self.session.rest_of(held, lambda body: True)
+            # A vendor that has waited for too long may have gone on without the answer.
+            if not isinstance(self._find(reply, sent), tuple):
+                self._tell(question.number, response, sent)
+                reply = self._followed(held, sent)
+            answer = self._answer_in(reply, sent)
+            goes_on = answer.question is not None and answer.question.held == question.held
+            return answer
+        finally:
+            if not goes_on:
+                held.leave()
+
+    def give_up(self, question: Question) -> None:
+        """Ends a call that stopped for a question that cannot be asked."""
+        if held := self.session.held(question.held):
+            self._opened = dict(held.facts["headers"])
+            self._cancel(_Sent(held.facts["number"], self._opened), "The question cannot be asked.")
+            held.leave()
+
+    def _tell(self, number: Number, response: Mapping[str, Any], sent: _Sent) -> None:
+        reply = self.session.post(
+            "",
+            json={"jsonrpc": "2.0", "id": number, "result": dict(response)},
+            headers={"Accept": _BOTH_FORMS, **sent.headers},
+            accept=_ACCEPTED,
+        )
+        if reply.status in (401, 403):
+            raise _unauthorized(reply, self.host)
+        if reply.status >= 400:
+            raise RefusedError("QUESTION_OVER", f"{self.host} did not take the answer ({reply.status}).")
+
+    def _followed(self, held: HeldReply, sent: _Sent) -> Reply:
+        try:
+            return self.session.rest_of(held, self._is_enough(sent))
+        except UnavailableError as error:
+            self._cancel_unwanted(sent, error)
+            raise
 
     def _as_remembered(self, request: Request) -> Answer | None:
         match self._memory.get("era"):
@@ -181,7 +254,7 @@ class Transport:
             try:
                 return self._stand_alone(request, version or MODERN[0])
             except RpcError as error:
-                other = _mutual(error, MODERN)
+                other = messages.mutual(error, MODERN)
                 if not other:
                     raise
                 return self._stand_alone(request, other)
@@ -198,9 +271,9 @@ class Transport:
 
     def _is_of_other_era(self, error: RpcError, *, is_sure: bool) -> bool:
         if error.number == UNSUPPORTED_VERSION:
-            if _mutual(error, HANDSHAKE) or not _supported(error):
+            if messages.mutual(error, HANDSHAKE) or not messages.supported(error):
                 return True
-            raise self._no_version(_supported(error)) from error
+            raise self._no_version(messages.supported(error)) from error
         if is_sure:
             return error.status >= 400 and error.number in _NO_SESSION
         return error.number not in _KNOWN_TO_MODERN
@@ -242,7 +315,7 @@ class Transport:
             try:
                 answer = self._initialize(HANDSHAKE[0])
             except RpcError as error:
-                other = _mutual(error, HANDSHAKE)
+                other = messages.mutual(error, HANDSHAKE)
                 if not other:
                     raise
                 answer = self._initialize(other)
@@ -265,7 +338,7 @@ class Transport:
         return headers
 
     def _initialize(self, version: str) -> Answer:
-        params = {"protocolVersion": version, "capabilities": {}, "clientInfo": self._client()}
+        params = {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": self._client()}
         return self._post(Request("initialize"), params, {}, number=1)
 
     def _client(self) -> dict[str, str]:
@@ -281,53 +354,81 @@ class Transport:
             if not request.is_harmless and "Mcp-Method" in headers:
                 # Without a session, what is to be cancelled is told from other calls by its number alone.
                 number += _numbers_of(self.session.mark)
-        reply = self._sent(request, params, headers, number)
+        sent = _Sent(number, headers, is_call=not request.is_harmless)
+        reply = self._send(request, params, sent)
         if reply.status in (401, 403):
             raise _unauthorized(reply, self.host)
         if reply.status >= 400:
             raise self._complaint(reply)
         if page := request.recall(reply):
             return Answer(reply, page=page)
-        found = self._find(reply, number) or self._find_later(reply, headers, number)
+        return self._answer_in(reply, sent)
+
+    def _answer_in(self, reply: Reply, sent: _Sent, returns: int = 0) -> Answer:
+        is_held = False
+        try:
+            found = self._find(reply, sent)
+            if isinstance(found, Question):
+                is_held = True
+                return Answer(reply, question=self._held(found, reply, sent))
+            if found is None and returns < MAX_RETURNS and (later := self._later(reply, sent)):
+                return self._answer_in(later, sent, returns + 1)
+        finally:
+            if reply.rest and not is_held:
+                reply.rest.close()
         if found is None:
             why = f"{self.host} ended its reply without an answer in it."
             raise ProtocolViolationError("NO_ANSWER", why)
         message, source = found
         if "error" in message:
-            raise _rpc_error(message["error"], reply.status, self.host)
+            raise messages.rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
         if not isinstance(result, dict):
-            raise _shape(f"its result is {members.shown(result)}, not an object", self.host)
+            raise messages.shape(f"its result is {members.shown(result)}, not an object", self.host)
         return Answer(reply, result, source)
 
-    def _sent(
-        self, request: Request, params: Mapping[str, Any], headers: Mapping[str, str], number: int
-    ) -> Reply:
+    def _held(self, question: Question, reply: Reply, sent: _Sent) -> Question:
+        # The conversation goes on in another session of ours, which ends the vendor's.
+        held = sent.held
+        if reply.rest or not held:
+            facts = {"headers": dict(sent.headers), "number": sent.number}
+            farewell = partial(_part, headers=sent.headers, number=question.number)
+            held = self.session.hold(reply, facts, farewell) or ""
+        if not held:
+            raise self._asks_back(QUESTION)
+        self._opened = None
+        return replace(question, held=held)
+
+    def _send(self, request: Request, params: Mapping[str, Any], sent: _Sent) -> Reply:
+        message = {"jsonrpc": "2.0", "id": sent.number, "method": request.method, "params": dict(params)}
         try:
             return self.session.post(
                 "",
-                json={"jsonrpc": "2.0", "id": number, "method": request.method, "params": dict(params)},
-                headers={"Accept": _BOTH_FORMS, **headers},
+                json=message,
+                headers={"Accept": _BOTH_FORMS, **sent.headers},
                 accept=_ACCEPTED,
                 is_repeatable=request.is_harmless,
-                is_enough=events.until(lambda event: self._has_come(event, number)),
+                is_enough=self._is_enough(sent),
+                keeps_rest=sent.may_ask,
             )
         except UnavailableError as error:
-            is_sent = error.code != "INTERRUPTED"
-            is_unwanted = self.session.is_interrupted or error.code in _TOO_SLOW
-            if is_sent and is_unwanted and not request.is_harmless:
-                self._cancel(number, headers)
+            self._cancel_unwanted(sent, error)
             raise
 
-    def _cancel(self, number: int, headers: Mapping[str, str]) -> None:
+    def _cancel_unwanted(self, sent: _Sent, error: UnavailableError) -> None:
+        is_unwanted = self.session.is_interrupted or error.code in _TOO_SLOW
+        if sent.is_call and is_unwanted and error.code != "INTERRUPTED":
+            is_cancelled = self.session.is_interrupted
+            self._cancel(sent, "The call was cancelled." if is_cancelled else "The call took too long.")
+
+    def _cancel(self, sent: _Sent, why: str) -> None:
         # The answer is not wanted any more. Nothing comes back, and a vendor may not listen.
-        is_in_session = "Mcp-Method" not in headers
-        if not is_in_session and not self.session.mark:
+        if not sent.is_in_session and not self.session.mark:
             return
-        why = "The call was cancelled." if self.session.is_interrupted else "The call took too long."
-        params = {"requestId": number, "reason": why}
-        kept = {name: headers[name] for name in ("MCP-Protocol-Version", "Mcp-Session-Id") if name in headers}
-        named = {} if is_in_session else {"Mcp-Method": _CANCELLED}
+        params = {"requestId": sent.number, "reason": why}
+        told = ("MCP-Protocol-Version", "Mcp-Session-Id")
+        kept = {name: sent.headers[name] for name in told if name in sent.headers}
+        named = {} if sent.is_in_session else {"Mcp-Method": _CANCELLED}
         with suppress(ProtocolError):
             self.session.post(
                 "",
@@ -337,9 +438,12 @@ class Transport:
                 is_closing=True,
             )
 
-    def _has_come(self, event: events.Event, number: int) -> bool:
+    def _is_enough(self, sent: _Sent) -> Callable[[bytes], bool]:
+        return events.until(lambda event: self._has_come(event, sent))
+
+    def _has_come(self, event: events.Event, sent: _Sent) -> bool:
         # Whether the answer has; what comes before it is told to those who follow the call.
-        if _is_last(event, number):
+        if messages.is_last(event, sent.number, sent.answered):
             return True
         if self.session.is_followed and event.name == "message" and event.data:
             document = strict_json.loads(event.data.encode(), allow_unstorable=True)
@@ -360,10 +464,10 @@ class Transport:
     def _complaint(self, reply: Reply) -> Exception:
         # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.
         with suppress(ProtocolViolationError):
-            for message, _ in _messages(reply):
+            for message, _ in messages.read(reply):
                 # Whatever its number: some servers give their own to a request that they did not take.
                 if isinstance(message, dict) and message.get("jsonrpc") == "2.0":
-                    return _rpc_error(message.get("error"), reply.status, self.host)
+                    return messages.rpc_error(message.get("error"), reply.status, self.host)
         if reply.status in (404, 410):
             there = printable(urlsplit(reply.url).path)
             said = RefusedError("NOT_FOUND", f"{self.host} has nothing at {there}; is the address right?")
@@ -372,47 +476,51 @@ class Transport:
             said = RefusedError(f"HTTP_{reply.status}", why)
         return _OtherEraError(said)
 
-    def _find(self, reply: Reply, number: int) -> tuple[dict[str, Any], bytes] | None:
-        # The message that answers request `number`; others may come before it.
+    def _find(self, reply: Reply, sent: _Sent) -> Found | Question | None:
+        # The message that answers, or else a question that is not answered; others may come before it.
         is_any = False
-        for message, source in _messages(reply):
+        question: Question | None = None
+        for message, source in messages.read(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-                raise _shape("it is no message of JSON-RPC", self.host)
-            if "method" in message:
-                if "id" in message and message["method"] in _ASKS_BACK:
-                    asked = f"{self.host} asked back ({message['method']}) while we waited"
-                    raise RefusedError("ASKS_BACK", f"{asked}, which is not answered here.")
-            elif _answers(message, number):
+                raise messages.shape("it is no message of JSON-RPC", self.host)
+            if messages.asks(message, sent.answered):
+                if message["method"] != QUESTION or not sent.may_ask:
+                    raise self._asks_back(message["method"])
+                params = message.get("params")
+                named = params if isinstance(params, dict) else {}
+                question = question or Question(message["id"], named, answered=sent.answered)
+            elif "method" in message:
+                continue
+            elif messages.answers(message, sent.number):
                 return message, source
             else:
                 is_any = True
         if is_any:
             why = f"{self.host} answered another request than the one that was asked."
             raise ProtocolViolationError("RPC_MISMATCH", why)
-        return None
+        return question
 
-    def _find_later(
-        self, reply: Reply, headers: Mapping[str, str], number: int
-    ) -> tuple[dict[str, Any], bytes] | None:
+    def _asks_back(self, method: str) -> RefusedError:
+        why = f"{self.host} asked back ({method}) while we waited, which is not answered here."
+        return RefusedError("ASKS_BACK", why)
+
+    def _later(self, reply: Reply, sent: _Sent) -> Reply | None:
         # What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose.
-        found = None
-        for _ in range(MAX_RETURNS):
-            streamed = events.parse(reply.body) if _is_stream(reply) else ()
-            last = next(iter(deque(streamed, maxlen=1)), None)
-            if found or last is None or not last.id:
-                break
-            time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
-            try:
-                reply = self.session.get(
-                    "",
-                    headers={**headers, "Accept": events.KIND, "Last-Event-ID": last.id},
-                    is_enough=events.until(lambda event: _is_last(event, number)),
-                )
-            except RefusedError:
-                # The request itself was taken, and may have done its work.
-                break
-            found = self._find(reply, number)
-        return found
+        streamed = events.parse(reply.body) if messages.is_stream(reply) else ()
+        last = next(iter(deque(streamed, maxlen=1)), None)
+        if last is None or not last.id:
+            return None
+        time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
+        try:
+            return self.session.get(
+                "",
+                headers={**sent.headers, "Accept": events.KIND, "Last-Event-ID": last.id},
+                is_enough=self._is_enough(sent),
+                keeps_rest=sent.may_ask,
+            )
+        except RefusedError:
+            # The request itself was taken, and may have done its work.
+            return None
 
     def _no_version(self, offered: Sequence[object]) -> RefusedError:
         theirs = ", ".join(members.shown(version) for version in offered[:5])
@@ -425,67 +533,6 @@ def _numbers_of(mark: str) -> int:
     return int.from_bytes(hashlib.sha256(mark.encode()).digest()[:5]) << 12 if mark else 0
 
 
-def _is_stream(reply: Reply) -> bool:
-    return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
-
-
-def _messages(reply: Reply) -> Iterator[tuple[object, bytes]]:
-    """Messages with the bytes they came in."""
-    # Some revisions let servers send several messages in one array.
-    documents: Iterator[tuple[Any, bytes]]
-    if _is_stream(reply):
-        parsed = events.parse(reply.body)
-        sources = (event.data.encode() for event in parsed if event.name == "message" and event.data)
-        documents = ((strict_json.loads(source, allow_unstorable=True), source) for source in sources)
-    else:
-        documents = iter([(strict_json.require_json(reply, allow_unstorable=True), reply.body)])
-    for document, source in documents:
-        for message in document if isinstance(document, list) else [document]:
-            yield message, source
-
-
-def _is_last(event: events.Event, number: int) -> bool:
-    # Whether nothing that comes after `event` can matter.
-    if event.name != "message" or not event.data:
-        return False
-    try:
-        document = strict_json.loads(event.data.encode(), allow_unstorable=True)
-    # What cannot be read is told where the whole reply is; waiting for more mends nothing.
-    except ProtocolViolationError:
-        return True
-    messages = document if isinstance(document, list) else [document]
-    return any(
-        not isinstance(each, dict)
-        or ("method" not in each and _answers(each, number))
-        or ("id" in each and each.get("method") in _ASKS_BACK)
-        for each in messages
-    )
-
-
-def _answers(message: Mapping[str, Any], number: int) -> bool:
-    # An error without a number belongs to the one request that was sent.
-    given = message.get("id")
-    return (given is None and "error" in message) or (type(given) is int and given == number)
-
-
-def _rpc_error(error: object, status: int, host: str) -> RpcError:
-    number = error.get("code") if isinstance(error, dict) else None
-    if not isinstance(error, dict) or type(number) is not int:
-        raise _shape("its error has no code", host)
-    said = error.get("message")
-    return RpcError(number, said if isinstance(said, str) else "", error.get("data"), status, host)
-
-
-def _supported(error: RpcError) -> list[Any]:
-    named = error.data.get("supported") if isinstance(error.data, dict) else None
-    return named if isinstance(named, list) else []
-
-
-def _mutual(error: RpcError, ours: Sequence[str]) -> str:
-    # The newest of our versions that the vendor names, or nothing.
-    return next((version for version in ours if version in _supported(error)), "")
-
-
 def _unauthorized(reply: Reply, host: str) -> RefusedError:
     challenge = reply.headers.get("www-authenticate", "")
     scope = printable(challenges.scope_asked(challenge), 300)
@@ -496,5 +543,16 @@ def _unauthorized(reply: Reply, host: str) -> RefusedError:
     return RefusedError("AUTH", message, challenge=challenge)
 
 
-def _shape(why: str, host: str) -> ProtocolViolationError:
-    return ProtocolViolationError("SHAPE", f"The reply of {host} cannot be used: {why}.")
+def _part(session: Session, *, headers: Mapping[str, str], number: Number) -> None:
+    # No answer comes: the tool need not wait, and the vendor need not remember us.
+    with suppress(ProtocolError):
+        session.post(
+            "",
+            json={"jsonrpc": "2.0", "id": number, "result": {"action": "cancel"}},
+            headers={"Accept": _BOTH_FORMS, **headers},
+            accept=_ACCEPTED,
+            is_closing=True,
+        )
+    if "Mcp-Session-Id" in headers:
+        with suppress(ProtocolError):
+            session.delete("", headers=headers, accept=_ENDED)

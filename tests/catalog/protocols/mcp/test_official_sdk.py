@@ -13,6 +13,7 @@ from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.mcp import MCP
 from catalog.protocols.signature import Annotations
+from core import held_replies
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from tests.factories import make_endpoint
@@ -32,7 +33,7 @@ class Library:
     era: str
 
     def open(self):
-        return Session(self.url, policy=Policy.parse("127.0.0.1/32"), memory=self.memory)
+        return Session(self.url, policy=Policy.parse("127.0.0.1/32"), memory=self.memory, holder=held_replies)
 
     @cached_property
     def memory(self):
@@ -76,7 +77,7 @@ def library(request, judge):
 def test_tools_reach_the_catalog_and_a_bad_one_is_rejected_alone(judge, way):
     endpoint = make_endpoint(protocol="mcp", url=judge + way)
     run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    assert (run.status, run.error, run.pages, run.added) == ("succeeded", None, 4, 5)
+    assert (run.status, run.error, run.pages, run.added) == ("succeeded", None, 4, 6)
     assert [(refused.tool, refused.code) for refused in run.rejections.all()] == [
         ("bad_header", "BAD_PARAM_HEADER"),
         ("elsewhere", "REMOTE_REF"),
@@ -85,7 +86,7 @@ def test_tools_reach_the_catalog_and_a_bad_one_is_rejected_alone(judge, way):
     assert endpoint.memory["era"] == WAYS[way]
     assert Tool.objects.get(name="renew_loan").current.losses() == []
     again = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
-    assert (again.status, again.unchanged, again.added, again.changed) == ("succeeded", 5, 0, 0)
+    assert (again.status, again.unchanged, again.added, again.changed) == ("succeeded", 6, 0, 0)
 
 
 def test_a_tool_keeps_all_that_its_vendor_said(library):
@@ -140,3 +141,17 @@ def test_a_tool_that_asks_goes_on_with_the_answer(library):
     for answers, said in (({"branch": {"branch": "East"}}, "East"), ({}, "decline")):
         outcome = library.resume("ask_first", asked, answers)
         assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)
+
+
+def test_a_tool_that_asks_on_the_stream_of_its_call_goes_on_with_the_answer(judge):
+    library = Library(judge + "/handshake-stream", "handshake")
+    for answers, said in (({"question": {"branch": "East"}}, "East"), ({}, "decline")):
+        asked = library.call("ask_meanwhile", {})
+        assert (asked.outcome, [ask.message for ask in asked.asks]) == ("needs_input", ["Which branch?"])
+        outcome = library.resume("ask_meanwhile", asked, answers)
+        assert (outcome.outcome, outcome.outputs["text"]) == ("ok", said)
+
+
+@pytest.mark.parametrize("way", ["/stateless", "/modern"])
+def test_a_tool_that_can_ask_no_one_says_so(judge, way):
+    assert Library(judge + way, WAYS[way]).call("ask_meanwhile", {}).outcome == "tool_error"

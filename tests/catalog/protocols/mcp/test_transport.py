@@ -52,7 +52,7 @@ def handshake(version="2025-11-25", session="s1", asked="2025-11-25"):
         1,
         "initialize",
         protocolVersion=asked,
-        capabilities={},
+        capabilities=mcp_transport.CAPABILITIES,
         clientInfo={"name": "Pegboard", "version": "1"},
     )
     opened = answers(hello, protocolVersion=version, capabilities={}, serverInfo={})

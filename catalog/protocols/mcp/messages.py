@@ -1,0 +1,98 @@
+"""Messages of JSON-RPC in replies of MCP servers: which one answers, and which one asks."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from catalog.protocols import events
+from core import strict_json
+from core.outbound.errors import ProtocolViolationError, printable
+from core.outbound.reply import Reply
+
+QUESTION = "elicitation/create"
+ASKS_BACK = (QUESTION, "sampling/createMessage", "roots/list")
+MAX_SAID_LENGTH = 500
+# A message, with the bytes that it came in.
+Found = tuple[dict[str, Any], bytes]
+Number = int | str
+
+
+class RpcError(ProtocolViolationError):
+    """The vendor answered with an error of JSON-RPC; `number` is its code there."""
+
+    def __init__(self, number: int, said: str, data: object, status: int, host: str) -> None:
+        self.number = number
+        self.said = printable(said, MAX_SAID_LENGTH)
+        self.data = data
+        self.status = status
+        super().__init__("RPC_ERROR", f"{host} answered with error {number}: {self.said or 'no words'}.")
+
+
+def is_stream(reply: Reply) -> bool:
+    return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
+
+
+def read(reply: Reply) -> Iterator[tuple[object, bytes]]:
+    """Messages with the bytes they came in."""
+    # Some revisions let servers send several messages in one array.
+    documents: Iterator[tuple[Any, bytes]]
+    if is_stream(reply):
+        parsed = events.parse(reply.body)
+        sources = (event.data.encode() for event in parsed if event.name == "message" and event.data)
+        documents = ((strict_json.loads(source, allow_unstorable=True), source) for source in sources)
+    else:
+        documents = iter([(strict_json.require_json(reply, allow_unstorable=True), reply.body)])
+    for document, source in documents:
+        for message in document if isinstance(document, list) else [document]:
+            yield message, source
+
+
+def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -> bool:
+    # Whether nothing that comes after `event` can matter.
+    if event.name != "message" or not event.data:
+        return False
+    try:
+        document = strict_json.loads(event.data.encode(), allow_unstorable=True)
+    # What cannot be read is told where the whole reply is; waiting for more mends nothing.
+    except ProtocolViolationError:
+        return True
+    messages = document if isinstance(document, list) else [document]
+    return any(
+        not isinstance(each, dict) or ("method" not in each and answers(each, number)) or asks(each, answered)
+        for each in messages
+    )
+
+
+def asks(message: Mapping[str, Any], answered: Sequence[Number]) -> bool:
+    return (
+        message.get("method") in ASKS_BACK
+        and type(message.get("id")) in (int, str)
+        and message["id"] not in answered
+    )
+
+
+def answers(message: Mapping[str, Any], number: int) -> bool:
+    # An error without a number belongs to the one request that was sent.
+    given = message.get("id")
+    return (given is None and "error" in message) or (type(given) is int and given == number)
+
+
+def rpc_error(error: object, status: int, host: str) -> RpcError:
+    number = error.get("code") if isinstance(error, dict) else None
+    if not isinstance(error, dict) or type(number) is not int:
+        raise shape("its error has no code", host)
+    said = error.get("message")
+    return RpcError(number, said if isinstance(said, str) else "", error.get("data"), status, host)
+
+
+def supported(error: RpcError) -> list[Any]:
+    named = error.data.get("supported") if isinstance(error.data, dict) else None
+    return named if isinstance(named, list) else []
+
+
+def mutual(error: RpcError, ours: Sequence[str]) -> str:
+    # The newest of our versions that the vendor names, or nothing.
+    return next((version for version in ours if version in supported(error)), "")
+
+
+def shape(why: str, host: str) -> ProtocolViolationError:
+    return ProtocolViolationError("SHAPE", f"The reply of {host} cannot be used: {why}.")

@@ -1,0 +1,279 @@
+"""A vendor of MCP's older era asks on the stream of a call and waits for what a later request brings."""
+
+import json
+import time
+
+import pytest
+import redis
+
+from catalog.models import Call
+from core import held_replies, redis_client
+from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
+from tests.hostile_vendor import HostileVendor, json_reply, reply
+
+__all__ = ["owner"]
+pytestmark = pytest.mark.django_db(transaction=True)
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+FORM = {"type": "object", "properties": {"branch": {"type": "string"}}, "required": ["branch"]}
+TOOL = {
+    "name": "sky",
+    "inputSchema": {"type": "object", "properties": {"Zip code": {"type": "string"}}},
+}
+
+
+def event(document) -> bytes:
+    return f"event: message\ndata: {json.dumps(document)}\n\n".encode()
+
+
+class Asking:
+    """A library that asks as many questions as it is given, and says what it was told."""
+
+    def __init__(self, *questions) -> None:
+        self.questions = list(questions)
+        self.answers: dict[object, dict] = {}
+        self.waits = 20.0
+        self.calls: list[object] = []
+        self.others: list[str] = []
+        self.keeps_open = False
+        self.echo = ""
+
+    def __call__(self, line, request):
+        if request.method == "DELETE":
+            self.others.append("DELETE")
+            return reply(b"", status=204)(line, request)
+        message = request.json()
+        if "method" not in message:
+            self.answers[message["id"]] = message["result"]
+            return reply(b"", status=202)(line, request)
+        if message["method"] == "tools/call":
+            return self.call(line, message)
+        if "id" not in message:
+            self.others.append(message["method"])
+            return reply(b"", status=202)(line, request)
+        if "mcp-session-id" not in request.headers and message["method"] != "initialize":
+            error = {"code": -32000, "message": "Server not initialized"}
+            refused = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+            return json_reply(refused, status=400)(line, request)
+        result, headers = {"tools": [TOOL]}, {}
+        if message["method"] == "initialize":
+            self.client = message["params"]["capabilities"]
+            headers = {"Mcp-Session-Id": "s-1"}
+            result = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+        return json_reply({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)(
+            line, request
+        )
+
+    def call(self, line, message):
+        self.calls.append(message["id"])
+        line.send(HEAD)
+        said = []
+        for number, question in enumerate(self.questions):
+            name = f"q-{number}"
+            line.send(event({"jsonrpc": "2.0", "id": name, **question}))
+            ends = time.monotonic() + self.waits
+            while name not in self.answers and time.monotonic() < ends and not line.over.is_set():
+                line.wait(0.01)
+            said.append(self.answers.get(name, {"action": "nothing"}))
+        result = {"content": [{"type": "text", "text": json.dumps(said) + self.echo}]}
+        line.send(event({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+        if self.keeps_open:
+            line.wait(20)
+
+
+def question(text="Which branch?", schema=FORM, **more):
+    params = {"message": text, "requestedSchema": schema, **more}
+    return {"method": "elicitation/create", "params": params}
+
+
+@pytest.fixture(autouse=True)
+def nothing_held_before():
+    for key in redis_client.client().scan_iter("pegboard:held:*"):
+        redis_client.client().delete(key)
+
+
+@pytest.fixture
+def library():
+    return Asking(question())
+
+
+@pytest.fixture
+def vendor(library):
+    with HostileVendor(library) as running:
+        yield running
+
+
+@pytest.fixture
+def client(owner, vendor):
+    agent, _ = desk_with(owner, vendor, protocol="mcp")
+    return runtime(owner, agent)
+
+
+def asked(client):
+    answer = client.post(url(), GIVEN).json()
+    assert (answer["outcome"], [ask["message"] for ask in answer["asks"]]) == (
+        "needs_input",
+        ["Which branch?"],
+    )
+    return answer
+
+
+def resumed(client, answer, **answers):
+    return client.post(answer["resume"], {"answers": answers}, format="json").json()
+
+
+def said(answer):
+    return json.loads(answer["outputs"]["text"])
+
+
+def until(holds) -> None:
+    ends = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+def keys() -> list[str]:
+    return [key.rpartition(":")[2] for key in redis_client.client().scan_iter("pegboard:held:*")]
+
+
+def test_the_answer_of_a_later_request_reaches_the_call_that_asked(client, library):
+    answer = asked(client)
+    assert library.client == {"elicitation": {"form": {}, "url": {}}}
+    assert answer["asks"][0]["schema"] == FORM
+    assert [note["code"] for note in answer["notes"]] == ["ANSWER_SOON"]
+    assert library.others == ["notifications/initialized"]
+    done = resumed(client, answer, question={"branch": "East"})
+    assert (done["outcome"], said(done)) == (
+        "ok",
+        [{"action": "accept", "content": {"branch": "East"}}],
+    )
+    assert len(library.calls) == 1
+    # The vendor's session ends with the call, and not before.
+    assert library.others == ["notifications/initialized", "DELETE"]
+    exchanges = [
+        each for attempt in Call.objects.latest("pk").decoded().attempts for each in attempt.exchanges
+    ]
+    assert '"East"' in exchanges[0].body
+    assert "accept" in exchanges[0].reply
+
+
+def test_an_answer_has_to_fit_its_form_and_may_be_refused(client, library):
+    answer = asked(client)
+    unfit = resumed(client, answer, question={"branch": 7})
+    assert (unfit["outcome"], unfit["error"]["code"]) == ("invalid_arguments", "ARGUMENTS")
+    assert not library.answers
+    assert said(resumed(client, answer, question=None)) == [{"action": "decline"}]
+
+
+def test_one_question_after_the_other(client, library):
+    library.questions.append(question("Which branch?", FORM | {"description": "Once more."}))
+    library.keeps_open = True
+    first = resumed(client, asked(client), question={"branch": "East"})
+    assert first["outcome"] == "needs_input"
+    assert library.others == ["notifications/initialized"]
+    done = resumed(client, first, question={"branch": "West"})
+    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert len(library.calls) == 1
+
+
+def test_a_person_is_sent_to_an_address(client, library):
+    library.questions[0] = question(mode="url", url="https://library.example/consent", elicitationId="e-1")
+    answer = asked(client)
+    assert answer["asks"][0]["url"] == "https://library.example/consent"
+    assert said(resumed(client, answer)) == [{"action": "accept"}]
+
+
+def test_a_vendor_that_did_not_wait_has_its_answer_taken(client, library):
+    library.waits = 0.05
+    answer = asked(client)
+    until(lambda: library.calls and len(redis_client.client().keys("pegboard:held:*:parts")) == 1)
+    time.sleep(0.3)
+    done = resumed(client, answer, question={"branch": "East"})
+    assert (done["outcome"], said(done)) == ("ok", [{"action": "nothing"}])
+    assert not library.answers
+
+
+def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, library):
+    answer = asked(client)
+    for key in redis_client.client().scan_iter("pegboard:held:*:alive"):
+        redis_client.client().delete(key)
+    late = resumed(client, answer, question={"branch": "East"})
+    assert (late["outcome"], late["error"]["code"]) == ("refused", "QUESTION_OVER")
+    assert "no longer waits" in late["error"]["message"]
+    assert not library.answers
+
+
+def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(client, library, monkeypatch):
+    library.questions.append(question())
+    answer = asked(client)
+    monkeypatch.setattr(held_replies.HeldReply, "_is_alive", lambda self: False)
+    monkeypatch.setattr(held_replies._Held, "tell", lambda self, part: None)
+    lost = resumed(client, answer, question={"branch": "East"})
+    assert (lost["outcome"], lost["error"]["code"]) == ("unavailable", "RESET")
+
+
+def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeypatch):
+    monkeypatch.setattr(held_replies, "BEAT_SECONDS", 0.05)
+    asked(client)
+    for key in redis_client.client().scan_iter("pegboard:held:*:wanted"):
+        redis_client.client().delete(key)
+    until(lambda: library.answers and "DELETE" in library.others)
+    assert library.answers == {"q-0": {"action": "cancel"}}
+
+
+def test_what_was_answered_is_not_held_any_longer(client, library, monkeypatch, vendor):
+    monkeypatch.setattr(held_replies, "BEAT_SECONDS", 0.05)
+    library.keeps_open = True
+    resumed(client, asked(client), question={"branch": "East"})
+    until(lambda: not held_replies._beats._held)
+    assert library.others == ["notifications/initialized", "DELETE"]
+    assert not held_replies._beats._places
+
+
+@pytest.mark.parametrize(
+    ("asks", "code"),
+    [
+        ({"method": "sampling/createMessage", "params": {}}, "ASKS_BACK"),
+        (question(schema={"$ref": "http://192.0.2.1/x"}), "REMOTE_REF"),
+        (question(mode="url", url="javascript:alert(1)"), "SHAPE"),
+        ({"method": "elicitation/create"}, "SHAPE"),
+    ],
+)
+def test_a_question_that_cannot_be_asked_ends_the_call(client, library, asks, code):
+    library.questions[0] = asks
+    answer = client.post(url(), GIVEN).json()
+    assert answer["error"]["code"] == code
+    assert library.others[-1] == "DELETE"
+    until(lambda: not held_replies._beats._held or code == "ASKS_BACK")
+
+
+def test_a_vendor_holds_no_more_than_its_places(client, library, monkeypatch):
+    monkeypatch.setattr(held_replies, "MAX_HELD_OF_ONE", 1)
+    held = held_replies._beats._places.total()
+    assert held == 0
+    first = asked(client)
+    full = client.post(url(), GIVEN).json()
+    assert (full["outcome"], full["error"]["code"]) == ("refused", "ASKS_BACK")
+    assert said(resumed(client, first, question={"branch": "East"}))
+
+
+def test_without_the_brokers_server_the_question_cannot_wait(client, library, monkeypatch):
+    def away():
+        raise redis.ConnectionError
+
+    monkeypatch.setattr(held_replies.redis_client, "client", away)
+    assert client.post(url(), GIVEN).json()["error"]["code"] == "ASKS_BACK"
+    assert not held_replies._beats._places
+
+
+def test_nothing_of_it_lies_in_the_open(client, library):
+    library.echo = "a-word-to-look-for"
+    asked(client)
+    broker = redis_client.client()
+    until(lambda: len(keys()) == 4)
+    (parts,) = broker.scan_iter("pegboard:held:*:parts")
+    (head,) = broker.scan_iter("pegboard:held:*:head")
+    kept = f"{broker.get(head)} {broker.xrange(parts)}"
+    assert "branch" not in kept
+    assert "s-1" not in kept
+    assert broker.ttl(parts) <= 600
