@@ -24,7 +24,7 @@ from catalog.credentials import rate_limit
 from catalog.credentials.oauth import clients, renewal, tokens
 from catalog.models import Credential, Endpoint
 from catalog.models.vendors import CredentialKind
-from core import encryption, held_replies
+from core import encryption, open_replies
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.outbound.challenges import scope_asked, wants_more_scope
@@ -378,5 +378,5 @@ def _session(
         kept_for=kept_for,
         mark=mark,
         follower=follower,
-        holder=held_replies,
+        open_replies=open_replies,
     )

@@ -26,8 +26,8 @@ from catalog.enumeration.lease import LostLeaseError
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
-from core.outbound.held import HeldReply
 from core.outbound.limits import Limits, too_much_in_all
+from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request
 
@@ -185,16 +185,16 @@ class _ResumedSession(base.Session):
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         self._session.pass_on(partial)
 
-    def hold(
-        self, reply: Reply, facts: Mapping[str, Any], farewell: Callable[[base.Session], None]
+    def leave_open(
+        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[[base.Session], None]
     ) -> str | None:
-        return self._session.hold(reply, facts, farewell)
+        return self._session.leave_open(reply, facts, on_expiry)
 
-    def held(self, name: str) -> HeldReply | None:
-        return self._session.held(name)
+    def left_open(self, name: str) -> OpenReply | None:
+        return self._session.left_open(name)
 
-    def rest_of(self, held: HeldReply, is_enough: IsEnough) -> Reply:
-        return self._session.rest_of(held, is_enough)
+    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+        return self._session.rest_of(reply, is_enough)
 
     def send(self, request: Request) -> Reply:
         """What is not repeatable does something at the vendor, so it is always sent."""

@@ -19,7 +19,7 @@ import msgspec
 from catalog.protocols.json import normalization
 from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
-from core.outbound.held import HeldReply
+from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
 
@@ -72,22 +72,22 @@ class Session(RequestMethods, Interface):
         """
         ...
 
-    def hold(
-        self, reply: Reply, facts: Mapping[str, Any], farewell: Callable[["Session"], None]
+    def leave_open(
+        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
-        """Keeps the rest of a reply for a session that goes on with it, in whichever process, which finds it
-        under the name that is given back. None where it cannot be kept.
+        """Leaves a reply open for a session that goes on with it, in whichever process, which finds it
+        under the name that is given back. None where it cannot stay open.
 
-        `facts` are JSON and come back with it. `farewell` is said over a session of its own when no one has
-        wanted the reply for `HELD_SECONDS`.
+        `facts` are JSON and come back with it. `on_expiry` has a session of its own and runs when no one has
+        wanted the reply for `OPEN_SECONDS`.
         """
         ...
 
-    def held(self, name: str) -> HeldReply | None:
-        """None: it is not held any more."""
+    def left_open(self, name: str) -> OpenReply | None:
+        """None: it is not open any more."""
         ...
 
-    def rest_of(self, held: HeldReply, is_enough: IsEnough) -> Reply:
+    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
         `get` does."""
         ...

@@ -6,7 +6,7 @@ from typing import Protocol
 from core.outbound.limits import Budget
 
 # So long a vendor is let wait for what another request brings, such as the answer of a user.
-HELD_SECONDS = 600
+OPEN_SECONDS = 600
 
 
 class _Line(Protocol):

@@ -35,8 +35,8 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
-from core.outbound.held import HeldReply, Holder
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
+from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
@@ -88,8 +88,8 @@ class Session(RequestMethods):
     is None, or the list to which every exchange is added; `reached` likewise learns through which entry
     of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
     each request what carries the credential now. `agent` is as whom we introduce ourselves. With `kept_for`
-    the connection outlives the session, for the next one of the same owner and identity. A `holder` keeps
-    replies open beyond it.
+    the connection outlives the session, for the next one of the same owner and identity. With `open_replies`
+    a reply may stay open beyond it.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Session(RequestMethods):
         kept_for: KeptFor | None = None,
         mark: str = "",
         follower: Follower | None = None,
-        holder: Holder | None = None,
+        open_replies: OpenReplies | None = None,
     ) -> None:
         self.largest = limits.body
         self.memory = {} if memory is None else memory
@@ -122,7 +122,7 @@ class Session(RequestMethods):
         self.mark = mark
         self.is_followed = follower is not None
         self._follower = follower
-        self._holder = holder
+        self._open_replies = open_replies
         # True: what is asked may still leave. Asked before whatever may be sent only once.
         self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
         self._interrupted = threading.Event()
@@ -197,18 +197,18 @@ class Session(RequestMethods):
         self._others.append(other)
         return other
 
-    def hold(
-        self, reply: Reply, facts: Mapping[str, Any], farewell: Callable[["Session"], None]
+    def leave_open(
+        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
         """Keeps what is still to come of `reply`, and says under which name. None where there is no place,
         or nothing to come.
 
-        `facts` come back with it, and are JSON. `farewell` is said, over a session of its own, when no one
-        has wanted it for `HELD_SECONDS`.
+        `facts` come back with it, and are JSON. `on_expiry` has a session of its own and runs when no one
+        has wanted it for `OPEN_SECONDS`.
         """
         if reply.rest is None:
             return None
-        if self._holder is None:
+        if self._open_replies is None:
             reply.rest.close()
             return None
         parting = copy.copy(self)
@@ -220,25 +220,25 @@ class Session(RequestMethods):
 
         def part() -> None:
             with parting:
-                farewell(parting)
+                on_expiry(parting)
 
-        return self._holder.hold(reply, self._url.authority, facts, part)
+        return self._open_replies.add(reply, self._url.authority, facts, part)
 
-    def held(self, name: str) -> HeldReply | None:
-        """None: it is not held any more."""
-        return self._holder.find(name) if self._holder else None
+    def left_open(self, name: str) -> OpenReply | None:
+        """None: it is not open any more."""
+        return self._open_replies.find(name) if self._open_replies else None
 
-    def rest_of(self, held: HeldReply, is_enough: IsEnough) -> Reply:
+    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, once that is enough. What came is recorded with the last request."""
         began = time.monotonic()
         ends = min(self._time_left(), self._limits.request)
-        reply = held.read(is_enough, ends, lambda: self.is_interrupted)
-        self.bytes_read += len(reply.body)
-        if self._secrets.holds(reply.body):
+        whole = reply.read(is_enough, ends, lambda: self.is_interrupted)
+        self.bytes_read += len(whole.body)
+        if self._secrets.holds(whole.body):
             raise self._echo()
         if self.exchanges:
-            self.exchanges[-1] = with_rest(self.exchanges[-1], reply.body, began, self._secrets)
-        return reply
+            self.exchanges[-1] = with_rest(self.exchanges[-1], whole.body, began, self._secrets)
+        return whole
 
     def send(self, request: Request) -> Reply:
         if request.method not in _METHODS or not _QUERY.fullmatch(request.query):

@@ -7,7 +7,7 @@ import pytest
 import redis
 
 from catalog.models import Call
-from core import held_replies, redis_client
+from core import open_replies, redis_client
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
@@ -86,8 +86,8 @@ def question(text="Which branch?", schema=FORM, **more):
 
 
 @pytest.fixture(autouse=True)
-def nothing_held_before():
-    for key in redis_client.client().scan_iter("pegboard:held:*"):
+def nothing_open_before():
+    for key in redis_client.client().scan_iter("pegboard:open-replies:*"):
         redis_client.client().delete(key)
 
 
@@ -133,7 +133,7 @@ def until(holds) -> None:
 
 
 def keys() -> list[str]:
-    return [key.rpartition(":")[2] for key in redis_client.client().scan_iter("pegboard:held:*")]
+    return [key.rpartition(":")[2] for key in redis_client.client().scan_iter("pegboard:open-replies:*")]
 
 
 def test_the_answer_of_a_later_request_reaches_the_call_that_asked(client, library):
@@ -186,7 +186,7 @@ def test_a_person_is_sent_to_an_address(client, library):
 def test_a_vendor_that_did_not_wait_has_its_answer_taken(client, library):
     library.waits = 0.05
     answer = asked(client)
-    until(lambda: library.calls and len(redis_client.client().keys("pegboard:held:*:parts")) == 1)
+    until(lambda: library.calls and len(redis_client.client().keys("pegboard:open-replies:*:parts")) == 1)
     time.sleep(0.3)
     done = resumed(client, answer, question={"branch": "East"})
     assert (done["outcome"], said(done)) == ("ok", [{"action": "nothing"}])
@@ -195,7 +195,7 @@ def test_a_vendor_that_did_not_wait_has_its_answer_taken(client, library):
 
 def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, library):
     answer = asked(client)
-    for key in redis_client.client().scan_iter("pegboard:held:*:alive"):
+    for key in redis_client.client().scan_iter("pegboard:open-replies:*:alive"):
         redis_client.client().delete(key)
     late = resumed(client, answer, question={"branch": "East"})
     assert (late["outcome"], late["error"]["code"]) == ("refused", "QUESTION_OVER")
@@ -206,28 +206,28 @@ def test_who_answers_when_the_process_is_gone_hears_that_it_is_too_late(client, 
 def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(client, library, monkeypatch):
     library.questions.append(question())
     answer = asked(client)
-    monkeypatch.setattr(held_replies.HeldReply, "_is_alive", lambda self: False)
-    monkeypatch.setattr(held_replies._Held, "tell", lambda self, part: None)
+    monkeypatch.setattr(open_replies.OpenReply, "_is_alive", lambda self: False)
+    monkeypatch.setattr(open_replies._Open, "tell", lambda self, part: None)
     lost = resumed(client, answer, question={"branch": "East"})
     assert (lost["outcome"], lost["error"]["code"]) == ("unavailable", "RESET")
 
 
 def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeypatch):
-    monkeypatch.setattr(held_replies, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     asked(client)
-    for key in redis_client.client().scan_iter("pegboard:held:*:wanted"):
+    for key in redis_client.client().scan_iter("pegboard:open-replies:*:wanted"):
         redis_client.client().delete(key)
     until(lambda: library.answers and "DELETE" in library.others)
     assert library.answers == {"q-0": {"action": "cancel"}}
 
 
-def test_what_was_answered_is_not_held_any_longer(client, library, monkeypatch, vendor):
-    monkeypatch.setattr(held_replies, "BEAT_SECONDS", 0.05)
+def test_what_was_answered_does_not_stay_open(client, library, monkeypatch, vendor):
+    monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.keeps_open = True
     resumed(client, asked(client), question={"branch": "East"})
-    until(lambda: not held_replies._beats._held)
+    until(lambda: not open_replies._beats._open)
     assert library.others == ["notifications/initialized", "DELETE"]
-    assert not held_replies._beats._places
+    assert not open_replies._beats._places
 
 
 @pytest.mark.parametrize(
@@ -244,13 +244,12 @@ def test_a_question_that_cannot_be_asked_ends_the_call(client, library, asks, co
     answer = client.post(url(), GIVEN).json()
     assert answer["error"]["code"] == code
     assert library.others[-1] == "DELETE"
-    until(lambda: not held_replies._beats._held or code == "ASKS_BACK")
+    until(lambda: not open_replies._beats._open or code == "ASKS_BACK")
 
 
-def test_a_vendor_holds_no_more_than_its_places(client, library, monkeypatch):
-    monkeypatch.setattr(held_replies, "MAX_HELD_OF_ONE", 1)
-    held = held_replies._beats._places.total()
-    assert held == 0
+def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
+    monkeypatch.setattr(open_replies, "MAX_OPEN_OF_ONE", 1)
+    assert open_replies._beats._places.total() == 0
     first = asked(client)
     full = client.post(url(), GIVEN).json()
     assert (full["outcome"], full["error"]["code"]) == ("refused", "ASKS_BACK")
@@ -261,9 +260,9 @@ def test_without_the_brokers_server_the_question_cannot_wait(client, library, mo
     def away():
         raise redis.ConnectionError
 
-    monkeypatch.setattr(held_replies.redis_client, "client", away)
+    monkeypatch.setattr(open_replies.redis_client, "client", away)
     assert client.post(url(), GIVEN).json()["error"]["code"] == "ASKS_BACK"
-    assert not held_replies._beats._places
+    assert not open_replies._beats._places
 
 
 def test_nothing_of_it_lies_in_the_open(client, library):
@@ -271,8 +270,8 @@ def test_nothing_of_it_lies_in_the_open(client, library):
     asked(client)
     broker = redis_client.client()
     until(lambda: len(keys()) == 4)
-    (parts,) = broker.scan_iter("pegboard:held:*:parts")
-    (head,) = broker.scan_iter("pegboard:held:*:head")
+    (parts,) = broker.scan_iter("pegboard:open-replies:*:parts")
+    (head,) = broker.scan_iter("pegboard:open-replies:*:head")
     kept = f"{broker.get(head)} {broker.xrange(parts)}"
     assert "branch" not in kept
     assert "s-1" not in kept

@@ -25,7 +25,7 @@ from catalog.protocols.mcp.transport import (
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
-from core.outbound.rest import HELD_SECONDS
+from core.outbound.rest import OPEN_SECONDS
 
 MAX_ASKS = 20
 MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
@@ -61,7 +61,7 @@ def resume(
 ) -> Outcome:
     """`answers` hold what each ask's form was filled in with; None declines."""
     call = _Call(session, tool_id, signature, state["arguments"], listed_schema)
-    if "held" in state:
+    if "reply" in state:
         return call.go_on(state, answers)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
     if kinds := state.get("asked", {}):
@@ -98,7 +98,7 @@ class _Call:
 
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
-        question = Question(state["question"], {}, state["held"], tuple(state["answered"]))
+        question = Question(state["question"], {}, state["reply"], tuple(state["answered"]))
         response = _response(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
 
         def speak(transport: Transport) -> Outcome:
@@ -146,10 +146,10 @@ class _Call:
             transport.give_up(question)
             raise
         waiting = self._waiting(transport, [ask], None)
-        held = {"held": question.held, "question": question.number, "answered": list(question.answered)}
-        minutes = HELD_SECONDS // 60
+        stopped = {"reply": question.reply, "question": question.number, "answered": list(question.answered)}
+        minutes = OPEN_SECONDS // 60
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
-        return replace(waiting, resume={**(waiting.resume or {}), **held}, notes=(soon,))
+        return replace(waiting, resume={**(waiting.resume or {}), **stopped}, notes=(soon,))
 
     def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
         schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)

@@ -32,7 +32,7 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core.outbound.held import HeldReply
+from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 
 MODERN = ("2026-07-28",)
@@ -89,25 +89,25 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a tool asks on the stream of its call, with the number that the vendor gave it. The stream is held
-    under `held` until it is answered, and `answered` are the numbers of those before it."""
+    """What a tool asks on the stream of its call, with the number that the vendor gave it. The stream stays
+    open as `reply` until it is answered, and `answered` are the numbers of those before it."""
 
     number: Number
     params: dict[str, Any]
-    held: str = ""
+    reply: str = ""
     answered: tuple[Number, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Sent:
     """A request as it was sent. What a call asks meanwhile can be answered if it is in a session: `answered`
-    was, and `held` is the name of the reply where it is held already."""
+    was, and `reply` is the name of the one that is open already."""
 
     number: int
     headers: Mapping[str, str]
     is_call: bool = False
     answered: tuple[Number, ...] = ()
-    held: str = ""
+    reply: str = ""
 
     @property
     def is_in_session(self) -> bool:
@@ -176,32 +176,32 @@ class Transport:
 
     def answer(self, question: Question, response: Mapping[str, Any]) -> Answer:
         """Goes on with the call that stopped for `question`. Raises as `ask` does."""
-        held = self.session.held(question.held)
-        if held is None:
+        stream = self.session.left_open(question.reply)
+        if stream is None:
             raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
-        self._opened = dict(held.facts["headers"])
+        self._opened = dict(stream.facts["headers"])
         answered = (*question.answered, question.number)
-        sent = _Sent(held.facts["number"], self._opened, True, answered, question.held)
+        sent = _Sent(stream.facts["number"], self._opened, True, answered, question.reply)
         goes_on = False
         try:
-            reply = self.session.rest_of(held, lambda body: True)
+            reply = self.session.rest_of(stream, lambda body: True)
             # A vendor that has waited for too long may have gone on without the answer.
             if not isinstance(self._find(reply, sent), tuple):
                 self._tell(question.number, response, sent)
-                reply = self._followed(held, sent)
+                reply = self._followed(stream, sent)
             answer = self._answer_in(reply, sent)
-            goes_on = answer.question is not None and answer.question.held == question.held
+            goes_on = answer.question is not None and answer.question.reply == question.reply
             return answer
         finally:
             if not goes_on:
-                held.leave()
+                stream.leave()
 
     def give_up(self, question: Question) -> None:
         """Ends a call that stopped for a question that cannot be asked."""
-        if held := self.session.held(question.held):
-            self._opened = dict(held.facts["headers"])
-            self._cancel(_Sent(held.facts["number"], self._opened), "The question cannot be asked.")
-            held.leave()
+        if stream := self.session.left_open(question.reply):
+            self._opened = dict(stream.facts["headers"])
+            self._cancel(_Sent(stream.facts["number"], self._opened), "The question cannot be asked.")
+            stream.leave()
 
     def _tell(self, number: Number, response: Mapping[str, Any], sent: _Sent) -> None:
         reply = self.session.post(
@@ -215,9 +215,9 @@ class Transport:
         if reply.status >= 400:
             raise RefusedError("QUESTION_OVER", f"{self.host} did not take the answer ({reply.status}).")
 
-    def _followed(self, held: HeldReply, sent: _Sent) -> Reply:
+    def _followed(self, stream: OpenReply, sent: _Sent) -> Reply:
         try:
-            return self.session.rest_of(held, self._is_enough(sent))
+            return self.session.rest_of(stream, self._is_enough(sent))
         except UnavailableError as error:
             self._cancel_unwanted(sent, error)
             raise
@@ -365,16 +365,16 @@ class Transport:
         return self._answer_in(reply, sent)
 
     def _answer_in(self, reply: Reply, sent: _Sent, returns: int = 0) -> Answer:
-        is_held = False
+        is_left_open = False
         try:
             found = self._find(reply, sent)
             if isinstance(found, Question):
-                is_held = True
-                return Answer(reply, question=self._held(found, reply, sent))
+                is_left_open = True
+                return Answer(reply, question=self._left_open(found, reply, sent))
             if found is None and returns < MAX_RETURNS and (later := self._later(reply, sent)):
                 return self._answer_in(later, sent, returns + 1)
         finally:
-            if reply.rest and not is_held:
+            if reply.rest and not is_left_open:
                 reply.rest.close()
         if found is None:
             why = f"{self.host} ended its reply without an answer in it."
@@ -387,17 +387,17 @@ class Transport:
             raise messages.shape(f"its result is {members.shown(result)}, not an object", self.host)
         return Answer(reply, result, source)
 
-    def _held(self, question: Question, reply: Reply, sent: _Sent) -> Question:
+    def _left_open(self, question: Question, reply: Reply, sent: _Sent) -> Question:
         # The conversation goes on in another session of ours, which ends the vendor's.
-        held = sent.held
-        if reply.rest or not held:
+        name = sent.reply
+        if reply.rest or not name:
             facts = {"headers": dict(sent.headers), "number": sent.number}
-            farewell = partial(_part, headers=sent.headers, number=question.number)
-            held = self.session.hold(reply, facts, farewell) or ""
-        if not held:
+            on_expiry = partial(_part, headers=sent.headers, number=question.number)
+            name = self.session.leave_open(reply, facts, on_expiry) or ""
+        if not name:
             raise self._asks_back(QUESTION)
         self._opened = None
-        return replace(question, held=held)
+        return replace(question, reply=name)
 
     def _send(self, request: Request, params: Mapping[str, Any], sent: _Sent) -> Reply:
         message = {"jsonrpc": "2.0", "id": sent.number, "method": request.method, "params": dict(params)}

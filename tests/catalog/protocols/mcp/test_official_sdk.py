@@ -13,7 +13,7 @@ from catalog.models.runs import Trigger
 from catalog.protocols.base import NothingKnown
 from catalog.protocols.mcp import MCP
 from catalog.protocols.signature import Annotations
-from core import held_replies
+from core import open_replies
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from tests.factories import make_endpoint
@@ -33,7 +33,9 @@ class Library:
     era: str
 
     def open(self):
-        return Session(self.url, policy=Policy.parse("127.0.0.1/32"), memory=self.memory, holder=held_replies)
+        return Session(
+            self.url, policy=Policy.parse("127.0.0.1/32"), memory=self.memory, open_replies=open_replies
+        )
 
     @cached_property
     def memory(self):

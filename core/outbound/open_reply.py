@@ -1,5 +1,5 @@
 """Replies that stay open while another request brings what their vendor waits for: what a session wants of
-whatever holds them. How they are held: core/held_replies.py."""
+whatever keeps them open. How that is done: core/open_replies.py."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -8,7 +8,7 @@ from core.outbound.reply import Reply
 from core.outbound.request import IsEnough
 
 
-class HeldReply(Protocol):
+class OpenReply(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
         """What was said of it when it was put here, as JSON."""
@@ -21,9 +21,9 @@ class HeldReply(Protocol):
         ...
 
 
-class Holder(Protocol):
-    def hold(
-        self, reply: Reply, host: str, facts: Mapping[str, Any], farewell: Callable[[], None]
+class OpenReplies(Protocol):
+    def add(
+        self, reply: Reply, host: str, facts: Mapping[str, Any], on_expiry: Callable[[], None]
     ) -> str | None: ...
 
-    def find(self, name: str) -> HeldReply | None: ...
+    def find(self, name: str) -> OpenReply | None: ...

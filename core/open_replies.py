@@ -2,8 +2,8 @@
 
 The process that sent the request reads on in a thread of its own and passes what comes through the broker's
 server, so that any process can go on with it. What lies there is encrypted, and for as long as it is wanted:
-`HELD_SECONDS`, and anew with each question. If the process dies, so does the connection, and whoever asks for
-the reply learns that it is not held any more.
+`OPEN_SECONDS`, and anew with each question. If the process dies, so does the connection, and whoever asks for
+the reply learns that it is not open any more.
 """
 
 import contextlib
@@ -26,20 +26,20 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough
-from core.outbound.rest import HELD_SECONDS, Rest
+from core.outbound.rest import OPEN_SECONDS, Rest
 
 logger = logging.getLogger(__name__)
 
 # In one process, and of one vendor there: each is a thread and a connection.
-MAX_HELD, MAX_HELD_OF_ONE = 32, 16
+MAX_OPEN, MAX_OPEN_OF_ONE = 32, 16
 BEAT_SECONDS = 2.0
-# Without a beat for so long, the process that holds a reply is taken for dead.
+# Without a beat for so long, the process that has the connection is taken for dead.
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 0.5
 # However often it is wanted anew.
-LONGEST_SECONDS = 6 * 3600.0
+MAX_SECONDS = 6 * 3600.0
 _LEFT, _WANTED = "left", "wanted"
-_FIELD = "core.held_reply"
+_FIELD = "core.open_reply"
 
 
 class _Head(msgspec.Struct):
@@ -59,8 +59,8 @@ class _Part(msgspec.Struct):
     message: str = ""
 
 
-def hold(reply: Reply, host: str, facts: Mapping[str, Any], farewell: Callable[[], None]) -> str | None:
-    """See `core.outbound.session.Session.hold`."""
+def add(reply: Reply, host: str, facts: Mapping[str, Any], on_expiry: Callable[[], None]) -> str | None:
+    """See `core.outbound.session.Session.leave_open`."""
     rest = reply.rest
     if rest is None:
         return None
@@ -68,45 +68,45 @@ def hold(reply: Reply, host: str, facts: Mapping[str, Any], farewell: Callable[[
     if not _beats.take(host):
         rest.close()
         return None
-    held = _Held(name, host, rest, farewell)
+    opened = _Open(name, host, rest, on_expiry)
     kept = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
     try:
         head = _Head(host, reply.status, kept, reply.url, dict(facts))
         broker = redis_client.client()
-        broker.set(_key(name, "head"), _sealed(name, msgspec.json.encode(head).decode()), ex=HELD_SECONDS)
-        broker.set(_key(name, _WANTED), _WANTED, ex=HELD_SECONDS)
+        broker.set(_key(name, "head"), _sealed(name, msgspec.json.encode(head).decode()), ex=OPEN_SECONDS)
+        broker.set(_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
         broker.set(_key(name, "alive"), "1", ex=ALIVE_SECONDS)
-        held.tell(_Part(reply.body.decode("latin-1")))
+        opened.tell(_Part(reply.body.decode("latin-1")))
     except (redis.RedisError, DomainError) as exc:
-        logger.warning("a reply of %s could not be held: %s", host, exc)
+        logger.warning("a reply of %s could not be left open: %s", host, exc)
         rest.close()
         _beats.free(host)
         return None
-    _beats.add(held)
-    threading.Thread(target=held.run, name="held", daemon=True).start()
+    _beats.add(opened)
+    threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
     return str(name)
 
 
-def find(name: str) -> "HeldReply | None":
-    """The reply that is held under this name, which is wanted for `HELD_SECONDS` more; None where it is not
-    held any more."""
+def find(name: str) -> "OpenReply | None":
+    """The reply that is open under this name, which is wanted for `OPEN_SECONDS` more; None where it is not
+    open any more."""
     try:
         known = UUID(name)
         broker = redis_client.client()
         head = broker.get(_key(known, "head"))
         if not head or not broker.exists(_key(known, "alive")):
             return None
-        if not broker.set(_key(known, _WANTED), _WANTED, xx=True, ex=HELD_SECONDS):
+        if not broker.set(_key(known, _WANTED), _WANTED, xx=True, ex=OPEN_SECONDS):
             return None
-        broker.expire(_key(known, "head"), HELD_SECONDS)
-        return HeldReply(known, msgspec.json.decode(_opened(known, str(head)), type=_Head))
+        broker.expire(_key(known, "head"), OPEN_SECONDS)
+        return OpenReply(known, msgspec.json.decode(_opened(known, str(head)), type=_Head))
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
-        logger.warning("held reply %s cannot be read: %s", name, exc)
+        logger.warning("open reply %s cannot be read: %s", name, exc)
         return None
 
 
 @dataclass(frozen=True)
-class HeldReply:
+class OpenReply:
     """As the process finds it that goes on with it."""
 
     name: UUID
@@ -120,7 +120,7 @@ class HeldReply:
         """All of it that has come, from its beginning, once that is enough or nothing follows.
 
         Raises ProtocolError: for what broke it off, when so many seconds have passed, and when the process
-        that holds it is gone.
+        that has the connection is gone.
         """
         ends, last, body = time.monotonic() + seconds, "0-0", b""
         while True:
@@ -142,7 +142,7 @@ class HeldReply:
     def leave(self) -> None:
         """Nothing of it is wanted any more."""
         with contextlib.suppress(redis.RedisError):
-            redis_client.client().set(_key(self.name, _WANTED), _LEFT, ex=HELD_SECONDS)
+            redis_client.client().set(_key(self.name, _WANTED), _LEFT, ex=OPEN_SECONDS)
 
     def _after(self, last: str, seconds: float) -> tuple[list[_Part], str]:
         # Zero would block without an end.
@@ -152,7 +152,7 @@ class HeldReply:
             listed = [entry for _, entries in found or () for entry in entries]
             parts = [msgspec.json.decode(_opened(self.name, told["part"]), type=_Part) for _, told in listed]
         except redis.RedisError as exc:
-            logger.warning("held reply %s cannot be read: %s", self.name, exc)
+            logger.warning("open reply %s cannot be read: %s", self.name, exc)
             time.sleep(max(0.0, seconds))
             return [], last
         return parts, listed[-1][0] if listed else last
@@ -164,12 +164,12 @@ class HeldReply:
             return True
 
 
-class _Held:
+class _Open:
     """As it is in the process that has the connection."""
 
-    def __init__(self, name: UUID, host: str, rest: Rest, farewell: Callable[[], None]) -> None:
+    def __init__(self, name: UUID, host: str, rest: Rest, on_expiry: Callable[[], None]) -> None:
         self.name, self.host = name, host
-        self._rest, self._farewell = rest, farewell
+        self._rest, self._on_expiry = rest, on_expiry
         self._is_given_up = False
         self._is_overdue = False
 
@@ -193,7 +193,7 @@ class _Held:
         return _Part(ended=True)
 
     def _pieces(self) -> Iterator[bytes]:
-        for piece in self._rest.read(LONGEST_SECONDS):
+        for piece in self._rest.read(MAX_SECONDS):
             if self._is_given_up:
                 return
             yield piece
@@ -201,7 +201,7 @@ class _Held:
     def _part(self) -> None:
         if self._is_overdue:
             try:
-                self._farewell()
+                self._on_expiry()
             except Exception:
                 logger.exception("%s was not told that no answer comes", self.host)
         connection.close()
@@ -210,17 +210,17 @@ class _Held:
         """Raises redis.RedisError and DomainError."""
         broker, key = redis_client.client(), _key(self.name, "parts")
         broker.xadd(key, {"part": _sealed(self.name, msgspec.json.encode(part).decode())})
-        broker.expire(key, HELD_SECONDS)
+        broker.expire(key, OPEN_SECONDS)
         if part.ended:
             # No process is needed any more.
-            broker.set(_key(self.name, "alive"), "1", ex=HELD_SECONDS)
+            broker.set(_key(self.name, "alive"), "1", ex=OPEN_SECONDS)
 
     def beat(self) -> None:
         """Says that the process lives, and gives up what no one wants. Raises redis.RedisError."""
         broker = redis_client.client()
         pipeline = broker.pipeline(transaction=False)
         pipeline.set(_key(self.name, "alive"), "1", ex=ALIVE_SECONDS)
-        pipeline.expire(_key(self.name, "parts"), HELD_SECONDS)
+        pipeline.expire(_key(self.name, "parts"), OPEN_SECONDS)
         pipeline.get(_key(self.name, _WANTED))
         wanted = pipeline.execute()[-1]
         if wanted != _WANTED:
@@ -230,58 +230,58 @@ class _Held:
 
 
 class _Beats:
-    """One thread looks after all that a process holds."""
+    """One thread looks after all that are open in a process."""
 
     def __init__(self) -> None:
-        self._held: set[_Held] = set()
+        self._open: set[_Open] = set()
         self._places: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def take(self, host: str) -> bool:
         with self._lock:
-            is_free = self._places.total() < MAX_HELD and self._places[host] < MAX_HELD_OF_ONE
+            is_free = self._places.total() < MAX_OPEN and self._places[host] < MAX_OPEN_OF_ONE
             if is_free:
                 self._places[host] += 1
         return is_free
 
     def free(self, host: str) -> None:
         with self._lock:
-            # Hosts that hold none any more go with it.
+            # Hosts that have none any more go with it.
             self._places -= Counter([host])
 
-    def add(self, held: _Held) -> None:
+    def add(self, reply: _Open) -> None:
         with self._lock:
-            self._held.add(held)
+            self._open.add(reply)
             if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._beat, name="held-beats", daemon=True)
+                self._thread = threading.Thread(target=self._beat, name="open-replies", daemon=True)
                 self._thread.start()
 
-    def remove(self, held: _Held) -> None:
+    def remove(self, reply: _Open) -> None:
         with self._lock:
-            self._held.discard(held)
-        self.free(held.host)
+            self._open.discard(reply)
+        self.free(reply.host)
 
     def _beat(self) -> None:
         while True:
             time.sleep(BEAT_SECONDS)
             with self._lock:
-                if not self._held:
+                if not self._open:
                     self._thread = None
                     return
-                held = list(self._held)
-            for each in held:
+                under_way = list(self._open)
+            for each in under_way:
                 try:
                     each.beat()
                 except redis.RedisError as exc:
-                    logger.warning("held reply %s could not be looked at: %s", each.name, exc)
+                    logger.warning("open reply %s could not be looked at: %s", each.name, exc)
 
 
 _beats = _Beats()
 
 
 def _key(name: UUID, part: str) -> str:
-    return f"pegboard:held:{name}:{part}"
+    return f"pegboard:open-replies:{name}:{part}"
 
 
 def _sealed(name: UUID, text: str) -> str:
@@ -289,4 +289,4 @@ def _sealed(name: UUID, text: str) -> str:
 
 
 def _opened(name: UUID, text: str) -> str:
-    return encryption.decrypt(text, row=name, field=_FIELD, name="a held reply").reveal()
+    return encryption.decrypt(text, row=name, field=_FIELD, name="an open reply").reveal()
