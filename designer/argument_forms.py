@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -41,6 +42,10 @@ FORMAT_HINTS = {
     "uuid": "A UUID, such as 123e4567-e89b-42d3-a456-426614174000.",
     "byte": "Bytes in Base64.",
 }
+_NOTES = frozenset({"title", "description", "default", "examples"})
+# What a list, and a text in it, may say of itself for a form to show all of it.
+_OF_LISTS = _NOTES | {"type", "items", "minItems", "maxItems", "uniqueItems"}
+_OF_TEXTS = _NOTES | {"type", "minLength", "maxLength", "format"}
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
 
 
@@ -90,7 +95,7 @@ class ArgumentsForm(OperationForm):
         return [(p, self[_field(n)], self._shape(p)) for n, p in enumerate(self.signature.inputs)]
 
     def _shape(self, parameter: Parameter) -> Any:
-        if parameter.type != "json" or not isinstance(parameter.schema, dict):
+        if parameter.type != "json" or not isinstance(parameter.schema, dict) or _list_of_texts(parameter):
             return None
         rest = self.signature.schema_rest or {}
         refers = '"$ref"' in json.dumps(parameter.schema)
@@ -200,6 +205,9 @@ def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
     if parameter.type == "boolean":
         choices = [("", "Leave it out"), ("true", "Yes"), ("false", "No")]
         return forms.CharField(widget=forms.Select(choices=choices), **facts)
+    if (texts := _list_of_texts(parameter)) and texts.options:
+        choices = [(value, shown(words)) for value, words in texts.options.items()]
+        return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **facts)
     if 0 < len(parameter.allowed_values) <= MAX_CHOICES:
         return forms.CharField(widget=forms.Select(choices=_choices(parameter, given)), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
@@ -218,10 +226,62 @@ def _choices(parameter: Parameter, given: Mapping[str, Any]) -> list[tuple[str, 
     return [("", "Choose one" if parameter.required else "Leave it out"), *rows]
 
 
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """A list of `least` to `most` texts: any, or some of the `options`, which are values with the words for
+    them."""
+
+    options: Mapping[str, str]
+    least: int
+    most: int | None
+
+
+def _list_of_texts(parameter: Parameter) -> _Texts | None:
+    # None for all other JSON, and for a list of which more is asked than fields can show.
+    if parameter.type != "json":
+        return None
+    schema = _but_null(_schema(parameter))
+    items = schema.get("items")
+    if schema.get("type") != "array" or not isinstance(items, dict) or not schema.keys() <= _OF_LISTS:
+        return None
+    options = _options(items)
+    is_any = options is None and items.get("type") == "string" and items.keys() <= _OF_TEXTS
+    if not is_any and not 0 < len(options or {}) <= MAX_CHOICES:
+        return None
+    least, most = schema.get("minItems"), schema.get("maxItems")
+    return _Texts(options or {}, least if type(least) is int else 0, most if type(most) is int else None)
+
+
+def _but_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    # The one form beside null, as some programs write what may be left out.
+    forms_of = schema.get("anyOf")
+    if not isinstance(forms_of, list) or schema.keys() - {"anyOf"} - _NOTES:
+        return schema
+    others = [each for each in forms_of if each != {"type": "null"}]
+    return others[0] if len(others) == 1 and isinstance(others[0], dict) else schema
+
+
+def _options(items: Mapping[str, Any]) -> dict[str, str] | None:
+    # None where any text will do. A list in which one is no text has no options.
+    for keyword in ("anyOf", "oneOf"):
+        if isinstance(listed := items.get(keyword), list):
+            pairs = [(each.get("const"), each.get("title")) for each in listed if isinstance(each, dict)]
+            named = {value: title for value, title in pairs if isinstance(value, str)}
+            if len(named) < len(listed):
+                return {}
+            return {value: title if isinstance(title, str) else value for value, title in named.items()}
+    listed = items.get("enum")
+    if not isinstance(listed, list):
+        return None
+    return {value: value for value in listed} if _are_texts(listed) else {}
+
+
 def _widget(parameter: Parameter) -> forms.Widget:
     attributes = {"autocomplete": "off"}
     if parameter.default is not msgspec.UNSET:
-        attributes["placeholder"] = _as_text(parameter.default)[:MAX_LINE_LENGTH]
+        attributes["placeholder"] = _in_words(parameter.default)[:MAX_LINE_LENGTH]
+    if _list_of_texts(parameter):
+        return forms.Textarea(attrs=attributes | {"rows": 3})
     match parameter.type:
         case "int":
             return forms.TextInput(attrs=attributes | {"inputmode": "numeric"})
@@ -245,7 +305,7 @@ def _hint(parameter: Parameter) -> str:
         FORMAT_HINTS.get(str(schema.get("format")), ""),
         f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
         _about_type(parameter),
-        f"If you leave it out, it is {_as_text(parameter.default)[:MAX_LINE_LENGTH]}."
+        f"If you leave it out, it is {_in_words(parameter.default)[:MAX_LINE_LENGTH]}."
         if parameter.default is not msgspec.UNSET and not parameter.required
         else "",
     ]
@@ -253,6 +313,8 @@ def _hint(parameter: Parameter) -> str:
 
 
 def _about_type(parameter: Parameter) -> str:
+    if texts := _list_of_texts(parameter):
+        return _about_list(texts)
     bounds = limits(parameter)
     match parameter.type:
         case "int":
@@ -267,6 +329,13 @@ def _about_type(parameter: Parameter) -> str:
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
 
 
+def _about_list(texts: _Texts) -> str:
+    each = "" if texts.options else "One in each line. "
+    if texts.most is not None:
+        return f"{each}{texts.least or 'Up'} to {texts.most:,} of them."
+    return f"{each}At least {texts.least:,} of them." if texts.least else each.strip()
+
+
 def _schema(parameter: Parameter) -> Mapping[str, Any]:
     return parameter.schema if isinstance(parameter.schema, dict) else {}
 
@@ -278,7 +347,17 @@ def _typed(parameter: Parameter, given: Mapping[str, Any]) -> Any:
         return None
     if parameter.type == "boolean" and isinstance(value, bool):
         return value if parameter.required else str(value).lower()
+    if (texts := _list_of_texts(parameter)) and _are_texts(value):
+        return value if texts.options else "\n".join(value)
     return json.dumps(value, ensure_ascii=False) if parameter.type == "json" else _as_text(value)
+
+
+def _are_texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _in_words(value: Any) -> str:
+    return ", ".join(value) if _are_texts(value) and value else _as_text(value)
 
 
 def _as_text(value: Any) -> str:
@@ -289,8 +368,12 @@ def _value(parameter: Parameter, typed: Any) -> Any:
     # What was typed, as the input takes it. What cannot be read stays a text, and the check refuses it.
     if isinstance(typed, bool):
         return typed
+    if isinstance(typed, list):
+        return typed or NOT_GIVEN
     if not typed.strip():
         return NOT_GIVEN
+    if _list_of_texts(parameter):
+        return [line for line in typed.replace("\r\n", "\n").split("\n") if line.strip()]
     match parameter.type:
         case "boolean":
             return {"true": True, "false": False}.get(typed, typed)
@@ -305,6 +388,9 @@ def _as_sent(field: forms.Field, initial: Any) -> Any:
     # What a browser makes of a value on its way through a field.
     if initial is None or isinstance(initial, bool):
         return "" if initial is None else initial
+    if isinstance(field, forms.MultipleChoiceField):
+        choices: Any = field.choices
+        return [value for value, _ in choices if isinstance(initial, list) and value in initial]
     # A one-line field drops line breaks, and a textarea sends them as CR LF.
     lines = re.split(r"\r\n|\r|\n", str(initial))
     if isinstance(field.widget, forms.TextInput):

@@ -3,9 +3,12 @@
 import json
 import string
 
+import pytest
+from django.forms import CheckboxSelectMultiple, MultipleChoiceField
 from django.template import Context, Template
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 from msgspec import json as fast_json
 
 from catalog.calls import results
@@ -26,7 +29,7 @@ NAMES = st.text(string.printable, min_size=1, max_size=10)
 
 @st.composite
 def inputs_with_values(draw) -> tuple[Parameter, object]:
-    kind = draw(st.sampled_from(["string", "int", "number", "boolean", "enum", "json"]))
+    kind = draw(st.sampled_from(["string", "int", "number", "boolean", "enum", "json", "lines", "ticks"]))
     allowed = tuple(map(AllowedValue, draw(st.lists(TEXTS, min_size=1, max_size=3, unique=True))))
     value = draw(
         {
@@ -36,17 +39,23 @@ def inputs_with_values(draw) -> tuple[Parameter, object]:
             "boolean": st.booleans(),
             "enum": st.sampled_from([each.name for each in allowed]),
             "json": DOCUMENTS.filter(lambda document: document is not None),
+            "lines": st.lists(TEXTS, max_size=3),
+            "ticks": st.lists(st.sampled_from([each.name for each in allowed]), max_size=4),
         }[kind]
     )
+    schema = {"type": "string", "format": "x-line"} if kind == "string" and draw(st.booleans()) else None
+    if kind in ("lines", "ticks"):
+        items = {"enum": [each.name for each in allowed]} if kind == "ticks" else {"type": "string"}
+        schema = {"type": "array", "items": items}
     parameter = Parameter(
         id=draw(NAMES),
         name=draw(NAMES),
-        type=kind,
+        type="json" if kind in ("lines", "ticks") else kind,
         required=draw(st.booleans()),
         description=draw(TEXTS),
         allowed_values=allowed if kind == "enum" else (),
         max_length=draw(st.none() | st.integers(300, 400)) if kind == "string" else None,
-        schema={"type": "string", "format": "x-line"} if kind == "string" and draw(st.booleans()) else None,
+        schema=schema,
     )
     return parameter, value
 
@@ -58,6 +67,9 @@ def as_a_browser_sends(form: ArgumentsForm) -> dict[str, object]:
         value = form[name].value()
         if isinstance(value, bool):
             sent |= {name: "on"} if value else {}
+            continue
+        if isinstance(field, MultipleChoiceField):
+            sent[name] = [option for option, _ in field.choices if option in (value or [])]
             continue
         lines = (
             (str(value) if value is not None else "").replace("\r\n", "\n").replace("\r", "\n").split("\n")
@@ -77,6 +89,68 @@ def test_what_an_earlier_call_sent_its_form_sends_again(pairs):
 
     assert again.is_valid(), again.errors.as_text()
     assert json.dumps(again.arguments, sort_keys=True) == json.dumps(sent, sort_keys=True)
+
+
+def field_of(schema, typed=None, *, default=UNSET):
+    parameter = Parameter(
+        id="0", name="tags", type="json", required=False, description="", schema=schema, default=default
+    )
+    form = ArgumentsForm(
+        None if typed is None else {"input-0": typed},
+        signature=Signature(name="t", description="", inputs=(parameter,)),
+    )
+    return form, form["input-0"]
+
+
+TITLED = {"anyOf": [{"const": "fish-1", "title": "Tuna"}, {"const": "fish-2", "title": "Salmon"}]}
+
+
+@pytest.mark.parametrize(
+    "items", [{"type": "string", "enum": ["fish-1", "fish-2"]}, TITLED, {"oneOf": TITLED["anyOf"]}]
+)
+def test_some_of_several_texts_are_ticked(items):
+    form, field = field_of({"type": "array", "items": items, "maxItems": 1}, ["fish-2"], default=["fish-1"])
+    assert isinstance(field.field.widget, CheckboxSelectMultiple)
+    assert field.help_text == "Up to 1 of them.\nIf you leave it out, it is fish-1."
+    assert form.is_valid(), form.errors
+    assert form.arguments == {"tags": ["fish-2"]}
+    assert dict(field.field.choices)["fish-1"] == ("Tuna" if "enum" not in items else "fish-1")
+    assert form.rows()[0][2] is None
+    many, _ = field_of({"type": "array", "items": items, "maxItems": 1}, ["fish-1", "fish-2"])
+    assert not many.is_valid()
+    assert not field_of({"type": "array", "items": items}, ["fish-3"])[0].is_valid()
+    assert field_of({"type": "array", "items": items}, [])[0].is_valid()
+
+
+@pytest.mark.parametrize("may_be_null", [False, True])
+def test_any_texts_are_written_one_in_each_line(may_be_null):
+    schema = {"type": "array", "items": {"type": "string"}, "minItems": 2}
+    schema = {"anyOf": [schema, {"type": "null"}], "default": None} if may_be_null else schema
+    form, field = field_of(schema, "north\r\n\r\n  south, and west\r\n")
+    assert field.help_text.startswith("One in each line. At least 2 of them.")
+    assert form.is_valid(), form.errors
+    assert form.arguments == {"tags": ["north", "  south, and west"]}
+    assert not field_of(schema, "north")[0].is_valid()
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        True,
+        {"type": "array"},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "array", "items": {"enum": [1, "2"]}},
+        {"type": "array", "items": {"enum": []}},
+        {"type": "array", "items": {"anyOf": [{"const": [1]}, {"const": "2"}]}},
+        {"type": "array", "items": {"type": "string", "pattern": "^a"}},
+        {"type": "array", "items": {"type": "string"}, "contains": {"const": "a"}},
+        {"type": "array", "items": {"anyOf": [{"const": "a"}, {"type": "null"}]}},
+        {"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]},
+        {"type": ["array", "string"], "items": {"type": "string"}},
+    ],
+)
+def test_other_lists_are_written_as_json(schema):
+    assert "JSON" in field_of(schema)[1].help_text
 
 
 @given(st.lists(TEXTS, max_size=6), st.data())
