@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID, uuid4
@@ -23,83 +23,112 @@ from django.db import connection
 from core import encryption, redis_client
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
-from core.outbound.errors import ProtocolError, UnavailableError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough
-from core.outbound.rest import OPEN_SECONDS, Rest
+from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, Rest
 
 logger = logging.getLogger(__name__)
 
-# In one process, and of one vendor there: each is a thread and a connection.
+# In one process, and of one vendor there: each is a connection with its thread, and room at the broker's.
 MAX_OPEN, MAX_OPEN_OF_ONE = 32, 16
 BEAT_SECONDS = 2.0
 # Without a beat for so long, the process that has the connection is taken for dead.
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 0.5
-# However often it is wanted anew.
-MAX_SECONDS = 6 * 3600.0
+# What trickles is passed on in larger pieces.
+PIECE_BYTES = 64 * 1024
+SECONDS_BETWEEN_PIECES = 0.02
+PIECES_AT_ONCE = 256
+TELL_AGAIN_AFTER = (0.5, 2.0)  # seconds
+# Of what came before, so much is looked through again for a secret that was cut in two.
+SEEN_AGAIN_BYTES = 16 * 1024
 _LEFT, _WANTED = "left", "wanted"
 _FIELD = "core.open_reply"
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+_ERRORS: dict[str, type[ProtocolError]] = {
+    error.__name__: error for error in (UnavailableError, RefusedError, ProtocolViolationError)
+}
 
 
 class _Head(msgspec.Struct):
-    host: str
+    origin: str
     status: int
     headers: dict[str, str]
     url: str
     facts: dict[str, Any]
 
 
-class _Part(msgspec.Struct):
-    """`ended` says that nothing follows, and of which kind and code what broke it off was."""
+class _Piece(msgspec.Struct):
+    """`ended` says that nothing follows; `error`, `code` and `message` what broke it off, if anything did."""
 
-    body: str = ""
+    body: bytes = b""
     ended: bool = False
+    error: str = ""
     code: str = ""
     message: str = ""
 
 
-def add(reply: Reply, host: str, facts: Mapping[str, Any], on_expiry: Callable[[], None]) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    """What the session lends that had the reply."""
+
+    origin: str
+    holds_secret: Callable[[bytes], bool]
+    on_expiry: Callable[[], None]
+
+
+def add(
+    reply: Reply,
+    facts: Mapping[str, Any],
+    *,
+    origin: str,
+    holds_secret: Callable[[bytes], bool],
+    on_expiry: Callable[[], None],
+) -> str | None:
     """See `core.outbound.session.Session.leave_open`."""
     rest = reply.rest
     if rest is None:
         return None
-    name = uuid4()
-    if not _beats.take(host):
-        rest.close()
+    if not _beats.take(origin):
+        rest.abandon()
         return None
-    opened = _Open(name, host, rest, on_expiry)
+    name = uuid4()
+    opened = _Open(name, rest, _Lent(origin, holds_secret, on_expiry))
     kept = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
     try:
-        head = _Head(host, reply.status, kept, reply.url, dict(facts))
+        head = _Head(origin, reply.status, kept, reply.url, dict(facts))
         broker = redis_client.client()
         broker.set(_key(name, "head"), _sealed(name, msgspec.json.encode(head).decode()), ex=OPEN_SECONDS)
         broker.set(_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
         broker.set(_key(name, "alive"), "1", ex=ALIVE_SECONDS)
-        opened.tell(_Part(reply.body.decode("latin-1")))
-    except (redis.RedisError, DomainError) as exc:
-        logger.warning("a reply of %s could not be left open: %s", host, exc)
-        rest.close()
-        _beats.free(host)
+        opened.tell(_Piece(reply.body))
+        threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
+    # No thread can be started any more: RuntimeError.
+    except (redis.RedisError, DomainError, RuntimeError) as exc:
+        logger.warning("a reply of %s could not be left open: %s", origin, exc)
+        rest.abandon()
+        _beats.free(origin)
         return None
     _beats.add(opened)
-    threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
     return str(name)
 
 
-def find(name: str) -> "OpenReply | None":
-    """The reply that is open under this name, which is wanted for `OPEN_SECONDS` more; None where it is not
-    open any more."""
+def find(name: str, origin: str) -> "OpenReply | None":
+    """The reply of this origin that is open under this name, which is wanted for `OPEN_SECONDS` more; None
+    where it is not open any more."""
     try:
         known = UUID(name)
         broker = redis_client.client()
-        head = broker.get(_key(known, "head"))
-        if not head or not broker.exists(_key(known, "alive")):
+        sealed = broker.get(_key(known, "head"))
+        if not sealed or not broker.exists(_key(known, "alive")):
             return None
-        if not broker.set(_key(known, _WANTED), _WANTED, xx=True, ex=OPEN_SECONDS):
+        head = msgspec.json.decode(_opened(known, str(sealed)), type=_Head)
+        if head.origin != origin or broker.get(_key(known, _WANTED)) != _WANTED:
             return None
-        broker.expire(_key(known, "head"), OPEN_SECONDS)
-        return OpenReply(known, msgspec.json.decode(_opened(known, str(head)), type=_Head))
+        for part in (_WANTED, "head"):
+            broker.expire(_key(known, part), OPEN_SECONDS)
+        return OpenReply(known, head)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
         return None
@@ -116,46 +145,72 @@ class OpenReply:
     def facts(self) -> Mapping[str, Any]:
         return self.head.facts
 
+    def claim(self, what: str) -> bool:
+        """Whether the caller is the first that does this for it, and may. False where no one knows, too."""
+        try:
+            return bool(redis_client.client().set(self._claimed(what), "1", nx=True, ex=OPEN_SECONDS))
+        except redis.RedisError:
+            return False
+
+    def release(self, what: str) -> None:
+        """It is known not to have been done."""
+        with contextlib.suppress(redis.RedisError):
+            redis_client.client().delete(self._claimed(what))
+
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply:
         """All of it that has come, from its beginning, once that is enough or nothing follows.
 
         Raises ProtocolError: for what broke it off, when so many seconds have passed, and when the process
         that has the connection is gone.
         """
-        ends, last, body = time.monotonic() + seconds, "0-0", b""
+        ends, last, body = time.monotonic() + seconds, "0-0", bytearray()
         while True:
-            parts, last = self._after(last, min(LOOK_SECONDS, ends - time.monotonic()))
-            for part in parts:
-                body += part.body.encode("latin-1")
-                if part.code:
-                    raise UnavailableError(part.code, part.message)
-            if is_enough(body) or any(part.ended for part in parts):
-                return Reply(self.head.status, self.head.headers, body, self.head.url)
+            pieces, last = self._after(last, min(LOOK_SECONDS, ends - time.monotonic()))
+            for piece in pieces:
+                body += piece.body
+            end = next((piece for piece in pieces if piece.ended), None)
+            if pieces and is_enough(bytes(body)):
+                return self._reply(body)
+            if end:
+                if end.error:
+                    raise _ERRORS[end.error](end.code, end.message)
+                return self._reply(body)
             if is_unwanted():
-                raise UnavailableError("INTERRUPTED", f"{self.head.host}: the connection was closed.")
+                raise UnavailableError("RESET", f"{self.head.origin}: the connection was closed.")
             if time.monotonic() >= ends:
-                message = f"{self.head.host} did not finish within {seconds:.0f} s."
+                message = f"{self.head.origin} did not finish within {seconds:.0f} s."
                 raise UnavailableError("DEADLINE", message)
-            if not parts and not self._is_alive():
-                raise UnavailableError("RESET", f"{self.head.host}: the connection was reset.")
+            if not pieces and not self._is_alive():
+                raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
 
     def leave(self) -> None:
         """Nothing of it is wanted any more."""
         with contextlib.suppress(redis.RedisError):
             redis_client.client().set(_key(self.name, _WANTED), _LEFT, ex=OPEN_SECONDS)
+            _forget(self.name)
 
-    def _after(self, last: str, seconds: float) -> tuple[list[_Part], str]:
+    def _reply(self, body: bytearray) -> Reply:
+        return Reply(self.head.status, self.head.headers, bytes(body), self.head.url)
+
+    def _claimed(self, what: str) -> str:
+        return _key(self.name, f"claimed:{what}")
+
+    def _after(self, last: str, seconds: float) -> tuple[list[_Piece], str]:
         # Zero would block without an end.
         wait = max(1, round(seconds * 1000))
         try:
-            found: Any = redis_client.waiting_client().xread({_key(self.name, "parts"): last}, block=wait)
+            found: Any = redis_client.waiting_client().xread(
+                {_key(self.name, "pieces"): last}, count=PIECES_AT_ONCE, block=wait
+            )
             listed = [entry for _, entries in found or () for entry in entries]
-            parts = [msgspec.json.decode(_opened(self.name, told["part"]), type=_Part) for _, told in listed]
+            pieces = [
+                msgspec.json.decode(_opened(self.name, told["piece"]), type=_Piece) for _, told in listed
+            ]
         except redis.RedisError as exc:
             logger.warning("open reply %s cannot be read: %s", self.name, exc)
             time.sleep(max(0.0, seconds))
             return [], last
-        return parts, listed[-1][0] if listed else last
+        return pieces, listed[-1][0] if listed else last
 
     def _is_alive(self) -> bool:
         try:
@@ -165,68 +220,92 @@ class OpenReply:
 
 
 class _Open:
-    """As it is in the process that has the connection."""
+    """As it is in the process that has the connection. It has its place until no one wants it any more."""
 
-    def __init__(self, name: UUID, host: str, rest: Rest, on_expiry: Callable[[], None]) -> None:
-        self.name, self.host = name, host
-        self._rest, self._on_expiry = rest, on_expiry
-        self._is_given_up = False
-        self._is_overdue = False
+    def __init__(self, name: UUID, rest: Rest, lent: _Lent) -> None:
+        self.name, self.lent = name, lent
+        self._rest = rest
+        self._has_ended = self._is_over = False
 
     def run(self) -> None:
         try:
-            self.tell(self._read())
-        except (redis.RedisError, DomainError) as exc:
-            logger.warning("what %s went on to say could not be kept: %s", self.host, exc)
-        finally:
-            self._rest.close()
-            _beats.remove(self)
-            self._part()
-
-    def _read(self) -> _Part:
-        # How it ended.
-        try:
-            for piece in self._pieces():
-                self.tell(_Part(piece.decode("latin-1")))
-        except ProtocolError as exc:
-            return _Part(ended=True, code=exc.code, message=exc.message)
-        return _Part(ended=True)
-
-    def _pieces(self) -> Iterator[bytes]:
-        for piece in self._rest.read(MAX_SECONDS):
-            if self._is_given_up:
-                return
-            yield piece
-
-    def _part(self) -> None:
-        if self._is_overdue:
             try:
-                self._on_expiry()
-            except Exception:
-                logger.exception("%s was not told that no answer comes", self.host)
-        connection.close()
+                end = self._read()
+            finally:
+                self._rest.abandon()
+            self._has_ended = True
+            if not self._is_over:
+                self.tell(end)
+        except (redis.RedisError, DomainError) as exc:
+            logger.warning("what %s went on to say could not be kept: %s", self.lent.origin, exc)
 
-    def tell(self, part: _Part) -> None:
+    def _read(self) -> _Piece:
+        # How it ended.
+        gathered, seen = bytearray(), b""
+        told_at = time.monotonic()
+        try:
+            for piece in self._rest.read(MAX_REST_SECONDS):
+                gathered += piece
+                if len(gathered) < PIECE_BYTES and not gathered.endswith(_EVENT_ENDS):
+                    continue
+                time.sleep(max(0.0, told_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
+                seen = self._pass_on(bytes(gathered), seen)
+                gathered.clear()
+                told_at = time.monotonic()
+            self._pass_on(bytes(gathered), seen)
+        except ProtocolError as exc:
+            return _Piece(ended=True, error=type(exc).__name__, code=exc.code, message=exc.message)
+        return _Piece(ended=True)
+
+    def _pass_on(self, piece: bytes, seen: bytes) -> bytes:
+        if self.lent.holds_secret(seen + piece):
+            why = f"{self.lent.origin} sent our own credential back, so its reply was not taken."
+            raise RefusedError("ECHO", why)
+        self.tell(_Piece(piece))
+        return (seen + piece)[-SEEN_AGAIN_BYTES:]
+
+    def tell(self, piece: _Piece) -> None:
         """Raises redis.RedisError and DomainError."""
-        broker, key = redis_client.client(), _key(self.name, "parts")
-        broker.xadd(key, {"part": _sealed(self.name, msgspec.json.encode(part).decode())})
-        broker.expire(key, OPEN_SECONDS)
-        if part.ended:
-            # No process is needed any more.
-            broker.set(_key(self.name, "alive"), "1", ex=OPEN_SECONDS)
+        sealed = _sealed(self.name, msgspec.json.encode(piece).decode())
+        for pause in TELL_AGAIN_AFTER:
+            try:
+                return self._tell(sealed)
+            except redis.RedisError:
+                time.sleep(pause)
+        return self._tell(sealed)
 
-    def beat(self) -> None:
-        """Says that the process lives, and gives up what no one wants. Raises redis.RedisError."""
-        broker = redis_client.client()
-        pipeline = broker.pipeline(transaction=False)
-        pipeline.set(_key(self.name, "alive"), "1", ex=ALIVE_SECONDS)
-        pipeline.expire(_key(self.name, "parts"), OPEN_SECONDS)
+    def _tell(self, sealed: str) -> None:
+        key = _key(self.name, "pieces")
+        pipeline = redis_client.client().pipeline(transaction=False)
+        pipeline.xadd(key, {"piece": sealed})
+        pipeline.expire(key, OPEN_SECONDS)
+        pipeline.execute()
+
+    def is_over(self) -> bool:
+        """Says that the process lives, and looks whether someone still wants the reply. Raises
+        redis.RedisError."""
+        # What has ended needs no process any more.
+        lasts = OPEN_SECONDS if self._has_ended else ALIVE_SECONDS
+        pipeline = redis_client.client().pipeline(transaction=False)
+        pipeline.set(_key(self.name, "alive"), "1", ex=lasts)
+        pipeline.expire(_key(self.name, "pieces"), OPEN_SECONDS)
         pipeline.get(_key(self.name, _WANTED))
         wanted = pipeline.execute()[-1]
-        if wanted != _WANTED:
-            self._is_overdue = wanted != _LEFT
-            self._is_given_up = True
-            self._rest.interrupt()
+        if wanted == _WANTED:
+            return False
+        self._is_over = True
+        self._rest.interrupt()
+        _forget(self.name)
+        if wanted != _LEFT:
+            threading.Thread(target=self._expire, name="open-reply", daemon=True).start()
+        return True
+
+    def _expire(self) -> None:
+        try:
+            self.lent.on_expiry()
+        except Exception:
+            logger.exception("%s was not told that no answer comes", self.lent.origin)
+        connection.close()
 
 
 class _Beats:
@@ -238,17 +317,17 @@ class _Beats:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def take(self, host: str) -> bool:
+    def take(self, origin: str) -> bool:
         with self._lock:
-            is_free = self._places.total() < MAX_OPEN and self._places[host] < MAX_OPEN_OF_ONE
+            is_free = self._places.total() < MAX_OPEN and self._places[origin] < MAX_OPEN_OF_ONE
             if is_free:
-                self._places[host] += 1
+                self._places[origin] += 1
         return is_free
 
-    def free(self, host: str) -> None:
+    def free(self, origin: str) -> None:
         with self._lock:
-            # Hosts that have none any more go with it.
-            self._places -= Counter([host])
+            # Origins that have none any more go with it.
+            self._places -= Counter([origin])
 
     def add(self, reply: _Open) -> None:
         with self._lock:
@@ -256,11 +335,6 @@ class _Beats:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._beat, name="open-replies", daemon=True)
                 self._thread.start()
-
-    def remove(self, reply: _Open) -> None:
-        with self._lock:
-            self._open.discard(reply)
-        self.free(reply.host)
 
     def _beat(self) -> None:
         while True:
@@ -272,12 +346,21 @@ class _Beats:
                 under_way = list(self._open)
             for each in under_way:
                 try:
-                    each.beat()
-                except redis.RedisError as exc:
-                    logger.warning("open reply %s could not be looked at: %s", each.name, exc)
+                    is_over = each.is_over()
+                except Exception:
+                    logger.exception("open reply %s could not be looked at", each.name)
+                    continue
+                if is_over:
+                    with self._lock:
+                        self._open.discard(each)
+                    self.free(each.lent.origin)
 
 
 _beats = _Beats()
+
+
+def _forget(name: UUID) -> None:
+    redis_client.client().delete(_key(name, "head"), _key(name, "pieces"), _key(name, "alive"))
 
 
 def _key(name: UUID, part: str) -> str:

@@ -27,6 +27,7 @@ from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
 from catalog.protocols import base
 from core.outbound.limits import Limits, too_much_in_all
+from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request
@@ -185,6 +186,9 @@ class _ResumedSession(base.Session):
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         self._session.pass_on(partial)
 
+    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
+        return self._session.listen(path, headers)
+
     def leave_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[[base.Session], None]
     ) -> str | None:
@@ -193,8 +197,8 @@ class _ResumedSession(base.Session):
     def left_open(self, name: str) -> OpenReply | None:
         return self._session.left_open(name)
 
-    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
-        return self._session.rest_of(reply, is_enough)
+    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+        return self._session.read_on(reply, is_enough)
 
     def send(self, request: Request) -> Reply:
         """What is not repeatable does something at the vendor, so it is always sent."""

@@ -19,6 +19,7 @@ import msgspec
 from catalog.protocols.json import normalization
 from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
+from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
@@ -72,6 +73,10 @@ class Session(RequestMethods, Interface):
         """
         ...
 
+    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
+        """Begins to read a stream of events, to be read beside the reply of a `post`."""
+        ...
+
     def leave_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
@@ -84,10 +89,10 @@ class Session(RequestMethods, Interface):
         ...
 
     def left_open(self, name: str) -> OpenReply | None:
-        """None: it is not open any more."""
+        """None: it is not open any more, or of another origin."""
         ...
 
-    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
         `get` does."""
         ...

@@ -88,7 +88,7 @@ _OF_OUTCOMES = (
     CallError("NO_WORKER", "No worker took this call, so nothing was sent.", True),
     CallError("NUMBER", "An input holds a number that cannot be sent."),
     CallError("PATH", "An input would have led out of the endpoint's address."),
-    CallError("QUESTION_OVER", "The vendor no longer waits for the answer, which was not sent."),
+    CallError("QUESTION_OVER", "The vendor no longer waits for the answer."),
     CallError("RATE_LIMITED", "The vendor asks us to wait. The tool did not run.", True),
     CallError("REDIRECT", "The vendor points to another address, and redirects are not followed."),
     CallError("REQUEST", "The request holds what HTTP does not allow in that place."),

@@ -11,7 +11,15 @@ from core.outbound.request import IsEnough
 class OpenReply(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was said of it when it was put here, as JSON."""
+        """What was said of it when it was left open, as JSON."""
+        ...
+
+    def claim(self, what: str) -> bool:
+        """Whether the caller is the first that does this for it, and may."""
+        ...
+
+    def release(self, what: str) -> None:
+        """It is known not to have been done."""
         ...
 
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply: ...
@@ -22,8 +30,17 @@ class OpenReply(Protocol):
 
 
 class OpenReplies(Protocol):
+    """`origin` is whom a reply is of, and no one else goes on with it. `holds_secret` says whether bytes hold
+    one that no reply may hold."""
+
     def add(
-        self, reply: Reply, host: str, facts: Mapping[str, Any], on_expiry: Callable[[], None]
+        self,
+        reply: Reply,
+        facts: Mapping[str, Any],
+        *,
+        origin: str,
+        holds_secret: Callable[[bytes], bool],
+        on_expiry: Callable[[], None],
     ) -> str | None: ...
 
-    def find(self, name: str) -> OpenReply | None: ...
+    def find(self, name: str, origin: str) -> OpenReply | None: ...

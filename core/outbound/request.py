@@ -8,6 +8,7 @@ from typing import Protocol as Interface
 from urllib.parse import quote, urlencode
 
 from core.outbound.errors import RefusedError
+from core.outbound.listening import Listening
 from core.outbound.reply import Reply
 
 # Whether the bytes that have come so far are all that is wanted: streams may stay open.
@@ -22,7 +23,8 @@ class Request:
     tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
     to its end, or until what has come `is_enough`. `shown` stands for the body wherever the exchange is
     recorded. What `is_closing` is sent even where what the session is used for was ended from outside. With
-    `keeps_rest` a reply that was enough before its end stays open, and belongs to the caller.
+    `keeps_rest` a reply that was enough before its end stays open, and belongs to the caller. Where it is a
+    stream of events, those of `beside` are read as if they were of it.
     """
 
     method: str
@@ -36,6 +38,7 @@ class Request:
     shown: bytes | None = None
     is_closing: bool = False
     keeps_rest: bool = False
+    beside: Listening | None = None
 
 
 class RequestMethods(Interface):
@@ -72,6 +75,7 @@ class RequestMethods(Interface):
         shown: object = None,
         is_closing: bool = False,
         keeps_rest: bool = False,
+        beside: Listening | None = None,
     ) -> Reply:
         content, kept = _written(json), None if shown is None else _written(shown)
         typed = {"Content-Type": "application/json", **(headers or {})}
@@ -88,6 +92,7 @@ class RequestMethods(Interface):
                 kept,
                 is_closing=is_closing,
                 keeps_rest=keeps_rest,
+                beside=beside,
             )
         )
 

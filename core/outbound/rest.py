@@ -9,19 +9,25 @@ from core.outbound.limits import Budget
 OPEN_SECONDS = 600
 
 
-class _Line(Protocol):
+# However often it is wanted anew.
+MAX_REST_SECONDS = 6 * 3600.0
+
+
+class Line(Protocol):
     """The connection that a reply comes over."""
 
-    def interrupt(self) -> None: ...
+    def interrupt(self) -> None:
+        """From another thread: what waits for it wakes up and finds it ended."""
+        ...
 
     def abandon(self) -> None: ...
 
 
 class Rest:
-    """Belongs to one thread; `interrupt` is for others. Whoever has it closes it. `size` bytes came
+    """Belongs to one thread; `interrupt` is for others. Whoever has it abandons it. `size` bytes came
     before."""
 
-    def __init__(self, line: _Line, pieces: Iterator[bytes], budget: Budget, size: int) -> None:
+    def __init__(self, line: Line, pieces: Iterator[bytes], budget: Budget, size: int) -> None:
         self._line, self._pieces, self._budget, self._size = line, pieces, budget, size
 
     def read(self, seconds: float) -> Iterator[bytes]:
@@ -36,5 +42,5 @@ class Rest:
     def interrupt(self) -> None:
         self._line.interrupt()
 
-    def close(self) -> None:
+    def abandon(self) -> None:
         self._line.abandon()

@@ -36,12 +36,13 @@ from core.outbound.errors import (
 )
 from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
+from core.outbound.listening import Listening, Together
 from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
 from core.outbound.response import in_our_words, in_words_of, plain_headers, read_body
-from core.outbound.rest import Rest
+from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
 
 _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "RATE_LIMITED"}
@@ -60,6 +61,7 @@ Turns = Callable[[float, float], AbstractContextManager[None]]
 Follower = Callable[[Mapping[str, Any]], None]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
+EVENTS = "text/event-stream"
 
 
 class Renewal(Interface):
@@ -197,6 +199,19 @@ class Session(RequestMethods):
         self._others.append(other)
         return other
 
+    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
+        """Begins to read a stream of events of the same origin, over a connection of its own, until it is
+        closed or this session is interrupted. It takes no turn, as it is no work for the vendor."""
+        other = copy.copy(self)
+        other._speak_to(self._url)
+        other._interrupted, other.exchanges, other._renewal = threading.Event(), None, None
+        other._authorization, other._turns = self._authorization, no_turns
+        self._others.append(other)
+        asked = Request(
+            "GET", path, headers=headers, is_repeatable=True, is_enough=lambda body: True, keeps_rest=True
+        )
+        return Listening(lambda: other.send(asked), other.interrupt)
+
     def leave_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
@@ -208,8 +223,8 @@ class Session(RequestMethods):
         """
         if reply.rest is None:
             return None
-        if self._open_replies is None:
-            reply.rest.close()
+        if self._open_replies is None or self.is_interrupted:
+            reply.rest.abandon()
             return None
         parting = copy.copy(self)
         parting._speak_to(self._url)
@@ -218,21 +233,31 @@ class Session(RequestMethods):
         # It is said when the call that the reply is of has long ended.
         parting.may_send = lambda: True
 
-        def part() -> None:
+        def say_goodbye() -> None:
             with parting:
                 on_expiry(parting)
 
-        return self._open_replies.add(reply, self._url.authority, facts, part)
+        return self._open_replies.add(
+            reply,
+            facts,
+            origin=self._url.origin,
+            holds_secret=self._secrets.holds,
+            on_expiry=say_goodbye,
+        )
 
     def left_open(self, name: str) -> OpenReply | None:
-        """None: it is not open any more."""
-        return self._open_replies.find(name) if self._open_replies else None
+        """None: it is not open any more, or of another origin."""
+        return self._open_replies.find(name, self._url.origin) if self._open_replies else None
 
-    def rest_of(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, once that is enough. What came is recorded with the last request."""
         began = time.monotonic()
-        ends = min(self._time_left(), self._limits.request)
-        whole = reply.read(is_enough, ends, lambda: self.is_interrupted)
+        if self._renewal:
+            # Of a session that has asked nothing so far, the secrets are not known yet.
+            self._carry(self._renewal.current())
+        whole = reply.read(
+            is_enough, min(self._time_left(), self._limits.request), lambda: self.is_interrupted
+        )
         self.bytes_read += len(whole.body)
         if self._secrets.holds(whole.body):
             raise self._echo()
@@ -305,7 +330,7 @@ class Session(RequestMethods):
         texts = (reply.body, *(value.encode() for value in reply.headers.values()))
         if any(map(self._secrets.holds, texts)):
             if reply.rest:
-                reply.rest.close()
+                reply.rest.abandon()
             raise self._echo()
         return reply
 
@@ -328,6 +353,7 @@ class Session(RequestMethods):
         response: BaseHTTPResponse | None = None
         parts: list[bytes] = []
         rest: Rest | None = None
+        line: Line = self._connection
         began = time.monotonic()
         try:
             with in_our_words(budget):
@@ -352,15 +378,18 @@ class Session(RequestMethods):
                         glimpse(response, budget, parts)
                     is_ours = bool(self._authorization or self._query)
                     raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
-                pieces = read_body(response, budget)
+                pieces = in_words_of(budget, read_body(response, budget))
+                if request.beside and response.headers.get("content-type", "").startswith(EVENTS):
+                    pieces = request.beside.beside(pieces, line)
+                    line = Together(line, request.beside)
                 is_done = self._read(pieces, budget, request.is_enough, parts)
-                if request.keeps_rest and not is_done:
-                    told = in_words_of(budget, pieces)
-                    rest = Rest(self._connection, told, budget, sum(map(len, parts)))
-                    self._connection, is_done = self._connect(self._url), True
+                if request.keeps_rest and not is_done and response.status == HTTPStatus.OK:
+                    rest = Rest(line, pieces, budget, sum(map(len, parts)))
         finally:
             if not is_done:
-                self._connection.abandon()
+                if rest is None:
+                    line.abandon()
+                self._connection = self._connect(self._url)
             if self.exchanges is not None:
                 url = self._url.origin + target
                 self.exchanges.append(recorded(request, url, response, parts, began, self._secrets))

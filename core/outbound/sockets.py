@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Any
 
+from core.outbound.errors import UnavailableError
 from core.outbound.limits import KIB, Budget, size_text
 
 
@@ -22,8 +23,16 @@ class BoundedSocket(socket.socket):
     promised_idle: float | None = None
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
-        with self._bounded():
-            size = super().recv_into(buffer, nbytes, flags)
+        while True:
+            try:
+                with self._bounded():
+                    size = super().recv_into(buffer, nbytes, flags)
+                break
+            except UnavailableError:
+                # Meanwhile it was given more time, by who goes on with it later.
+                if not self.budget.has_begun_again:
+                    raise
+                self.budget.has_begun_again = False
         self.heard_at = monotonic()
         self.budget.count(size)
         return size

@@ -1,13 +1,18 @@
 """A vendor of MCP's older era asks on the stream of a call and waits for what a later request brings."""
 
+import contextlib
 import json
+import threading
 import time
 
 import pytest
 import redis
+from django.db import connection
 
-from catalog.models import Call
+from catalog.credentials import sessions
+from catalog.models import Call, Credential, Endpoint
 from core import open_replies, redis_client
+from core.encryption import Secret
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
@@ -21,6 +26,19 @@ TOOL = {
 }
 
 
+CHUNKED = HEAD.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n")
+
+
+class Chunks:
+    """A line whose bytes go out in chunks, without a last one."""
+
+    def __init__(self, line) -> None:
+        self.line, self.over, self.wait = line, line.over, line.wait
+
+    def send(self, data: bytes) -> None:
+        self.line.send(b"%x\r\n%s\r\n" % (len(data), data))
+
+
 def event(document) -> bytes:
     return f"event: message\ndata: {json.dumps(document)}\n\n".encode()
 
@@ -31,20 +49,33 @@ class Asking:
     def __init__(self, *questions) -> None:
         self.questions = list(questions)
         self.answers: dict[object, dict] = {}
+        self.times_answered = 0
         self.waits = 20.0
         self.calls: list[object] = []
         self.others: list[str] = []
         self.keeps_open = False
+        self.asks_apart = False
+        self.is_heard = threading.Event()
         self.echo = ""
+        self.works_for = 0.0
+        self.is_working = threading.Event()
+        self.breaks_off = False
+        self.status = 202
+        self.number: int | str = ""
+        self.trickle = b""
 
     def __call__(self, line, request):
         if request.method == "DELETE":
             self.others.append("DELETE")
             return reply(b"", status=204)(line, request)
+        if request.method == "GET":
+            return self.listened(line, request)
         message = request.json()
         if "method" not in message:
-            self.answers[message["id"]] = message["result"]
-            return reply(b"", status=202)(line, request)
+            self.times_answered += 1
+            if self.status == 202:
+                self.answers[message["id"]] = message["result"]
+            return reply(b"", status=self.status)(line, request)
         if message["method"] == "tools/call":
             return self.call(line, message)
         if "id" not in message:
@@ -63,18 +94,42 @@ class Asking:
             line, request
         )
 
+    def listened(self, line, request):
+        if not self.asks_apart:
+            return reply(b"", status=405)(line, request)
+        line.send(HEAD)
+        self.apart = line
+        self.is_heard.set()
+        line.conn.settimeout(0.05)
+        while not line.over.is_set():
+            with contextlib.suppress(TimeoutError):
+                # Nothing is sent on it any more, so what can be read is its end.
+                line.conn.recv(1)
+                break
+        return False
+
     def call(self, line, message):
         self.calls.append(message["id"])
-        line.send(HEAD)
+        line.send(CHUNKED if self.breaks_off else HEAD)
+        if self.breaks_off:
+            line = Chunks(line)
         said = []
         for number, question in enumerate(self.questions):
             name = f"q-{number}"
-            line.send(event({"jsonrpc": "2.0", "id": name, **question}))
+            asks = line
+            if self.asks_apart:
+                assert self.is_heard.wait(10)
+                asks = self.apart
+            asks.send(b"id: 7\n" + event({"jsonrpc": "2.0", "id": self.number or name, **question}))
+            for byte in self.trickle:
+                asks.send(bytes([byte]))
             ends = time.monotonic() + self.waits
             while name not in self.answers and time.monotonic() < ends and not line.over.is_set():
                 line.wait(0.01)
             said.append(self.answers.get(name, {"action": "nothing"}))
         result = {"content": [{"type": "text", "text": json.dumps(said) + self.echo}]}
+        self.is_working.set()
+        line.wait(self.works_for)
         line.send(event({"jsonrpc": "2.0", "id": message["id"], "result": result}))
         if self.keeps_open:
             line.wait(20)
@@ -176,6 +231,34 @@ def test_one_question_after_the_other(client, library):
     assert len(library.calls) == 1
 
 
+def test_a_question_on_the_stream_of_no_request_is_heard(client, library, vendor):
+    library.asks_apart = True
+    library.questions.append(question())
+    first = resumed(client, asked(client), question={"branch": "East"})
+    assert first["outcome"] == "needs_input"
+    done = resumed(client, first, question={"branch": "West"})
+    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert len(library.calls) == 1
+    until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
+    assert Endpoint.objects.get().memory.get("listens") is None
+
+
+def test_a_vendor_without_such_a_stream_is_asked_for_it_once(client, library, vendor):
+    library.questions.clear()
+    for _ in range(3):
+        assert client.post(url(), GIVEN).json()["outcome"] == "ok"
+    assert [each.method for each in vendor.requests].count("GET") <= 2
+    assert Endpoint.objects.get().memory["listens"] is False
+
+
+def test_a_call_that_is_over_listens_no_longer(client, library, vendor):
+    library.asks_apart = True
+    library.questions.clear()
+    for _ in range(3):
+        assert client.post(url(), GIVEN).json()["outcome"] == "ok"
+    until(lambda: vendor.open_connections <= 1)
+
+
 def test_a_person_is_sent_to_an_address(client, library):
     library.questions[0] = question(mode="url", url="https://library.example/consent", elicitationId="e-1")
     answer = asked(client)
@@ -186,7 +269,7 @@ def test_a_person_is_sent_to_an_address(client, library):
 def test_a_vendor_that_did_not_wait_has_its_answer_taken(client, library):
     library.waits = 0.05
     answer = asked(client)
-    until(lambda: library.calls and len(redis_client.client().keys("pegboard:open-replies:*:parts")) == 1)
+    until(lambda: library.calls and len(redis_client.client().keys("pegboard:open-replies:*:pieces")) == 1)
     time.sleep(0.3)
     done = resumed(client, answer, question={"branch": "East"})
     assert (done["outcome"], said(done)) == ("ok", [{"action": "nothing"}])
@@ -207,7 +290,7 @@ def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(c
     library.questions.append(question())
     answer = asked(client)
     monkeypatch.setattr(open_replies.OpenReply, "_is_alive", lambda self: False)
-    monkeypatch.setattr(open_replies._Open, "tell", lambda self, part: None)
+    monkeypatch.setattr(open_replies._Open, "tell", lambda self, piece: None)
     lost = resumed(client, answer, question={"branch": "East"})
     assert (lost["outcome"], lost["error"]["code"]) == ("unavailable", "RESET")
 
@@ -225,9 +308,8 @@ def test_what_was_answered_does_not_stay_open(client, library, monkeypatch, vend
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.keeps_open = True
     resumed(client, asked(client), question={"branch": "East"})
-    until(lambda: not open_replies._beats._open)
+    until(lambda: not open_replies._beats._open and not open_replies._beats._places)
     assert library.others == ["notifications/initialized", "DELETE"]
-    assert not open_replies._beats._places
 
 
 @pytest.mark.parametrize(
@@ -249,7 +331,6 @@ def test_a_question_that_cannot_be_asked_ends_the_call(client, library, asks, co
 
 def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
     monkeypatch.setattr(open_replies, "MAX_OPEN_OF_ONE", 1)
-    assert open_replies._beats._places.total() == 0
     first = asked(client)
     full = client.post(url(), GIVEN).json()
     assert (full["outcome"], full["error"]["code"]) == ("refused", "ASKS_BACK")
@@ -261,8 +342,9 @@ def test_without_the_brokers_server_the_question_cannot_wait(client, library, mo
         raise redis.ConnectionError
 
     monkeypatch.setattr(open_replies.redis_client, "client", away)
+    before = open_replies._beats._places.total()
     assert client.post(url(), GIVEN).json()["error"]["code"] == "ASKS_BACK"
-    assert not open_replies._beats._places
+    assert open_replies._beats._places.total() <= before
 
 
 def test_nothing_of_it_lies_in_the_open(client, library):
@@ -270,9 +352,107 @@ def test_nothing_of_it_lies_in_the_open(client, library):
     asked(client)
     broker = redis_client.client()
     until(lambda: len(keys()) == 4)
-    (parts,) = broker.scan_iter("pegboard:open-replies:*:parts")
+    (parts,) = broker.scan_iter("pegboard:open-replies:*:pieces")
     (head,) = broker.scan_iter("pegboard:open-replies:*:head")
     kept = f"{broker.get(head)} {broker.xrange(parts)}"
     assert "branch" not in kept
     assert "s-1" not in kept
     assert broker.ttl(parts) <= 600
+
+
+def test_a_question_has_one_answer(client, library):
+    library.questions.append(question())
+    asks = asked(client)
+    second = resumed(client, asks, question={"branch": "East"})
+    again = resumed(client, asks, question={"branch": "West"})
+    assert (again["outcome"], again["error"]["code"]) == ("refused", "QUESTION_OVER")
+    # The other question still waits.
+    done = resumed(client, second, question={"branch": "South"})
+    assert [each["content"]["branch"] for each in said(done)] == ["East", "South"]
+    late = resumed(client, asks, question=None)
+    assert (late["outcome"], late["error"]["code"]) == ("refused", "QUESTION_OVER")
+
+
+def test_an_answer_is_not_sent_twice(client, library):
+    library.status = 503
+    asks = asked(client)
+    answer = resumed(client, asks, question={"branch": "East"})
+    assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "HTTP_503")
+    assert answer["retry"]["can_retry"] is False
+    assert library.times_answered == 1
+
+
+def test_an_answer_that_was_not_taken_may_be_sent_again(client, library):
+    library.status = 429
+    asks = asked(client)
+    answer = resumed(client, asks, question={"branch": "East"})
+    assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "RATE_LIMITED")
+    library.status = 202
+    assert said(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
+
+
+def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, library):
+    library.works_for = 20
+    asks = asked(client)
+    told = {}
+
+    def go_on():
+        told.update(resumed(client, asks, question={"branch": "East"}))
+        connection.close()
+
+    maker = threading.Thread(target=go_on)
+    maker.start()
+    assert library.is_working.wait(20)
+    call = Call.objects.latest("pk").pk
+    client.post(f"/api/v1/agents/desk/calls/{call}/cancel/")
+    maker.join(20)
+    assert told["outcome"] == "cancelled"
+    until(lambda: "notifications/cancelled" in library.others)
+
+
+def test_a_result_that_has_come_is_taken_whatever_breaks_after_it(client, library):
+    library.breaks_off, library.waits = True, 0.05
+    asks = asked(client)
+    time.sleep(0.5)
+    assert said(resumed(client, asks, question={"branch": "East"})) == [{"action": "nothing"}]
+
+
+def test_an_answer_goes_to_the_origin_that_asked(client, library):
+    asks = asked(client)
+    with HostileVendor(Asking()) as other:
+        Endpoint.objects.update(url=other.url)
+        late = resumed(client, asks, question={"branch": "East"})
+    assert (late["outcome"], late["error"]["code"]) == ("refused", "QUESTION_OVER")
+    assert not other.requests
+
+
+def test_our_own_credential_in_what_follows_is_not_taken(owner, vendor, library):
+    agent, _ = desk_with(owner, vendor, protocol="mcp")
+    credential = Credential(name="Library", kind="bearer", origin=vendor.url)
+    sessions.encrypt(credential, Secret("a-secret-of-ours"))
+    credential.save()
+    Endpoint.objects.update(credential=credential)
+    client = runtime(owner, agent)
+    library.echo = "a-secret-of-ours"
+    library.waits = 0.05
+    asks = asked(client)
+    time.sleep(0.5)
+    answer = resumed(client, asks, question={"branch": "East"})
+    assert (answer["outcome"], answer["error"]["code"]) == ("refused", "ECHO")
+    assert "a-secret-of-ours" not in Call.objects.latest("pk").result
+
+
+def test_what_trickles_is_passed_on_in_larger_pieces(client, library):
+    library.trickle = b": a comment\n" * 2_000
+    asks = asked(client)
+    time.sleep(0.5)
+    (pieces,) = redis_client.client().scan_iter("pegboard:open-replies:*:pieces")
+    assert redis_client.client().xlen(pieces) < 10
+    assert said(resumed(client, asks, question={"branch": "East"}))
+
+
+@pytest.mark.parametrize("number", ["q" * 201, 2**63])
+def test_the_number_of_a_question_has_bounds(client, library, number):
+    library.number = number
+    answer = client.post(url(), GIVEN).json()
+    assert (answer["outcome"], answer["error"]["code"]) == ("tool_error", "SHAPE")

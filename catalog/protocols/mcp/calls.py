@@ -17,6 +17,7 @@ from catalog.protocols.mcp.transport import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
+    NOT_SENT,
     Answer,
     Question,
     Request,
@@ -60,7 +61,7 @@ def resume(
     listed_schema: ListedSchema,
 ) -> Outcome:
     """`answers` hold what each ask's form was filled in with; None declines."""
-    call = _Call(session, tool_id, signature, state["arguments"], listed_schema)
+    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema)
     if "reply" in state:
         return call.go_on(state, answers)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
@@ -105,7 +106,11 @@ class _Call:
             answer = transport.answer(question, response)
             return self._asked(transport, answer.question) if answer.question else self._told(answer)
 
-        return self._within(Transport(self.session, state["used"]), speak)
+        outcome = self._within(Transport(self.session, state["used"]), speak)
+        if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
+            # There is one answer to a question.
+            return replace(outcome, can_retry=False)
+        return outcome
 
     def _within(self, transport: Transport, speak: Callable[[Transport], Outcome]) -> Outcome:
         try:
@@ -145,11 +150,12 @@ class _Call:
         except ProtocolError:
             transport.give_up(question)
             raise
-        waiting = self._waiting(transport, [ask], None)
-        stopped = {"reply": question.reply, "question": question.number, "answered": list(question.answered)}
         minutes = OPEN_SECONDS // 60
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
-        return replace(waiting, resume={**(waiting.resume or {}), **stopped}, notes=(soon,))
+        # The vendor has the arguments.
+        state = {name: value for name, value in self._state(transport, [ask]).items() if name != "arguments"}
+        stopped = {"reply": question.reply, "question": question.number, "answered": list(question.answered)}
+        return replace(self._waiting(transport, [ask], None), resume=state | stopped, notes=(soon,))
 
     def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
         schema = json_schema.write(self.signature.inputs, self.signature.schema_rest)

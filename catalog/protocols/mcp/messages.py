@@ -11,6 +11,7 @@ from core.outbound.reply import Reply
 QUESTION = "elicitation/create"
 ASKS_BACK = (QUESTION, "sampling/createMessage", "roots/list")
 MAX_SAID_LENGTH = 500
+MAX_NUMBER_LENGTH = 200
 # A message, with the bytes that it came in.
 Found = tuple[dict[str, Any], bytes]
 Number = int | str
@@ -60,6 +61,11 @@ def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -
         not isinstance(each, dict) or ("method" not in each and answers(each, number)) or asks(each, answered)
         for each in messages
     )
+
+
+def is_sound(number: Number) -> bool:
+    """Whether a number is one that can be kept and given back."""
+    return len(number) <= MAX_NUMBER_LENGTH if isinstance(number, str) else abs(number) < 2**63
 
 
 def asks(message: Mapping[str, Any], answered: Sequence[Number]) -> bool:

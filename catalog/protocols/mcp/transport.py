@@ -32,12 +32,13 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
+from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-# What we can do for a tool that asks. Before 2026-07-28 an answer has to be given while the call hangs.
+# What we can do for a tool that asks. Before 2026-07-28 it asks on the stream of its call and waits there.
 CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 
 HEADER_MISMATCH = -32020
@@ -54,6 +55,8 @@ _ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
 _BOTH_FORMS = f"application/json, {events.KIND}"
 _META = "io.modelcontextprotocol/"
 LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
+# With these it is known that the request was not handled.
+NOT_SENT = ("CONNECT", "DNS", "BUSY", "RATE_LIMITED", "INTERRUPTED")
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
 
@@ -106,6 +109,7 @@ class _Sent:
     number: int
     headers: Mapping[str, str]
     is_call: bool = False
+    listening: Listening | None = None
     answered: tuple[Number, ...] = ()
     reply: str = ""
 
@@ -181,20 +185,31 @@ class Transport:
             raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
         self._opened = dict(stream.facts["headers"])
         answered = (*question.answered, question.number)
-        sent = _Sent(stream.facts["number"], self._opened, True, answered, question.reply)
-        goes_on = False
+        sent = _Sent(
+            stream.facts["number"], self._opened, is_call=True, answered=answered, reply=question.reply
+        )
+        is_ours = True
         try:
-            reply = self.session.rest_of(stream, lambda body: True)
+            reply = self.session.read_on(stream, lambda body: True)
             # A vendor that has waited for too long may have gone on without the answer.
             if not isinstance(self._find(reply, sent), tuple):
-                self._tell(question.number, response, sent)
+                is_ours = stream.claim(str(question.number))
+                if not is_ours:
+                    raise RefusedError("QUESTION_OVER", f"The question of {self.host} was answered before.")
+                self._tell(stream, question.number, response, sent)
                 reply = self._followed(stream, sent)
             answer = self._answer_in(reply, sent)
-            goes_on = answer.question is not None and answer.question.reply == question.reply
+            is_ours = answer.question is None or answer.question.reply != question.reply
             return answer
+        except UnavailableError as error:
+            # The answer may be sent again.
+            is_ours = error.code not in NOT_SENT
+            raise
         finally:
-            if not goes_on:
+            if is_ours:
                 stream.leave()
+            else:
+                self._opened = None
 
     def give_up(self, question: Question) -> None:
         """Ends a call that stopped for a question that cannot be asked."""
@@ -203,13 +218,19 @@ class Transport:
             self._cancel(_Sent(stream.facts["number"], self._opened), "The question cannot be asked.")
             stream.leave()
 
-    def _tell(self, number: Number, response: Mapping[str, Any], sent: _Sent) -> None:
-        reply = self.session.post(
-            "",
-            json={"jsonrpc": "2.0", "id": number, "result": dict(response)},
-            headers={"Accept": _BOTH_FORMS, **sent.headers},
-            accept=_ACCEPTED,
-        )
+    def _tell(self, stream: OpenReply, number: Number, response: Mapping[str, Any], sent: _Sent) -> None:
+        try:
+            reply = self.session.post(
+                "",
+                json={"jsonrpc": "2.0", "id": number, "result": dict(response)},
+                headers={"Accept": _BOTH_FORMS, **sent.headers},
+                accept=_ACCEPTED,
+                is_enough=lambda body: True,
+            )
+        except UnavailableError as error:
+            if error.code in NOT_SENT:
+                stream.release(str(number))
+            raise
         if reply.status in (401, 403):
             raise _unauthorized(reply, self.host)
         if reply.status >= 400:
@@ -217,7 +238,7 @@ class Transport:
 
     def _followed(self, stream: OpenReply, sent: _Sent) -> Reply:
         try:
-            return self.session.rest_of(stream, self._is_enough(sent))
+            return self.session.read_on(stream, self._is_enough(sent))
         except UnavailableError as error:
             self._cancel_unwanted(sent, error)
             raise
@@ -355,6 +376,22 @@ class Transport:
                 # Without a session, what is to be cancelled is told from other calls by its number alone.
                 number += _numbers_of(self.session.mark)
         sent = _Sent(number, headers, is_call=not request.is_harmless)
+        if request.is_harmless or "Mcp-Session-Id" not in headers or self._memory.get("listens") is False:
+            return self._made(request, params, sent)
+        # Some servers ask on the stream that is of no request, unless their tools say of which they ask.
+        listening = self.session.listen("", {**headers, "Accept": events.KIND})
+        is_over = True
+        try:
+            answer = self._made(request, params, replace(sent, listening=listening))
+            is_over = answer.question is None
+            return answer
+        finally:
+            if is_over:
+                listening.close()
+            if listening.is_refused:
+                self._memory["listens"] = False
+
+    def _made(self, request: Request, params: Mapping[str, Any], sent: _Sent) -> Answer:
         reply = self._send(request, params, sent)
         if reply.status in (401, 403):
             raise _unauthorized(reply, self.host)
@@ -375,7 +412,7 @@ class Transport:
                 return self._answer_in(later, sent, returns + 1)
         finally:
             if reply.rest and not is_left_open:
-                reply.rest.close()
+                reply.rest.abandon()
         if found is None:
             why = f"{self.host} ended its reply without an answer in it."
             raise ProtocolViolationError("NO_ANSWER", why)
@@ -392,7 +429,7 @@ class Transport:
         name = sent.reply
         if reply.rest or not name:
             facts = {"headers": dict(sent.headers), "number": sent.number}
-            on_expiry = partial(_part, headers=sent.headers, number=question.number)
+            on_expiry = partial(_cancel_question, headers=sent.headers, number=question.number)
             name = self.session.leave_open(reply, facts, on_expiry) or ""
         if not name:
             raise self._asks_back(QUESTION)
@@ -410,6 +447,7 @@ class Transport:
                 is_repeatable=request.is_harmless,
                 is_enough=self._is_enough(sent),
                 keeps_rest=sent.may_ask,
+                beside=sent.listening,
             )
         except UnavailableError as error:
             self._cancel_unwanted(sent, error)
@@ -486,6 +524,8 @@ class Transport:
             if messages.asks(message, sent.answered):
                 if message["method"] != QUESTION or not sent.may_ask:
                     raise self._asks_back(message["method"])
+                if not messages.is_sound(message["id"]):
+                    raise messages.shape("the number of its question is too long", self.host)
                 params = message.get("params")
                 named = params if isinstance(params, dict) else {}
                 question = question or Question(message["id"], named, answered=sent.answered)
@@ -543,7 +583,7 @@ def _unauthorized(reply: Reply, host: str) -> RefusedError:
     return RefusedError("AUTH", message, challenge=challenge)
 
 
-def _part(session: Session, *, headers: Mapping[str, str], number: Number) -> None:
+def _cancel_question(session: Session, *, headers: Mapping[str, str], number: Number) -> None:
     # No answer comes: the tool need not wait, and the vendor need not remember us.
     with suppress(ProtocolError):
         session.post(
