@@ -1,10 +1,12 @@
+import gc
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from subprocess import Popen
 from urllib.parse import urlsplit
 
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from whitenoise.responders import StaticFile
 
 from pegboard.local.embedded import Embedded
-from tests import emptying, one_door
+from tests import emptying, migrating, one_door
 from tests.vendor import Vendor, serving, tools
 
 # Half of what Hypothesis tries by itself: each run tries others.
@@ -21,6 +23,7 @@ hypothesis_settings.register_profile("ci", deadline=None, derandomize=True, prin
 hypothesis_settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 SERVERS = pytest.StashKey[Embedded]()
+MIGRATING = pytest.StashKey[Popen[bytes]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -33,6 +36,20 @@ def pytest_configure(config: pytest.Config) -> None:
     servers = Embedded(Path(os.environ["PEGBOARD_TEST_DATA"]), durable=False)
     servers.start()
     config.stash[SERVERS] = servers
+    if config.getoption("numprocesses", None):
+        config.stash[MIGRATING] = migrating.begin()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported and collected stays to the end: nobody need look again and again for garbage in it."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,6 +77,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if report := os.environ.pop(one_door.REPORT, ""):
         Path(report).unlink(missing_ok=True)
+    if process := config.stash.get(MIGRATING, None):
+        process.kill()
+        process.wait()
     if servers := config.stash.get(SERVERS, None):
         servers.stop()
     if not hasattr(config, "workerinput") and "PEGBOARD_TEST_DATA" in os.environ:
@@ -67,12 +87,20 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_blocker: pytest.Item) -> Iterator[None]:
+def is_copied(django_db_modify_db_settings: None) -> bool:
+    """See tests/migrating.py."""
+    return migrating.copy_what_was_made()
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(is_copied: bool, django_db_setup: None, django_db_blocker: pytest.Item) -> Iterator[None]:
     """What follows a test with transactions of its own truncates all tables, which the product refuses."""
     from django.db import connection
 
     emptying.instead_of_truncating()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
+        if is_copied:
+            migrating.copy_rights()
         emptying.remember()
         cursor.execute(
             r"SELECT tgrelid::regclass::text, tgname FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated'"

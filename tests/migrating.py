@@ -1,0 +1,59 @@
+"""Migrates once for all workers of a parallel run, while they collect: each of them copies the result.
+
+Only on servers of the run's own, whose first database nobody else uses. If migrating fails, each worker
+goes on from where it ended and says why.
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.db import connection
+
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def _lock() -> Path:
+    return Path(os.environ["PEGBOARD_TEST_DATA"], "migrating")
+
+
+def begin() -> subprocess.Popen[bytes]:
+    """The process holds the lock until it ends."""
+    with _lock().open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return subprocess.Popen(
+            [sys.executable, "manage.py", "migrate", "--noinput", "--verbosity=0"],
+            cwd=_ROOT,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=[lock.fileno()],
+        )
+
+
+def copy_what_was_made() -> bool:
+    """Waits for it. Whether there is anything to copy: a run in one process migrates by itself."""
+    if "PEGBOARD_TEST_DATA" not in os.environ or not _lock().exists():
+        return False
+    with _lock().open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+    connection.settings_dict["TEST"]["TEMPLATE"] = _template()
+    return True
+
+
+def copy_rights() -> None:
+    """Those on the database itself stay behind when it is copied."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET allow_system_table_mods = on")
+        cursor.execute(
+            "UPDATE pg_database SET datacl = made.datacl FROM pg_database made"
+            " WHERE made.datname = %s AND pg_database.datname = current_database()",
+            [_template()],
+        )
+        cursor.execute("RESET allow_system_table_mods")
+
+
+def _template() -> str:
+    return urlsplit(os.environ["DATABASE_URL"]).path.removeprefix("/")
