@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 from django.conf import settings
@@ -47,9 +48,14 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if not {"migrations", "inspection"} & set(path.parts)
 )
-GIVEN = {code: path.relative_to(ROOT) for path in MODULES for code in given(path) - NO_RUN}
 
 
+@cache
+def every_one_given() -> dict[str, Path]:
+    return {code: path.relative_to(ROOT) for path in MODULES for code in given(path) - NO_RUN}
+
+
+@cache
 def rows() -> list[tuple[str, str, list[str]]]:
     """Document and heading, code, and the other cells of each row of a table that begins with codes."""
     found = []
@@ -65,33 +71,32 @@ def rows() -> list[tuple[str, str, list[str]]]:
     return found
 
 
-ROWS = rows()
 RUN, TOKEN = "Why a run failed", "When no token was to be had"
 
 
 def test_there_are_as_many_as_we_say():
-    assert len(GIVEN) >= 80
+    assert len(every_one_given()) >= 80
 
 
 def explanations(code: str) -> list[list[str]]:
-    return [cells for _, told, cells in ROWS if told == code or (code[-1] == "_" and told.startswith(code))]
+    return [cells for _, told, cells in rows() if told == code or (code[-1] == "_" and told.startswith(code))]
 
 
 def test_every_code_is_explained_in_words():
-    assert {code: str(path) for code, path in GIVEN.items() if not explanations(code)} == {}
-    cells = [cell for code in GIVEN for cells in explanations(code) for cell in cells]
+    assert {code: str(path) for code, path in every_one_given().items() if not explanations(code)} == {}
+    cells = [cell for code in every_one_given() for cells in explanations(code) for cell in cells]
     assert [cell for cell in cells if len(cell) > 40 and not cell.endswith((".", "…", ":"))] == []
 
 
 def test_no_table_explains_a_code_twice():
-    counts = Counter((where, code) for where, code, _ in ROWS if CODE.fullmatch(code))
+    counts = Counter((where, code) for where, code, _ in rows() if CODE.fullmatch(code))
     assert [each for each, count in counts.items() if count > 1] == []
 
 
 def test_whatever_ends_a_run_says_what_to_do():
     told = {
         code: cells
-        for where, code, cells in ROWS
+        for where, code, cells in rows()
         if where == f"protocols.md, {RUN}" or where == f"protocols.md, {TOKEN}"
     }
     assert len(told) >= 70

@@ -1,18 +1,18 @@
-"""Each provider's own package takes what we write for it: nothing is missing, and nothing is left over."""
+"""Each provider's own package takes what we write for it: nothing is missing, and nothing is left over.
+
+The packages take seconds to import, so only whoever judges by one does.
+"""
 
 import copy
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
 from typing import Any
 
-import anthropic.types
 import jsonschema_rs
 import mcp.types
-import openai.types.chat
-import openai.types.responses
 import pytest
-from google.genai import types as genai
 from hypothesis import given, settings
-from openai.lib._pydantic import _ensure_strict_json_schema
 from pydantic import TypeAdapter
 
 from designer.exports.base import carried
@@ -23,10 +23,14 @@ from tests.designer.strategies import releases
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def typed(kind: Any) -> Callable[[Any], Any]:
+@cache
+def adapter(module: str, kind: str) -> TypeAdapter[Any]:
+    return TypeAdapter(list[getattr(import_module(module), kind)])
+
+
+def typed(module: str, kind: str) -> Callable[[Any], Any]:
     """What is left of a document that the package's types describe: a member they do not know is dropped."""
-    adapter = TypeAdapter(list[kind])
-    return lambda document: adapter.validate_python(document)
+    return lambda document: adapter(module, kind).validate_python(document)
 
 
 def mcp_result(document: Any) -> Any:
@@ -35,9 +39,14 @@ def mcp_result(document: Any) -> Any:
     return result.model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
+OPENAI_CHAT = typed("openai.types.chat", "ChatCompletionFunctionToolParam")
+
+
 def strict(document: Any) -> Any:
     """Their helper makes any schema strict; one that is strict already stays as it is."""
-    for tool in (taken := typed(openai.types.chat.ChatCompletionFunctionToolParam)(document)):
+    from openai.lib._pydantic import _ensure_strict_json_schema
+
+    for tool in (taken := OPENAI_CHAT(document)):
         parameters = tool["function"]["parameters"]
         tool["function"]["parameters"] = _ensure_strict_json_schema(
             copy.deepcopy(parameters), path=(), root=parameters
@@ -46,6 +55,8 @@ def strict(document: Any) -> Any:
 
 
 def gemini_tool(document: Any) -> Any:
+    from google.genai import types as genai
+
     return genai.Tool.model_validate(document).model_dump(mode="json", by_alias=True, exclude_unset=True)
 
 
@@ -56,12 +67,12 @@ def schema(document: Any) -> Any:
 
 
 JUDGES: dict[str, Callable[[Any], Any]] = {
-    "openai-chat": typed(openai.types.chat.ChatCompletionFunctionToolParam),
-    "openai-responses": typed(openai.types.responses.FunctionToolParam),
+    "openai-chat": OPENAI_CHAT,
+    "openai-responses": typed("openai.types.responses", "FunctionToolParam"),
     "openai-strict": strict,
     "gemini": gemini_tool,
     "tool-system": schema,
-    "anthropic": typed(anthropic.types.ToolParam),
+    "anthropic": typed("anthropic.types", "ToolParam"),
     "mcp": mcp_result,
 }
 
