@@ -27,6 +27,7 @@ def begin() -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "manage.py", "migrate", "--noinput", "--verbosity=0"],
             cwd=_ROOT,
+            env=os.environ | {"PYTHONPATH": str(_ROOT / "tests" / "children")},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=[lock.fileno()],
