@@ -29,6 +29,10 @@ class Listening:
         self._ask, self._interrupt = ask, interrupt
         self._line: Line | None = None
         self._is_over = False
+        # Of who ends the reading and who reads, the last one closes what is read: its number may be another's
+        # after that.
+        self._parting = threading.Lock()
+        self._has_passed_on = False
         self._told: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
         _start(self._listen)
 
@@ -49,6 +53,15 @@ class Listening:
     def close(self) -> None:
         self._is_over = True
         self.interrupt()
+
+    def close_with(self, line: Line) -> None:
+        """Closes the line, too, that this was read beside."""
+        self.close()
+        with self._parting:
+            has_passed_on = self._has_passed_on
+            line.interrupt()
+        if has_passed_on:
+            line.abandon()
 
     def _listen(self) -> None:
         try:
@@ -73,12 +86,13 @@ class Listening:
         try:
             for events in _whole_events(pieces):
                 self._told.put(events)
-            if self._is_over:
-                line.abandon()
         except ProtocolError as exc:
-            line.abandon()
             self._told.put(exc)
         finally:
+            with self._parting:
+                self._has_passed_on, is_over = True, self._is_over
+            if is_over:
+                line.abandon()
             self._told.put(None)
 
 
@@ -94,9 +108,7 @@ class Together:
         self.listening.interrupt()
 
     def abandon(self) -> None:
-        # The thread that reads the line closes it, as soon as it is woken: its number may be another's then.
-        self.listening.close()
-        self.line.interrupt()
+        self.listening.close_with(self.line)
 
 
 def _start(work: Callable[[], None]) -> None:

@@ -321,6 +321,15 @@ def in_haste(session, request, target):
     return ASK(session, request, target)
 
 
+def to_posts(script):
+    """A vendor that has no stream beside those of its calls."""
+
+    def answers(line, request):
+        return script(line, request) if request.method != "GET" else reply(b"", status=405)(line, request)
+
+    return answers
+
+
 @pytest.mark.parametrize("ended_by", ["cancel", "deadline"])
 @pytest.mark.parametrize(("era", "mode"), [("modern", "wait"), ("handshake", "async"), ("handshake", "wait")])
 def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, era, mode, ended_by):
@@ -346,7 +355,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
             line, request
         )
 
-    with HostileVendor(answers) as vendor:
+    with HostileVendor(to_posts(answers)) as vendor:
         agent, _ = desk_with(owner, vendor, protocol="mcp")
         client, told = runtime(owner, agent), {}
         if ended_by == "deadline":
