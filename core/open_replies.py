@@ -24,6 +24,7 @@ from core import encryption, redis_client
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.listening import EVENT_ENDS
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough
 from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, Rest
@@ -45,7 +46,6 @@ TELL_AGAIN_AFTER = (0.5, 2.0)  # seconds
 SEEN_AGAIN_BYTES = 16 * 1024
 _LEFT, _WANTED = "left", "wanted"
 _FIELD = "core.open_reply"
-_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _ERRORS: dict[str, type[ProtocolError]] = {
     error.__name__: error for error in (UnavailableError, RefusedError, ProtocolViolationError)
 }
@@ -246,7 +246,7 @@ class _Open:
         try:
             for piece in self._rest.read(MAX_REST_SECONDS):
                 gathered += piece
-                if len(gathered) < PIECE_BYTES and not gathered.endswith(_EVENT_ENDS):
+                if len(gathered) < PIECE_BYTES and not gathered.endswith(EVENT_ENDS):
                     continue
                 time.sleep(max(0.0, told_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
                 seen = self._pass_on(bytes(gathered), seen)
@@ -347,6 +347,9 @@ class _Beats:
             for each in under_way:
                 try:
                     is_over = each.is_over()
+                except redis.RedisError as exc:
+                    logger.warning("open reply %s could not be looked at: %s", each.name, exc)
+                    continue
                 except Exception:
                     logger.exception("open reply %s could not be looked at", each.name)
                     continue

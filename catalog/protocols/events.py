@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from core.outbound.errors import ProtocolViolationError
+from core.outbound.listening import EVENT_ENDS, MAX_EVENT_END
 
 MAX_EVENTS = 10_000
 MAX_LINES = 200_000
@@ -18,9 +19,6 @@ KIND = "text/event-stream"
 
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
-_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
-# Of the ends above, the longest; one may be cut in two by a packet.
-_MAX_END_LENGTH = 4
 # By these bytes it is seen whether the body goes on, or came anew because the request was sent again.
 _TAIL = 64
 
@@ -75,9 +73,10 @@ def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
         if body[max(0, seen - len(tail)) : seen] != tail:  # the request was sent again
             seen = start = count = 0
         # What has been looked through already holds no end, except of what is cut off there.
-        fresh = max(start, seen - _MAX_END_LENGTH)
+        fresh = max(start, seen - MAX_EVENT_END)
         end = max(
-            (place + len(mark) for mark in _ENDS if (place := body.rfind(mark, fresh)) >= 0), default=start
+            (place + len(mark) for mark in EVENT_ENDS if (place := body.rfind(mark, fresh)) >= 0),
+            default=start,
         )
         part, seen, start, tail = body[start:end], len(body), end, body[-_TAIL:]
         for event in parse(part):

@@ -52,12 +52,10 @@ class Budget:
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0
         self._received: int | None = None
-        self.has_begun_again = False
 
     def begin_again(self, seconds: float) -> None:
         """For what is read later, after it was enough at first; silence is no lateness then."""
         self.ends = monotonic() + seconds
-        self.has_begun_again = True
         self.allotted = seconds
         self._long_silence = math.inf
 

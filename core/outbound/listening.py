@@ -10,9 +10,10 @@ from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.reply import Reply
 from core.outbound.rest import MAX_REST_SECONDS, Line
 
-_END = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
+_END = re.compile(b"|".join(EVENT_ENDS))
 # An end may be cut in two by a packet.
-_MAX_END_LENGTH = 4
+MAX_EVENT_END = max(map(len, EVENT_ENDS))
 # Where this stream goes on is no place in the one that it is read beside.
 _PLACE = re.compile(rb"^(?:id|retry):[^\r\n]*(?:\r\n|\r|\n)", re.MULTILINE)
 
@@ -124,7 +125,7 @@ def _whole_events(pieces: Iterator[bytes]) -> Iterator[bytes]:
     # Cut between events, so that those of two streams can stand in one; what is left at the end comes last.
     left = b""
     for piece in pieces:
-        seen = max(0, len(left) - _MAX_END_LENGTH)
+        seen = max(0, len(left) - MAX_EVENT_END)
         left += piece
         ends = [found.end() for found in _END.finditer(left, seen)]
         if ends:

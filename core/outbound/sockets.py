@@ -28,11 +28,10 @@ class BoundedSocket(socket.socket):
                 with self._bounded():
                     size = super().recv_into(buffer, nbytes, flags)
                 break
-            except UnavailableError:
-                # Meanwhile it was given more time, by who goes on with it later.
-                if not self.budget.has_begun_again:
+            except UnavailableError as error:
+                # It may have been given more time while it waited.
+                if error.code == "RESET" or monotonic() >= self.budget.ends:
                     raise
-                self.budget.has_begun_again = False
         self.heard_at = monotonic()
         self.budget.count(size)
         return size

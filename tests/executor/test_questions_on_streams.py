@@ -220,6 +220,13 @@ def test_an_answer_has_to_fit_its_form_and_may_be_refused(client, library):
     assert said(resumed(client, answer, question=None)) == [{"action": "decline"}]
 
 
+def test_a_question_waits_for_longer_than_its_call_might(client, library):
+    answer = client.post(url(), GIVEN | {"deadline_seconds": 1}).json()
+    assert answer["outcome"] == "needs_input"
+    time.sleep(1.5)
+    assert said(resumed(client, answer, question={"branch": "East"}))[0]["action"] == "accept"
+
+
 def test_one_question_after_the_other(client, library):
     library.questions.append(question("Which branch?", FORM | {"description": "Once more."}))
     library.keeps_open = True
