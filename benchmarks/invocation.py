@@ -38,7 +38,7 @@ CALLS = 60 if IS_QUICK else 400
 CLIENTS, CALLS_OF_EACH = (4, 8) if IS_QUICK else (16, 64)
 IN_FLIGHT = 40 if IS_QUICK else 200
 READS = 200 if IS_QUICK else 2_000
-ROUNDS = 4
+ROUNDS = 8
 OVER_DIRECT, OVER_DIRECT_SERVED = 6, 8  # ms
 READ = """
 import django, sys; django.setup()

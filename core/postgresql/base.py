@@ -60,7 +60,7 @@ class Pool:
         return None
 
     def give(self, kept: psycopg.Connection[Any]) -> None:
-        if kept.closed or kept.info.transaction_status != TransactionStatus.IDLE or not kept.autocommit:
+        if kept.closed or kept.pgconn.transaction_status != TransactionStatus.IDLE or not kept.autocommit:
             kept.close()
         else:
             self._free.append(kept)

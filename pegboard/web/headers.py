@@ -25,3 +25,7 @@ ON_EVERY_REPLY = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
+
+# A reply that says "as before" is about what its caller has kept, with the headers that it was kept with
+# (RFC 9110, 15.4.5: nothing beside what guides the cache).
+OF_WHAT_IS_KEPT = frozenset(ON_EVERY_REPLY) - {"Cache-Control"}

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -13,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from core import db_errors
 from core.errors import DomainError
 from pegboard.web import views
-from pegboard.web.headers import ON_EVERY_REPLY
+from pegboard.web.headers import OF_WHAT_IS_KEPT, ON_EVERY_REPLY
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +34,9 @@ class SecurityHeadersMiddleware:
         response = self.get_response(request)
         for name, value in ON_EVERY_REPLY.items():
             response.headers.setdefault(name, value)
+        if response.status_code == HTTPStatus.NOT_MODIFIED:
+            for name in OF_WHAT_IS_KEPT:
+                del response.headers[name]
         return response
 
 

@@ -91,6 +91,13 @@ def test_unchanged_release_reads_as_the_view_says_it(owner, release, monkeypatch
     assert seen == meant
 
 
+def test_what_is_unchanged_says_what_guides_the_cache_and_no_more(owner, release):
+    answer = asked(key_of(owner), address(), f'"{release.digest}"')
+    assert answer.status_code == 304
+    assert set(answer.headers) == {"ETag", "Cache-Control", "Allow", "X-Request-Id"}
+    assert answer.headers["Cache-Control"] == "private, no-cache"
+
+
 def test_nothing_but_one_query_is_asked_for_what_is_unchanged(owner, release):
     plain, etag = key_of(owner), f'"{release.digest}"'
     asked(plain, address(), etag)
