@@ -26,6 +26,6 @@ ON_EVERY_REPLY = {
     "X-Frame-Options": "DENY",
 }
 
-# A reply that says "as before" is about what its caller has kept, with the headers that it was kept with
-# (RFC 9110, 15.4.5: nothing beside what guides the cache).
-OF_WHAT_IS_KEPT = frozenset(ON_EVERY_REPLY) - {"Cache-Control"}
+# A 304 has no body to protect a browser from: the reply that the browser has kept came with these, and they
+# stay as they were (RFC 9110, 15.4.5; RFC 9111, 4.3.4).
+LEFT_OUT_OF_304 = frozenset(ON_EVERY_REPLY) - {"Cache-Control"}

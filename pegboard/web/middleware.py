@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from core import db_errors
 from core.errors import DomainError
 from pegboard.web import views
-from pegboard.web.headers import OF_WHAT_IS_KEPT, ON_EVERY_REPLY
+from pegboard.web.headers import LEFT_OUT_OF_304, ON_EVERY_REPLY
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class SecurityHeadersMiddleware:
         for name, value in ON_EVERY_REPLY.items():
             response.headers.setdefault(name, value)
         if response.status_code == HTTPStatus.NOT_MODIFIED:
-            for name in OF_WHAT_IS_KEPT:
+            for name in LEFT_OUT_OF_304:
                 del response.headers[name]
         return response
 

@@ -91,7 +91,7 @@ def test_unchanged_release_reads_as_the_view_says_it(owner, release, monkeypatch
     assert seen == meant
 
 
-def test_what_is_unchanged_says_what_guides_the_cache_and_no_more(owner, release):
+def test_what_is_unchanged_carries_no_headers_of_a_body(owner, release):
     answer = asked(key_of(owner), address(), f'"{release.digest}"')
     assert answer.status_code == 304
     assert set(answer.headers) == {"ETag", "Cache-Control", "Allow", "X-Request-Id"}
