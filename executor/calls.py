@@ -93,6 +93,7 @@ class Wish:
     runs, and it is not looked at where something does.
 
     `is_made_here`: by a thread of this process and not by a worker, of a call that its caller streams.
+    `has_left` says whether the caller has hung up, in a protocol where that cancels what it waits for.
     """
 
     tool: str
@@ -116,6 +117,7 @@ class Wish:
     output: Any = None
     is_a_models: bool = False
     is_made_here: bool = False
+    has_left: Callable[[], bool] | None = None
 
 
 class UnknownToolError(DomainError):
@@ -187,6 +189,7 @@ def resume(
     format_: str = "",
     call_id: uuid.UUID | None = None,
     site: str = "",
+    has_left: Callable[[], bool] | None = None,
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
     another call, or is the one that was made with this `call_id` before.
@@ -195,7 +198,7 @@ def resume(
     DomainError.
     """
     released_version(tool)
-    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site)
+    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, has_left=has_left)
     try:
         following = invocation.continue_now(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
     except ArgumentsError as error:
@@ -346,7 +349,13 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             is_confirmed=wish.is_confirmed,
             key=wish.call_id,
             runtime=runtime_of(
-                release, key, wish.sub_agent, tool.signature.name, wish.on_behalf_of, wish.site
+                release,
+                key,
+                wish.sub_agent,
+                tool.signature.name,
+                wish.on_behalf_of,
+                wish.site,
+                wish.has_left,
             ),
             terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
             thread=threads.begin(thread, version) if thread else None,
@@ -462,6 +471,7 @@ def runtime_of(
     tool: str = "",
     on_behalf_of: OnBehalfOf | None = None,
     site: str = "",
+    has_left: Callable[[], bool] | None = None,
 ) -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
@@ -474,4 +484,5 @@ def runtime_of(
         tool=tool,
         on_behalf_of=on_behalf_of,
         site=site,
+        has_left=has_left,
     )

@@ -41,15 +41,22 @@ class Told:
 
 
 def follow(
-    call: Call, tool: ReleasedTool, format_: str = "", after: str = "", place: ExitStack | None = None
+    call: Call,
+    tool: ReleasedTool,
+    format_: str = "",
+    after: str = "",
+    place: ExitStack | None = None,
+    alive_every: float = ALIVE_EVERY,
 ) -> Iterable[Told]:
-    """From the beginning, or after the event of this id.
+    """From the beginning, or after the event of this id. `alive_every` so many seconds without anything else
+    it is told that it goes on.
 
     `place` is what `placed` gave, and is taken over. Without one raises NoRoomToFollowError before anything
     is told.
     """
     with place or placed(NoRoomToFollowError) as held:
-        return _Following(_told(call, tool, format_, after if _ID.fullmatch(after) else ""), held.pop_all())
+        told = _told(call, tool, format_, after if _ID.fullmatch(after) else "", alive_every)
+        return _Following(told, held.pop_all())
 
 
 def placed(error: type[NoRoomError] = NoRoomError) -> ExitStack:
@@ -88,14 +95,14 @@ class Written:
             close()
 
 
-def _told(call: Call, tool: ReleasedTool, format_: str, after: str) -> Generator[Told]:
+def _told(call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float) -> Generator[Told]:
     if not after:
         yield Told(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
     seen, ends, spoke = after or events.FIRST, time.monotonic() + LASTS, time.monotonic()
     while time.monotonic() < ends:
         is_active = queue.settled(call).is_active
         give_back()
-        heard = events.after(call.key, seen, LOOK_EVERY if is_active else 0.01)
+        heard = events.after(call.key, seen, min(LOOK_EVERY, alive_every) if is_active else 0.01)
         for event in heard:
             seen = event.id
             if event.kind == events.PARTIAL and (partial := _named(tool, event.data, format_)):
@@ -106,7 +113,7 @@ def _told(call: Call, tool: ReleasedTool, format_: str, after: str) -> Generator
             answer = answer_of(call, tool, format_)
             yield Told(condition=condition_of(answer), id=seen, answer=answer)
             return
-        if time.monotonic() - spoke > ALIVE_EVERY:
+        if time.monotonic() - spoke >= alive_every:
             spoke = time.monotonic()
             yield Told(condition="alive")
 

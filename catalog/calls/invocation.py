@@ -14,7 +14,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from time import sleep
@@ -28,9 +28,19 @@ from django.utils import timezone
 from catalog.activities import kinds, reach
 from catalog.activities.base import Open, Work
 from catalog.activities.nesting import MAX_STEPS_IN_ALL
-from catalog.calls import challenges, events, queue, refused_calls, remote_runs, requesting, results, versions
+from catalog.calls import (
+    cancellation,
+    challenges,
+    events,
+    queue,
+    refused_calls,
+    remote_runs,
+    requesting,
+    results,
+    versions,
+)
 from catalog.calls.checks import refuse_removed
-from catalog.calls.lease import Heartbeat, Unspoken, Watched
+from catalog.calls.lease import Conversation, Heartbeat, Unspoken, Watched
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Attempt, CallStatus, Mode
@@ -334,7 +344,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
             mark=str(call.key),
             follower=events.follower_of(call),
         ) as session,
-        (Watched if call.mode == Mode.WAIT else Heartbeat)(call, session) as held,
+        _held(call, session) as held,
     ):
         unshown = conversation.protocol.unshown
         give_back()
@@ -354,6 +364,16 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     return outcome
 
 
+def _held(call: Call, session: Conversation) -> Watched | Heartbeat:
+    return Watched(call, session, _end_left) if call.mode == Mode.WAIT else Heartbeat(call, session)
+
+
+def _end_left(call: Call) -> None:
+    if call.requested_by:
+        with suppress(DomainError):  # it has ended meanwhile
+            cancellation.cancel(call, actor=call.requested_by, why=f"{call.runtime.why} The client hung up.")
+
+
 def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Attempt]) -> Outcome:
     if call.parent_id is None:
         reach.refuse_too_many_steps(activity)
@@ -361,7 +381,7 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
         check(call, activity)
     ends = time.monotonic() + call.deadline_seconds
     spoken = Unspoken()
-    with (Watched if call.mode == Mode.WAIT else Heartbeat)(call, spoken) as held:
+    with _held(call, spoken) as held:
         give_back()
         work = Work(
             call=call,

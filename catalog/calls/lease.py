@@ -2,10 +2,11 @@
 
 A worker that dies lets go of its call within `HELD`. A call that was ended meanwhile, by a user who cancelled
 it or because its worker looked dead, ends its worker's conversation with the vendor. A call that is waited
-for has its whole lease at once, and its process looks from time to time whether it was ended; where that
-process ends it itself, its conversation ends at once.
+for has its whole lease at once, and its process looks from time to time whether it was ended, or whether the
+program that waits has hung up; where that process ends it itself, its conversation ends at once.
 """
 
+import copy
 import logging
 import math
 import threading
@@ -148,7 +149,26 @@ class Heartbeat(Held):
 
 
 class Watched(Held):
-    """A call that is waited for, while this process makes it. One thread looks after all of them."""
+    """A call that is waited for, while this process makes it. One thread looks after all of them. `end` ends
+    a call whose program has hung up."""
+
+    def __init__(self, call: Call, session: Conversation, end: Callable[[Call], object]) -> None:
+        super().__init__(call, session)
+        self._end = end
+
+    def end_if_left(self) -> None:
+        """Ends it in a thread of its own, which may have to tell the vendor, where no one waits any more."""
+        has_left = self.call.runtime.has_left if self.call.runtime else None
+        if has_left and not self.is_lost and has_left():
+            threading.Thread(target=self._end_it, name="left", daemon=True).start()
+
+    def _end_it(self) -> None:
+        try:
+            self._end(copy.copy(self.call))
+        except DatabaseError as exc:
+            logger.warning("call %s, for which no one waits, could not be ended: %s", self.call.pk, exc)
+        finally:
+            connection.close()
 
     def __enter__(self) -> Self:
         _watch.add(self)
@@ -196,6 +216,8 @@ class _Watch:
                 slow = {each.call.pk: each for each in self._watched if each.began < due}
             for ended in _ended(slow):
                 slow[ended].session.interrupt()
+            for each in slow.values():
+                each.end_if_left()
 
 
 def _ended(calls: Collection[int]) -> list[int]:

@@ -228,6 +228,7 @@ def _made(
 ) -> Call:
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
+        call.runtime = runtime
         call.agent, call.release, call.api_key = runtime.agent, runtime.release, runtime.key
         call.sub_agent = runtime.sub_agent
         call.requested_name = runtime.called_by(actor)

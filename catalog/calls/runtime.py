@@ -1,5 +1,6 @@
 """As whom a program calls a tool."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from catalog.user_grants.end_users import OnBehalfOf
@@ -13,7 +14,8 @@ class Runtime:
     """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
 
     `tool` is what the release calls the tool, and `on_behalf_of` the user of the agent for whom it runs.
-    `site` is our own address as the caller knows it, for links to our pages.
+    `site` is our own address as the caller knows it, for links to our pages. `has_left` says whether the
+    program that waits has hung up, where that ends its call.
     """
 
     agent: int
@@ -24,6 +26,7 @@ class Runtime:
     tool: str = ""
     on_behalf_of: OnBehalfOf | None = None
     site: str = ""
+    has_left: Callable[[], bool] | None = None
 
     def called_by(self, actor: User) -> str:
         return (f"{actor}, key {self.key.name}" if self.key else str(actor))[:MAX_NAME_LENGTH]

@@ -98,8 +98,8 @@ class Call(models.Model):
     A call that a program waits for is `running` from the first moment: the process that made the row makes
     the call, which `is_ours` says in that process, and `has_id` says that the caller gave it an id, by which
     it may ask again. `steps_made` are those that it has made for the call so far, however deep. `calls_back`
-    is who hears of its end, until it is written down. `site` is our own address as its caller knows it, for
-    the links that its caller follows.
+    is who hears of its end, until it is written down, and `runtime` as whom the program calls that asked this
+    process. `site` is our own address as its caller knows it, for the links that its caller follows.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
@@ -173,6 +173,7 @@ class Call(models.Model):
     has_id = False
     steps_made = 0
     calls_back: Any = None
+    runtime: Any = None
 
     objects = MadeInTeams["Call"].as_manager()
 

@@ -8,7 +8,7 @@ asked (executor/serve/views.py), so that no protocol can forget it.
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -47,7 +47,8 @@ CONFIRM_HEADER = "Pegboard-Confirm"
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """`path` is what follows the protocol's root, without the slash between; "" is the root itself. Names of
-    headers are found in any case. The body is bounded. `own_hosts` are those that pages of ours are at."""
+    headers are found in any case. The body is bounded. `own_hosts` are those that pages of ours are at.
+    `has_left` says whether the client has closed its connection since."""
 
     method: str
     path: str
@@ -55,6 +56,7 @@ class Request:
     headers: Mapping[str, str]
     body: bytes
     own_hosts: Collection[str]
+    has_left: Callable[[], bool] = lambda: False
 
     def on_behalf_of(self, named: object = None) -> OnBehalfOf | None:
         """The user of the agent for whom a tool shall run: as the protocol has `named` it, or else the header
@@ -238,11 +240,17 @@ class Operations:
         return calls.answer_of(invocation.follow(found, wait, has_room=has_room), tool, format_)
 
     def follow(
-        self, call: uuid.UUID | int, *, format_: str = "", after: str = "", place: ExitStack | None = None
+        self,
+        call: uuid.UUID | int,
+        *,
+        format_: str = "",
+        after: str = "",
+        place: ExitStack | None = None,
+        alive_every: float = streams.ALIVE_EVERY,
     ) -> Iterable[Told]:
-        """Such a call as it goes, after the event of this id; `place` as for `streams.follow`."""
+        """Such a call as it goes, as `streams.follow` tells it."""
         found, _, tool = self._own_call(call)
-        return streams.follow(found, tool, format_, after, place)
+        return streams.follow(found, tool, format_, after, place, alive_every)
 
     def callback_secret(self, call: uuid.UUID) -> str:
         """What signs the callback of such a call; "" once it was sent."""
@@ -263,6 +271,7 @@ class Operations:
         *,
         format_: str = "",
         call_id: uuid.UUID | None = None,
+        has_left: Callable[[], bool] | None = None,
     ) -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
         it was made through, as `executor.calls.resume` does. Answers to what was not asked are left out.
@@ -282,6 +291,7 @@ class Operations:
             format_=format_,
             call_id=call_id,
             site=self.site,
+            has_left=has_left,
         )
 
     def note_unknown(self, tool: str) -> None:

@@ -4,7 +4,10 @@ Plain Django, because these are the most frequent requests of all. Keys, scopes 
 code that judges them for REST.
 """
 
+import select
+import socket
 from dataclasses import replace
+from functools import partial
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -38,6 +41,8 @@ from people.models import Role
 from people.permissions import allows, public, reason_against
 
 _keys = RuntimeAuthentication()
+# That its other end was closed: not all systems tell of it before something is written.
+_HANGS_UP = getattr(select, "POLLRDHUP", 0)
 
 
 class _Listing:
@@ -182,7 +187,17 @@ def _request(request: HttpRequest, rest: str) -> Request:
         headers=request.headers,
         body=request.body,
         own_hosts=own_hosts,
+        has_left=partial(_has_left, request.META.get("gunicorn.socket")),
     )
+
+
+def _has_left(client: socket.socket | None) -> bool:
+    # Nothing is read: what a client has sent meanwhile is its next request.
+    if client is None or (number := client.fileno()) < 0:
+        return False
+    looked = select.poll()
+    looked.register(number, _HANGS_UP)
+    return bool(looked.poll(0))
 
 
 def _refused(

@@ -7,6 +7,7 @@ server. So it is only done for tools whose vendor has a word for progress; all o
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
 """
 
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,11 +22,13 @@ from executor.serve.base import EVENT_STREAM, Operations, Reply, Request
 from executor.serve.mcp import tools
 from executor.serve.mcp.clients import META, Client
 from executor.serve.mcp.messages import Id, Message
-from executor.serve.mcp.streams import PING, event
+from executor.serve.mcp.streams import PING, PING_EVERY, event
 from executor.streams import Told
 
 # From the one that says most to the one that says least.
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+LOOK_EVERY = 2.0  # seconds, at a client that may have left
 
 # The reply to the request, once it is known what came of the call.
 Ended = Callable[[Answer], Reply]
@@ -89,8 +92,12 @@ def begun(
             return answer
         if answer.call is None or answer.outcome is not None:
             return tools.result(answer, operations, client)
-        followed = operations.follow(answer.call.pk, format_=tools.FORMAT, place=place)
-    stream = _Stream(operations, answer.call.pk, followed, wanted, ended, cancels=client.is_modern)
+        followed = operations.follow(
+            answer.call.pk, format_=tools.FORMAT, place=place, alive_every=LOOK_EVERY
+        )
+    # Since 2026-07-28 a client cancels by closing the stream; before, that says nothing.
+    has_left = request.has_left if client.is_modern else None
+    stream = _Stream(operations, answer.call.pk, followed, wanted, ended, has_left)
     return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
 
 
@@ -104,22 +111,26 @@ class _Stream:
         followed: Iterable[Told],
         wanted: Wanted,
         ended: Ended,
-        *,
-        cancels: bool,
+        has_left: Callable[[], bool] | None,
     ) -> None:
         self._operations, self._call = operations, call
         self._followed, self._wanted, self._ended = followed, wanted, ended
-        self._cancels = cancels
+        self._has_left = has_left
         self._has_ended = False
 
     def __iter__(self) -> Generator[bytes]:
+        spoke = time.monotonic()
         for told in self._followed:
             if told.answer and told.condition != "started":
                 yield from self._end(told.answer)
                 return
+            if self._has_left and self._has_left():
+                return
             if notification := self._wanted.notification(told):
+                spoke = time.monotonic()
                 yield event(notification)
-            elif told.condition == "alive":
+            elif time.monotonic() - spoke > PING_EVERY:
+                spoke = time.monotonic()
                 yield PING
         # A stream has an end even where the call has none so far.
         yield from self._end(self._operations.made(self._call, format_=tools.FORMAT))
@@ -127,8 +138,8 @@ class _Stream:
     def close(self) -> None:
         if close := getattr(self._followed, "close", None):
             close()
-        if self._cancels and not self._has_ended:
-            # Since 2026-07-28 a client cancels by closing the stream. A call that has ended is left as it is.
+        if self._has_left and not self._has_ended:
+            # A call that has ended is left as it is.
             with suppress(DomainError):
                 self._operations.cancel(self._call)
 

@@ -106,6 +106,8 @@ def begun(
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
     arguments, call_name = arguments or {}, request.call_name
+    # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
+    has_left = request.has_left if client.is_modern and not is_followed else None
     if client.is_modern:
         _check_headers(request, operations, name, arguments)
     try:
@@ -113,7 +115,7 @@ def begun(
             call, answers = goes_on
             # Clients say the name of the call with each step of it, and each step is a call here.
             call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
-            return operations.resume(call, name, answers, format_=FORMAT, call_id=call_id)
+            return operations.resume(call, name, answers, format_=FORMAT, call_id=call_id, has_left=has_left)
         return operations.run(
             Wish(
                 tool=name,
@@ -124,6 +126,7 @@ def begun(
                 on_behalf_of=_on_behalf_of(request, params),
                 mode=Mode.STREAM if is_followed else Mode.WAIT,
                 is_made_here=is_followed,
+                has_left=has_left,
             )
         )
     except UnknownToolError as error:
