@@ -13,7 +13,7 @@ from catalog.activities.base import Kind, Work
 from catalog.activities.mocks import answers
 from catalog.activities.mocks.situations import Situation
 from catalog.models import Call
-from catalog.protocols.base import Outcome
+from catalog.protocols.base import Outcome, is_withheld
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
 from core import redis_client
@@ -40,7 +40,7 @@ class Mock(Kind):
             work.signature,
             call.arguments,
             state=call.continues.decoded().resume if call.continues else None,
-            is_declined=any(answer is None for answer in call.answers.values()),
+            is_declined=any(is_withheld(answer) for answer in call.answers.values()),
             nth=partial(_nth, call),
         )
         left = max(work.seconds_left(), 0)

@@ -51,7 +51,10 @@ class InvokeInput(CallInput, VersionChoice):
 class ResumeInput(Input):
     answers = serializers.DictField(
         required=False,
-        help_text="By the `id` of what was asked; null declines. What has no `schema` needs none.",
+        help_text=(
+            'By the `id` of what was asked; null declines, and `{"pegboard/action": "cancel"}` says that the '
+            "user closed the question and decided nothing. What has no `schema` needs none."
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from catalog.calls.runtime import Runtime
 from catalog.models import ActivityVersion, Endpoint, ToolVersion
 from catalog.models.calls import Asked
 from catalog.models.findings import FindingState
-from catalog.protocols.base import Outcome, canonical
+from catalog.protocols.base import Outcome, canonical, is_withheld
 from catalog.protocols.signature import Annotations
 from catalog.review import holds
 from catalog.tools import effective_texts
@@ -40,8 +40,8 @@ def refuse_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
     """Raises ArgumentsError for answers that do not fit what was asked."""
     faults = dict.fromkeys(answers.keys() - {ask.id for ask in asks}, "was not asked")
     for ask in asks:
-        is_declined = ask.id in answers and answers[ask.id] is None
-        if ask.schema is not None and not is_declined:
+        is_left_out = ask.id in answers and is_withheld(answers[ask.id])
+        if ask.schema is not None and not is_left_out:
             faults |= results.faults_in_answer(ask, answers.get(ask.id))
     if faults:
         said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}

@@ -159,10 +159,10 @@ def continue_call(
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
 
-    Answers go by the id of what was asked; None declines. What has no form needs no answer. What a runtime
-    began goes on in the same agent's runtime alone. `is_claimed` is as for `request_call`. What goes on by
-    itself, too, goes on once: the second one gets the call that the first one made. A step goes on in the
-    `parent` that goes on with the whole.
+    Answers go by the id of what was asked; None declines, and CLOSED decides nothing. What has no form needs
+    no answer. What a runtime began goes on in the same agent's runtime alone. `is_claimed` is as for
+    `request_call`. What goes on by itself, too, goes on once: the second one gets the call that the first one
+    made. A step goes on in the `parent` that goes on with the whole.
     """
     result = call.decoded()
     if parent:

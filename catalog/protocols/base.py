@@ -215,6 +215,15 @@ class Ask:
     check_url: str = ""
 
 
+# Stands in place of an answer where the user closed the question and decided nothing; None declines it.
+CLOSED: Mapping[str, Any] = {"pegboard/action": "cancel"}
+
+
+def is_withheld(answer: object) -> bool:
+    """Whether the user gave no answer: the question was declined or closed."""
+    return answer is None or answer == CLOSED
+
+
 class CallError(NamedTuple):
     """A way in which a call may fail. `is_transient`: it is expected to pass by itself; None where nothing is
     known of that. `details_schema` is of what comes beside the sentence; None where nothing is said of it."""

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from catalog.protocols import events
-from catalog.protocols.base import Ask, Outcome, Session, canonical
+from catalog.protocols.base import Ask, Outcome, Session, canonical, is_withheld
 from catalog.protocols.calls import outcomes
 from catalog.protocols.events import Event
 from catalog.protocols.signature import Signature
@@ -155,7 +155,7 @@ def resume(
         message = "The agent waits for an answer."
         return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
     answer = answers[name]
-    if answer is None:
+    if is_withheld(answer):
         with suppress(ProtocolError):
             stop(session, run_id, at)
         return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.protocols import members
-from catalog.protocols.base import Ask, Note, Outcome, Session, UnreadableItemError, canonical
+from catalog.protocols.base import CLOSED, Ask, Note, Outcome, Session, UnreadableItemError, canonical
 from catalog.protocols.calls import outcomes
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.json import error_messages, validation
@@ -60,7 +60,8 @@ def resume(
     answers: Mapping[str, Any],
     listed_schema: ListedSchema,
 ) -> Outcome:
-    """`answers` hold what each ask's form was filled in with; None declines."""
+    """`answers` hold what each ask's form was filled in with; None declines,
+    and CLOSED decides nothing."""
     call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema)
     if "reply" in state:
         return call.go_on(state, answers)
@@ -76,6 +77,8 @@ def resume(
 def _response(kind: str, answer: object) -> dict[str, Any]:
     if answer is None:
         return {"action": "decline"}
+    if answer == CLOSED:
+        return {"action": "cancel"}
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
 
 

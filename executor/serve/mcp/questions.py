@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.models.calls import Asked
+from catalog.protocols.base import CLOSED
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 
@@ -66,14 +67,14 @@ def asked(call: int, asks: Sequence[Asked], client: Client) -> dict[str, Any] | 
 
 
 def answered(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
-    """Which call goes on, and the answers by what was asked; None declines. None for a call that begins."""
+    """Which call goes on, and the answers as `continue_call` takes them. None for a call that begins."""
     state, responses = params.get("requestState"), params.get("inputResponses", {})
     if state is None:
         return None
     found = _STATE.fullmatch(state) if isinstance(state, str) else None
     if found is None or not isinstance(responses, dict):
         raise RpcError(INVALID_PARAMS, "This “requestState” is none of ours. Call the tool again without it.")
-    return int(found[1]), {name: _answer(response) for name, response in responses.items()}
+    return int(found[1]), {name: _passed_on(response) for name, response in responses.items()}
 
 
 def _required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
@@ -84,6 +85,12 @@ def _required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
 def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
     params = {"mode": "form", "message": message, "requestedSchema": form}
     return {"method": "elicitation/create", "params": params}
+
+
+def _passed_on(response: object) -> Mapping[str, Any] | None:
+    if isinstance(response, dict) and response.get("action") == "cancel":
+        return CLOSED
+    return _answer(response)
 
 
 def _answer(response: object) -> dict[str, Any] | None:

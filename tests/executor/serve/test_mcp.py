@@ -458,16 +458,17 @@ def test_what_a_tool_asks_goes_to_the_user_and_the_answer_back(lending):
     assert json.loads(result["content"][0]["text"]) == answer
 
 
-def test_a_user_may_decline_what_a_tool_asks(lending):
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_user_may_decline_what_a_tool_asks_or_close_it(lending, action):
     call = {"name": "sky", "arguments": {}}
     asked = modern(lending, "tools/call", call, can=FORMS).json()["result"]
     again = {
         **call,
         "requestState": asked["requestState"],
-        "inputResponses": {"branch": {"action": "cancel"}},
+        "inputResponses": {"branch": {"action": action}},
     }
     result = modern(lending, "tools/call", again, can=FORMS).json()["result"]
-    assert json.loads(result["content"][0]["text"]) == {"action": "decline"}
+    assert json.loads(result["content"][0]["text"]) == {"action": action}
 
 
 def test_a_client_that_cannot_ask_is_told_what_was_asked(lending):
@@ -582,12 +583,13 @@ def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lend
     assert [made.outcome for made in Call.objects.order_by("pk")] == ["needs_input", "ok"]
 
 
-def test_a_user_of_the_older_era_may_decline(lending, monkeypatch):
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+def test_a_user_of_the_older_era_may_decline_or_close(lending, monkeypatch, action):
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     heard = events_of(old(lending, "tools/call", {"name": "sky", "arguments": {}}, **met(lending)))
-    answers(lending, next(heard)["id"], {"action": "cancel"})
+    answers(lending, next(heard)["id"], {"action": action})
     (last,) = heard
-    assert json.loads(last["result"]["content"][0]["text"]) == {"action": "decline"}
+    assert json.loads(last["result"]["content"][0]["text"]) == {"action": action}
 
 
 def test_an_answer_that_does_not_fit_is_told(lending, monkeypatch):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from catalog.protocols.acp import ACP
-from catalog.protocols.base import Context
+from catalog.protocols.base import CLOSED, Context
 from catalog.protocols.events import parse
 from tests.scripted import Exchange, ScriptedSession
 
@@ -192,8 +192,9 @@ def cancelling(run_id=RUN, **recorded):
 
 
 @pytest.mark.parametrize("recorded", [{}, {"status": 500}])
-def test_declining_ends_the_run(recorded):
-    outcome = resume(cancelling(**recorded), answers={"approval": None})
+@pytest.mark.parametrize("answer", [None, CLOSED])
+def test_declining_ends_the_run(recorded, answer):
+    outcome = resume(cancelling(**recorded), answers={"approval": answer})
     assert (outcome.outcome, outcome.error["code"]) == ("refused", "DECLINED")
 
 
