@@ -36,13 +36,23 @@ _ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
 
 
 @dataclass(frozen=True, slots=True)
+class Page:
+    """Where an administrator removes an obstacle: the page by its name and key, and what is done there."""
+
+    name: str
+    of: int | UUID
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`to_do` is the one thing that helps."""
+    """`to_do` is the one thing that helps; `page` is where an administrator does it."""
 
     code: str
     severity: Severity
     message: str
     to_do: str
+    page: Page | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +232,8 @@ def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Itera
     needs = endpoint.speak().needs(row.decoded())
     for name in context.missing_secrets(needs, of_users.secrets.get(endpoint.pk, ())):
         message = f"It needs the secret “{printable(name, 100)}”, which is not in the vault of its vendor."
-        yield Obstacle("secret_missing", "stops", message, "Ask an administrator to enter it there.")
+        page = Page("endpoint-secrets", endpoint.pk, "Enter the secret")
+        yield Obstacle("secret_missing", "stops", message, "Ask an administrator to enter it there.", page)
     if needs.user and not of_users.user:
         message = "It has to know who its user is."
         yield Obstacle("user_needed", "asks", message, "Let the runtime say in each call who the user is.")
@@ -254,7 +265,9 @@ def _of_review(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[
         yield Obstacle("version_blocked", "stops", message, "Pin another version, and publish.")
     elif FindingState.OPEN in states:
         message = "It waits for review in Pegboard."
-        yield Obstacle("waits_for_review", "stops", message, "Ask an administrator to decide under Review.")
+        page = Page("tool-findings", row.tool_id, "Decide on it")
+        to_do = "Ask an administrator to decide under Review."
+        yield Obstacle("waits_for_review", "stops", message, to_do, page)
 
 
 def _of_the_way(
@@ -264,7 +277,9 @@ def _of_the_way(
     if credential and (state := states[credential.pk].state) in _ENDED:
         ended = "needs a sign-in" if state == State.NEEDS_SIGN_IN else "is refused by the vendor"
         message = f"The credential for its vendor {ended}."
-        yield Obstacle("credential_ended", "stops", message, "Ask an administrator to renew the credential.")
+        page = Page("credential", credential.pk, "Renew the credential")
+        to_do = "Ask an administrator to renew the credential."
+        yield Obstacle("credential_ended", "stops", message, to_do, page)
     waits = [circuit_breaker.unavailable_until(each) for each in (endpoint, row.tool)]
     if until := max((each for each in waits if each), default=None):
         message = (

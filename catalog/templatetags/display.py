@@ -2,6 +2,7 @@
 
 import html
 import json
+import re
 import unicodedata
 from datetime import datetime, timedelta
 from functools import cache
@@ -10,7 +11,7 @@ from django import template
 from django.db.models import Choices
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from catalog.protocols.signature import Effect
@@ -20,6 +21,7 @@ from core.invisible_characters import HIDDEN, decoded_tags, hidden
 register = template.Library()
 
 CHIP_LIMIT = 3
+_JOINT = re.compile(r"_(?=[^\W_])")
 BRIEF = 180
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 TONES = {
@@ -87,6 +89,12 @@ def shown(text: object) -> SafeString:
         pieces += [_escaped(text[end:start]), _chip(text[start:stop])]
         end = stop
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
+
+
+@register.filter
+def breakable(text: object) -> SafeString:
+    """The name of a tool, which goes on in another line after an underscore where it is too long for one."""
+    return mark_safe(_JOINT.sub("_<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
 
 
 def _hidden_runs(text: str) -> list[tuple[int, int]]:

@@ -1,5 +1,6 @@
 """Whether every tool of a release can run now, told without asking any vendor."""
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -168,6 +169,30 @@ def test_the_page_names_what_stops_a_tool_first(owner, desk):
     assert "1 in all, 1 of them cannot run" in told
     assert "sky It waits for review in Pegboard." in told
     assert f'href="{page}"' in browser.get("/agents/desk/releases/1/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("happens", "says"), [(hold, "Decide on it"), (refuse_credential, "Renew the credential")]
+)
+def test_an_administrator_goes_on_where_another_user_is_told_whom_to_ask(owner, desk, happens, says):
+    happens(desk[1], owner)
+    page, browser = "/agents/desk/releases/1/preflight/", Client()
+    for user, sees_link in ((owner, False), (make_user(Role.ADMIN), True)):
+        browser.force_login(user)
+        answer = browser.get(page)
+        assert (says in text_of(answer)) is sees_link
+        assert ("Ask an administrator" in text_of(answer)) is not sees_link
+    (there,) = re.findall(rf'href="([^"]+)">{says}', answer.content.decode())
+    assert browser.get(there).status_code == 200
+
+
+def test_a_secret_that_is_missing_is_entered_from_the_page(owner, vendor):
+    desk_with(owner, vendor, protocol="oxp", requirements=Requirements(secrets=("weather_key",)))
+    browser = Client()
+    browser.force_login(make_user(Role.ADMIN))
+    answer = browser.get("/agents/desk/releases/1/preflight/")
+    (there,) = re.findall(r'href="([^"]+)">Enter the secret', answer.content.decode())
+    assert browser.get(there).status_code == 200
 
 
 def test_the_page_does_not_say_that_all_is_well_beside_what_it_notes(owner, desk):

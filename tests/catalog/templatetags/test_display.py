@@ -1,10 +1,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.utils.safestring import mark_safe
 
 from catalog.protocols.signature import Annotations
 from catalog.templatetags.differences import diff_sides
-from catalog.templatetags.display import ago, brief, compact, shown
+from catalog.templatetags.display import ago, breakable, brief, compact, shown
 from catalog.templatetags.signatures import claims, default_value, limits
 from tests.factories import make_parameter
 
@@ -108,3 +109,18 @@ def test_no_default_is_not_null():
 
 def test_what_a_vendor_does_not_claim_is_left_out():
     assert claims(Annotations(destructive=False)) == [("Danger", "Does not destroy")]
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [
+        ("sky", "sky"),
+        ("book_a_room", "book_<wbr>a_<wbr>room"),
+        ("__init__", "__<wbr>init__"),
+        ("<b>_x", "&lt;b&gt;_<wbr>x"),
+        (mark_safe("a&amp;_b"), "a&amp;_<wbr>b"),
+        (shown("a_b\u202ec"), shown("a_b\u202ec").replace("a_b", "a_<wbr>b")),
+    ],
+)
+def test_a_name_breaks_after_an_underscore_and_stays_escaped(name, written):
+    assert breakable(name) == written
