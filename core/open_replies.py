@@ -44,7 +44,7 @@ PIECES_AT_ONCE = 256
 TELL_AGAIN_AFTER = (0.5, 2.0)  # seconds
 # Of what came before, so much is looked through again for a secret that was cut in two.
 SEEN_AGAIN_BYTES = 16 * 1024
-_LEFT, _WANTED = "left", "wanted"
+_DISCARDED, _WANTED = "discarded", "wanted"
 _FIELD = "core.open_reply"
 _ERRORS: dict[str, type[ProtocolError]] = {
     error.__name__: error for error in (UnavailableError, RefusedError, ProtocolViolationError)
@@ -86,7 +86,7 @@ def add(
     holds_secret: Callable[[bytes], bool],
     on_expiry: Callable[[], None],
 ) -> str | None:
-    """See `core.outbound.session.Session.leave_open`."""
+    """See `core.outbound.session.Session.keep_open`."""
     rest = reply.rest
     if rest is None:
         return None
@@ -106,7 +106,7 @@ def add(
         threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
     # No thread can be started any more: RuntimeError.
     except (redis.RedisError, DomainError, RuntimeError) as exc:
-        logger.warning("a reply of %s could not be left open: %s", origin, exc)
+        logger.warning("a reply of %s could not be kept open: %s", origin, exc)
         rest.abandon()
         _beats.free(origin)
         return None
@@ -183,10 +183,10 @@ class OpenReply:
             if not pieces and not self._is_alive():
                 raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
 
-    def leave(self) -> None:
+    def discard(self) -> None:
         """Nothing of it is wanted any more."""
         with contextlib.suppress(redis.RedisError):
-            redis_client.client().set(_key(self.name, _WANTED), _LEFT, ex=OPEN_SECONDS)
+            redis_client.client().set(_key(self.name, _WANTED), _DISCARDED, ex=OPEN_SECONDS)
             _forget(self.name)
 
     def _reply(self, body: bytearray) -> Reply:
@@ -296,7 +296,7 @@ class _Open:
         self._is_over = True
         self._rest.interrupt()
         _forget(self.name)
-        if wanted != _LEFT:
+        if wanted != _DISCARDED:
             threading.Thread(target=self._expire, name="open-reply", daemon=True).start()
         return True
 

@@ -151,8 +151,8 @@ def no_pause_before_a_call_is_sent_again() -> None:
     from catalog.calls import invocation, lease
 
     invocation.sleep = lambda seconds: None
-    rest = lease.Held.rest
-    lease.Held.rest = lambda held, seconds: rest(held, 0)
+    sleep = lease.Held.sleep
+    lease.Held.sleep = lambda held, seconds: sleep(held, 0)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -60,7 +60,7 @@ class Work:
     signature: Signature
     seconds_left: Callable[[], float]
     may_go_on: Callable[[], bool]
-    rest: Callable[[float], None]
+    sleep: Callable[[float], None]
     call_step: CallStep
     continue_step: ContinueStep
     converse: Callable[[Open, Callable[[Session], Outcome]], Outcome]

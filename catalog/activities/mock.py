@@ -45,7 +45,7 @@ class Mock(Kind):
         )
         left = max(work.seconds_left(), 0)
         if reply.seconds:
-            work.rest(min(reply.seconds, left))
+            work.sleep(min(reply.seconds, left))
         # Of a call that was ended meanwhile, what is said here is dropped.
         return (
             reply.outcome if reply.seconds <= left else outcomes.failed("unavailable", "DEADLINE", TOO_SLOW)

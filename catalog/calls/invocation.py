@@ -350,7 +350,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
         while (wait := _wait(terms, outcome, len(attempts), ends)) is not None:
-            held.rest(wait)
+            held.sleep(wait)
             if not held.may_send():
                 break
             speak = partial(conversation.again, session, outcome)
@@ -389,7 +389,7 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
             signature=call.version.decoded(),
             seconds_left=lambda: ends - time.monotonic(),
             may_go_on=held.may_send,
-            rest=held.rest,
+            sleep=held.sleep,
             call_step=partial(_call_step, call),
             continue_step=partial(_continue_step, call),
             converse=partial(_converse_alone, call, spoken, attempts),

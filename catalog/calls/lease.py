@@ -43,7 +43,7 @@ class Conversation(Protocol):
 
     def interrupt(self) -> None: ...
 
-    def rest(self, seconds: float) -> None: ...
+    def sleep(self, seconds: float) -> None: ...
 
 
 class Unspoken:
@@ -63,7 +63,7 @@ class Unspoken:
         if session := self.session:
             session.interrupt()
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         self._interrupted.wait(seconds)
 
 
@@ -94,9 +94,9 @@ class Held:
                 return False
         return not self.is_lost
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Before it is sent again; ends at once with the call."""
-        self.session.rest(seconds)
+        self.session.sleep(seconds)
         self._seen = -math.inf
 
 

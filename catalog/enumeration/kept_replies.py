@@ -189,16 +189,16 @@ class _ResumedSession(base.Session):
     def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
         return self._session.listen(path, headers)
 
-    def leave_open(
+    def keep_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[[base.Session], None]
     ) -> str | None:
-        return self._session.leave_open(reply, facts, on_expiry)
+        return self._session.keep_open(reply, facts, on_expiry)
 
-    def left_open(self, name: str) -> OpenReply | None:
-        return self._session.left_open(name)
+    def find_open_reply(self, name: str) -> OpenReply | None:
+        return self._session.find_open_reply(name)
 
-    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
-        return self._session.read_on(reply, is_enough)
+    def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+        return self._session.read_open_reply(reply, is_enough)
 
     def send(self, request: Request) -> Reply:
         """What is not repeatable does something at the vendor, so it is always sent."""

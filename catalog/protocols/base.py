@@ -77,10 +77,10 @@ class Session(RequestMethods, Interface):
         """Begins to read a stream of events, to be read beside the reply of a `post`."""
         ...
 
-    def leave_open(
+    def keep_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
-        """Leaves a reply open for a session that goes on with it, in whichever process, which finds it
+        """Keeps a reply open for a session that goes on with it, in whichever process, which finds it
         under the name that is given back. None where it cannot stay open.
 
         `facts` are JSON and come back with it. `on_expiry` has a session of its own and runs when no one has
@@ -88,11 +88,11 @@ class Session(RequestMethods, Interface):
         """
         ...
 
-    def left_open(self, name: str) -> OpenReply | None:
+    def find_open_reply(self, name: str) -> OpenReply | None:
         """None: it is not open any more, or of another origin."""
         ...
 
-    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+    def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
         `get` does."""
         ...

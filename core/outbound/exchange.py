@@ -60,7 +60,7 @@ def recorded(
 
 
 def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScanner) -> Exchange:
-    """The exchange whose request was answered by what came over an earlier reply, that was left open."""
+    """The exchange whose request was answered by what came over an earlier reply, that was kept open."""
     took = round((time.monotonic() - began) * 1000)
     return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + took)
 

@@ -11,7 +11,7 @@ from core.outbound.request import IsEnough
 class OpenReply(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was said of it when it was left open, as JSON."""
+        """What was said of it when it was kept open, as JSON."""
         ...
 
     def claim(self, what: str) -> bool:
@@ -24,7 +24,7 @@ class OpenReply(Protocol):
 
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply: ...
 
-    def leave(self) -> None:
+    def discard(self) -> None:
         """Nothing of it is wanted any more."""
         ...
 

@@ -181,7 +181,7 @@ class Session(RequestMethods):
         for other in self._others:
             other.interrupt()
 
-    def rest(self, seconds: float) -> None:
+    def sleep(self, seconds: float) -> None:
         """Ends at once when the session is interrupted."""
         self._interrupted.wait(seconds)
 
@@ -212,11 +212,11 @@ class Session(RequestMethods):
         )
         return Listening(lambda: other.send(asked), other.interrupt)
 
-    def leave_open(
+    def keep_open(
         self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
     ) -> str | None:
-        """Keeps what is still to come of `reply`, and says under which name. None where there is no place,
-        or nothing to come.
+        """Keeps `reply` open, of which more is to come, and says under which name. None where there is no
+        place, or nothing to come.
 
         `facts` come back with it, and are JSON. `on_expiry` has a session of its own and runs when no one
         has wanted it for `OPEN_SECONDS`.
@@ -245,11 +245,11 @@ class Session(RequestMethods):
             on_expiry=say_goodbye,
         )
 
-    def left_open(self, name: str) -> OpenReply | None:
+    def find_open_reply(self, name: str) -> OpenReply | None:
         """None: it is not open any more, or of another origin."""
         return self._open_replies.find(name, self._url.origin) if self._open_replies else None
 
-    def read_on(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
+    def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, once that is enough. What came is recorded with the last request."""
         began = time.monotonic()
         if self._renewal:
@@ -276,7 +276,7 @@ class Session(RequestMethods):
                 wait = self._wait_before_retry(error, pause)
                 if wait is None:
                     raise
-            self.rest(wait)
+            self.sleep(wait)
         return self._exchange(request, target)
 
     def _target(self, path: str, query: str) -> str:

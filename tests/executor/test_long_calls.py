@@ -270,7 +270,7 @@ def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode)
     waits, goes_on = threading.Event(), threading.Event()
     turns = rate_limit.turn
     monkeypatch.setattr(lease, "LOOK_SECONDS", 0.1)
-    monkeypatch.setattr(lease.Held, "rest", lambda held, seconds: (waits.set(), held.session.rest(60)))
+    monkeypatch.setattr(lease.Held, "sleep", lambda held, seconds: (waits.set(), held.session.sleep(60)))
 
     @contextmanager
     def late_turn(*limits):

@@ -29,15 +29,14 @@ from catalog.protocols.base import (
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import calls as mcp_calls
 from catalog.protocols.mcp import headers as mcp_headers
-from catalog.protocols.mcp.messages import RpcError
-from catalog.protocols.mcp.transport import (
+from catalog.protocols.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
-    Answer,
-    Request,
-    Transport,
+    RpcError,
 )
+from catalog.protocols.mcp.rpc import Answer, Request
+from catalog.protocols.mcp.transport import Transport
 from catalog.protocols.paging import PageGuard
 from catalog.protocols.signature import Annotations, Signature
 from core import strict_json

@@ -11,18 +11,17 @@ from catalog.protocols.calls.arguments import given
 from catalog.protocols.json import error_messages, validation
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import headers as mcp_headers
-from catalog.protocols.mcp.messages import QUESTION, RpcError
-from catalog.protocols.mcp.transport import (
+from catalog.protocols.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
-    NOT_SENT,
-    Answer,
+    QUESTION,
     Question,
-    Request,
-    Transport,
+    RpcError,
 )
+from catalog.protocols.mcp.rpc import NOT_SENT, Answer, Request
+from catalog.protocols.mcp.transport import Transport
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable

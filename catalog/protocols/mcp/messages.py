@@ -1,6 +1,7 @@
 """Messages of JSON-RPC in replies of MCP servers: which one answers, and which one asks."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from catalog.protocols import events
@@ -12,9 +13,26 @@ QUESTION = "elicitation/create"
 ASKS_BACK = (QUESTION, "sampling/createMessage", "roots/list")
 MAX_SAID_LENGTH = 500
 MAX_NUMBER_LENGTH = 200
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
 # A message, with the bytes that it came in.
 Found = tuple[dict[str, Any], bytes]
 Number = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a tool asks on the stream of its call, with the number that the vendor gave it. The stream stays
+    open as `reply` until it is answered, and `answered` are the numbers of those before it."""
+
+    number: Number
+    params: dict[str, Any]
+    reply: str = ""
+    answered: tuple[Number, ...] = ()
 
 
 class RpcError(ProtocolViolationError):

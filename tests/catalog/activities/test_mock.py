@@ -89,24 +89,24 @@ def test_a_call_that_stops_goes_on_with_the_mock_and_leaves_no_grant(version):
         )
 
 
-@pytest.mark.parametrize(("left", "rests", "outcome"), [(60, 9, "ok"), (4, 4, "unavailable")])
-def test_a_slow_mock_rests_as_the_calls_own_lease_has_it_and_no_longer_than_its_time(
-    version, left, rests, outcome
+@pytest.mark.parametrize(("left", "sleeps", "outcome"), [(60, 9, "ok"), (4, 4, "unavailable")])
+def test_a_slow_mock_sleeps_as_the_calls_own_lease_has_it_and_no_longer_than_its_time(
+    version, left, sleeps, outcome
 ):
     # The lease ends the rest when the call is cancelled.
-    rested = []
+    slept = []
     work = Work(
         call=Call(arguments={"city": "Oslo"}),
         config={"situations": [{"name": "slow", "switch": True, "seconds": 9}]},
         signature=version.decoded(),
         seconds_left=lambda: left,
-        rest=rested.append,
+        sleep=slept.append,
         **dict.fromkeys(("may_go_on", "call_step", "continue_step", "converse"), pytest.fail),
     )
 
     answer = kinds.get("mock").perform(work)
 
-    assert (answer.outcome, rested) == (outcome, [rests])
+    assert (answer.outcome, slept) == (outcome, [sleeps])
 
 
 def test_a_mock_that_cannot_answer_is_refused_when_it_is_saved(version):

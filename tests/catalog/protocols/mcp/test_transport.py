@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog.protocols.base import NothingKnown, UnreadableItemError
-from catalog.protocols.mcp import MCP
+from catalog.protocols.mcp import MCP, rpc
 from catalog.protocols.mcp import transport as mcp_transport
 from core.outbound.errors import (
     ProtocolError,
@@ -243,7 +243,7 @@ def test_a_stream_without_the_answer_says_why(reply, raised, code):
 
 def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
     waited = []
-    monkeypatch.setattr(mcp_transport.time, "sleep", waited.append)
+    monkeypatch.setattr(rpc.time, "sleep", waited.append)
     broken = stream(first="id: e7\nretry: 500\ndata:\n\n")
     rest = Exchange(text=f"id: e8\ndata: {json.dumps(RESULT)}\n\n", headers=STREAM)
     found, session = names(broken, rest)
@@ -252,7 +252,7 @@ def test_a_stream_that_breaks_off_is_asked_for_its_rest(monkeypatch):
 
 
 def test_a_stream_whose_rest_is_refused_has_no_answer(monkeypatch):
-    monkeypatch.setattr(mcp_transport.time, "sleep", lambda seconds: None)
+    monkeypatch.setattr(rpc.time, "sleep", lambda seconds: None)
     with pytest.raises(ProtocolViolationError) as caught:
         names(stream(), Exchange(status=405))
     assert caught.value.code == "NO_ANSWER"
