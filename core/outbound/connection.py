@@ -112,6 +112,7 @@ class Connection(HTTPConnection):
         self._parting = threading.Lock()
         self._has_sent = False
         self._budget: Budget
+        self._is_unwanted: Callable[[], bool] = lambda: False
 
     def ask(
         self,
@@ -122,9 +123,11 @@ class Connection(HTTPConnection):
         budget: Budget,
         *,
         is_repeatable: bool = False,
+        is_unwanted: Callable[[], bool] = lambda: False,
     ) -> BaseHTTPResponse:
-        """Sends one request and reads the head of the reply."""
-        self._budget = budget
+        """Sends one request and reads the head of the reply. `is_unwanted` is true from before it is
+        interrupted."""
+        self._budget, self._is_unwanted = budget, is_unwanted
         is_used = self._take_up(is_repeatable=is_repeatable)
         failpoint("connection-taken")
         options: dict[str, Any] = {
@@ -178,6 +181,9 @@ class Connection(HTTPConnection):
         sock.budget = self._budget
         sock.dialled_at = sock.heard_at = time.monotonic()
         self.sock = self._dialled = sock
+        if self._is_unwanted():
+            # Who interrupted it meanwhile found nothing to shut.
+            raise self._budget.reset()
 
     def leave(self) -> None:
         """Ends the conversation. What was read to its end is left for the owner's next one."""

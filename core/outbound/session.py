@@ -366,6 +366,7 @@ class Session(RequestMethods):
                     request.content,
                     budget,
                     is_repeatable=request.is_repeatable,
+                    is_unwanted=lambda: self.is_interrupted and not request.is_closing,
                 )
                 self._status = response.status
                 challenge = response.headers.get("www-authenticate", "")

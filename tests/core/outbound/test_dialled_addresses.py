@@ -466,3 +466,16 @@ def test_redirect_within_the_host_is_shown_with_its_port(location):
         with pytest.raises(RefusedError) as refused:
             ask(vendor.url)
     assert f"answered 302 to http://{host}/tools; " in refused.value.message
+
+
+def test_what_is_interrupted_while_its_address_is_looked_up_is_not_sent():
+    def resolve(host, port):
+        session.interrupt()
+        return [row("127.0.0.1", port)]
+
+    with HostileVendor(reply()) as vendor:
+        with Session(vendor.url, policy=LOOPBACK, limits=QUICK, resolver=resolve) as session:
+            with pytest.raises(UnavailableError) as caught:
+                session.post("/run", json={})
+        assert caught.value.code == "RESET"
+        assert vendor.requests == []
