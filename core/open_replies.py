@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 # In one process, and of one vendor there: each is a connection with its thread, and room at the broker's.
 MAX_OPEN, MAX_OPEN_OF_ONE = 32, 16
 BEAT_SECONDS = 2.0
+# What is known of a reply is read once more when it is wanted no more.
+HEAD_SECONDS = OPEN_SECONDS + 60
 # Without a beat for so long, the process that has the connection is taken for dead.
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 0.5
@@ -75,7 +77,7 @@ class _Lent:
 
     origin: str
     holds_secret: Callable[[bytes], bool]
-    on_expiry: Callable[[], None]
+    on_expiry: Callable[[Mapping[str, Any]], None]
 
 
 def add(
@@ -84,7 +86,7 @@ def add(
     *,
     origin: str,
     holds_secret: Callable[[bytes], bool],
-    on_expiry: Callable[[], None],
+    on_expiry: Callable[[Mapping[str, Any]], None],
 ) -> str | None:
     """See `core.outbound.session.Session.keep_open`."""
     rest = reply.rest
@@ -94,12 +96,12 @@ def add(
         rest.abandon()
         return None
     name = uuid4()
-    opened = _Open(name, rest, _Lent(origin, holds_secret, on_expiry))
     kept = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
+    head = _Head(origin, reply.status, kept, reply.url, dict(facts))
+    opened = _Open(name, rest, head, _Lent(origin, holds_secret, on_expiry))
     try:
-        head = _Head(origin, reply.status, kept, reply.url, dict(facts))
         broker = redis_client.client()
-        broker.set(_key(name, "head"), _sealed(name, msgspec.json.encode(head).decode()), ex=OPEN_SECONDS)
+        broker.set(_key(name, "head"), _sealed_head(name, head), ex=HEAD_SECONDS)
         broker.set(_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
         broker.set(_key(name, "alive"), "1", ex=ALIVE_SECONDS)
         opened.tell(_Piece(reply.body))
@@ -123,11 +125,11 @@ def find(name: str, origin: str) -> "OpenReply | None":
         sealed = broker.get(_key(known, "head"))
         if not sealed or not broker.exists(_key(known, "alive")):
             return None
-        head = msgspec.json.decode(_opened(known, str(sealed)), type=_Head)
+        head = _opened_head(known, str(sealed))
         if head.origin != origin or broker.get(_key(known, _WANTED)) != _WANTED:
             return None
-        for part in (_WANTED, "head"):
-            broker.expire(_key(known, part), OPEN_SECONDS)
+        broker.expire(_key(known, _WANTED), OPEN_SECONDS)
+        broker.expire(_key(known, "head"), HEAD_SECONDS)
         return OpenReply(known, head)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
@@ -156,6 +158,15 @@ class OpenReply:
         """It is known not to have been done."""
         with contextlib.suppress(redis.RedisError):
             redis_client.client().delete(self._claimed(what))
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """From now on these are its facts."""
+        head = msgspec.structs.replace(self.head, facts=dict(facts))
+        try:
+            sealed = _sealed_head(self.name, head)
+            redis_client.client().set(_key(self.name, "head"), sealed, xx=True, ex=HEAD_SECONDS)
+        except redis.RedisError as exc:
+            logger.warning("what is known of open reply %s could not be noted: %s", self.name, exc)
 
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply:
         """All of it that has come, from its beginning, once that is enough or nothing follows.
@@ -222,8 +233,8 @@ class OpenReply:
 class _Open:
     """As it is in the process that has the connection. It has its place until no one wants it any more."""
 
-    def __init__(self, name: UUID, rest: Rest, lent: _Lent) -> None:
-        self.name, self.lent = name, lent
+    def __init__(self, name: UUID, rest: Rest, head: _Head, lent: _Lent) -> None:
+        self.name, self.head, self.lent = name, head, lent
         self._rest = rest
         self._has_ended = self._is_over = False
 
@@ -290,10 +301,14 @@ class _Open:
         pipeline.set(_key(self.name, "alive"), "1", ex=lasts)
         pipeline.expire(_key(self.name, "pieces"), OPEN_SECONDS)
         pipeline.get(_key(self.name, _WANTED))
-        wanted = pipeline.execute()[-1]
+        pipeline.get(_key(self.name, "head"))
+        *_, wanted, sealed = pipeline.execute()
         if wanted == _WANTED:
             return False
         self._is_over = True
+        if sealed:
+            # Another process may have noted other facts.
+            self.head = _opened_head(self.name, str(sealed))
         self._rest.interrupt()
         _forget(self.name)
         if wanted != _DISCARDED:
@@ -302,7 +317,7 @@ class _Open:
 
     def _expire(self) -> None:
         try:
-            self.lent.on_expiry()
+            self.lent.on_expiry(self.head.facts)
         except Exception:
             logger.exception("%s was not told that no answer comes", self.lent.origin)
         connection.close()
@@ -368,6 +383,14 @@ def _forget(name: UUID) -> None:
 
 def _key(name: UUID, part: str) -> str:
     return f"pegboard:open-replies:{name}:{part}"
+
+
+def _sealed_head(name: UUID, head: _Head) -> str:
+    return _sealed(name, msgspec.json.encode(head).decode())
+
+
+def _opened_head(name: UUID, sealed: str) -> _Head:
+    return msgspec.json.decode(_opened(name, sealed), type=_Head)
 
 
 def _sealed(name: UUID, text: str) -> str:

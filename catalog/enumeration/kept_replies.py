@@ -190,7 +190,10 @@ class _ResumedSession(base.Session):
         return self._session.listen(path, headers)
 
     def keep_open(
-        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[[base.Session], None]
+        self,
+        reply: Reply,
+        facts: Mapping[str, Any],
+        on_expiry: Callable[[base.Session, Mapping[str, Any]], None],
     ) -> str | None:
         return self._session.keep_open(reply, facts, on_expiry)
 

@@ -78,13 +78,16 @@ class Session(RequestMethods, Interface):
         ...
 
     def keep_open(
-        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
+        self,
+        reply: Reply,
+        facts: Mapping[str, Any],
+        on_expiry: Callable[["Session", Mapping[str, Any]], None],
     ) -> str | None:
         """Keeps a reply open for a session that goes on with it, in whichever process, which finds it
         under the name that is given back. None where it cannot stay open.
 
-        `facts` are JSON and come back with it. `on_expiry` has a session of its own and runs when no one has
-        wanted the reply for `OPEN_SECONDS`.
+        `facts` are JSON and come back with it. `on_expiry` has a session of its own, is told the facts as
+        they are by then, and runs when no one has wanted the reply for `OPEN_SECONDS`.
         """
         ...
 

@@ -11,7 +11,11 @@ from core.outbound.request import IsEnough
 class OpenReply(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was said of it when it was kept open, as JSON."""
+        """What was said of it when it was kept open, or noted since, as JSON."""
+        ...
+
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """From now on these are its facts."""
         ...
 
     def claim(self, what: str) -> bool:
@@ -40,7 +44,7 @@ class OpenReplies(Protocol):
         *,
         origin: str,
         holds_secret: Callable[[bytes], bool],
-        on_expiry: Callable[[], None],
+        on_expiry: Callable[[Mapping[str, Any]], None],
     ) -> str | None: ...
 
     def find(self, name: str, origin: str) -> OpenReply | None: ...

@@ -213,13 +213,16 @@ class Session(RequestMethods):
         return Listening(lambda: other.send(asked), other.interrupt)
 
     def keep_open(
-        self, reply: Reply, facts: Mapping[str, Any], on_expiry: Callable[["Session"], None]
+        self,
+        reply: Reply,
+        facts: Mapping[str, Any],
+        on_expiry: Callable[["Session", Mapping[str, Any]], None],
     ) -> str | None:
         """Keeps `reply` open, of which more is to come, and says under which name. None where there is no
         place, or nothing to come.
 
-        `facts` come back with it, and are JSON. `on_expiry` has a session of its own and runs when no one
-        has wanted it for `OPEN_SECONDS`.
+        `facts` come back with it, and are JSON. `on_expiry` has a session of its own, is told the facts as
+        they are by then, and runs when no one has wanted it for `OPEN_SECONDS`.
         """
         if reply.rest is None:
             return None
@@ -233,9 +236,9 @@ class Session(RequestMethods):
         # It is said when the call that the reply is of has long ended.
         parting.may_send = lambda: True
 
-        def say_goodbye() -> None:
+        def say_goodbye(facts: Mapping[str, Any]) -> None:
             with parting:
-                on_expiry(parting)
+                on_expiry(parting, facts)
 
         return self._open_replies.add(
             reply,

@@ -317,6 +317,17 @@ def test_what_no_one_answers_is_cancelled_at_the_vendor(client, library, monkeyp
     assert library.answers == {"q-0": {"action": "cancel"}}
 
 
+def test_of_two_questions_the_one_that_is_open_is_cancelled(client, library, monkeypatch):
+    monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
+    library.questions.append(question())
+    assert resumed(client, asked(client), question={"branch": "East"})["outcome"] == "needs_input"
+    for key in redis_client.client().scan_iter("pegboard:open-replies:*:wanted"):
+        redis_client.client().delete(key)
+    until(lambda: "DELETE" in library.others)
+    assert library.answers["q-0"]["action"] == "accept"
+    assert library.answers["q-1"] == {"action": "cancel"}
+
+
 def test_what_was_answered_does_not_stay_open(client, library, monkeypatch, vendor):
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.keeps_open = True

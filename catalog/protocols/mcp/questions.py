@@ -9,29 +9,26 @@ https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from catalog.protocols.base import Session
 from catalog.protocols.mcp import rpc
-from catalog.protocols.mcp.messages import QUESTION, Number, Question
+from catalog.protocols.mcp.messages import QUESTION, Question
 from catalog.protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, Answer, SentRequest
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 
 
-def keep_open(answer: Answer, sent: SentRequest, name: str = "") -> Answer:
-    """The `answer` that asks, with the name under which its reply stays open: `name` is that of the reply
-    that it was read from, if that is open already. Raises RefusedError where it cannot stay open."""
-    question, reply = answer.question, answer.reply
+def keep_open(answer: Answer, sent: SentRequest) -> Answer:
+    """The `answer`, and if it asks, with the name under which its reply stays open. Raises RefusedError where
+    it cannot stay open."""
+    question = answer.question
     if question is None:
         return answer
-    if reply.rest or not name:
-        facts = {"headers": dict(sent.headers), "number": sent.number}
-        on_expiry = partial(_cancel_question, headers=sent.headers, number=question.number)
-        name = sent.session.keep_open(reply, facts, on_expiry) or ""
-    if not name:
+    facts = {"headers": dict(sent.headers), "number": sent.number, "question": question.number}
+    name = sent.session.keep_open(answer.reply, facts, _cancel_question)
+    if name is None:
         raise rpc.asks_back(QUESTION, sent.host)
     return replace(answer, question=replace(question, reply=name))
 
@@ -59,16 +56,21 @@ class OpenQuestion:
 
     def answer(self, response: Mapping[str, Any]) -> Answer:
         """Goes on with the call. Raises as `SentRequest.send` does."""
-        sent, name = self._sent, self._question.reply
+        sent = self._sent
         self.is_over = True
         try:
             reply = self._session.read_open_reply(self._reply, lambda body: True)
             # A vendor that has waited for too long may have gone on without the answer.
             if not isinstance(sent.find(reply), tuple):
                 reply = self._told(response)
-            answer = keep_open(sent.answer_in(reply), sent, name)
-            self.is_over = answer.question is None or answer.question.reply != name
-            return answer
+            answer = sent.answer_in(reply)
+            asks = answer.question
+            if asks is None or answer.reply.rest:
+                return keep_open(answer, sent)
+            # On the reply that is open already.
+            self._reply.note({**self._reply.facts, "question": asks.number})
+            self.is_over = False
+            return replace(answer, question=replace(asks, reply=self._question.reply))
         except UnavailableError as error:
             # The answer may be sent again.
             self.is_over = error.code not in NOT_SENT
@@ -112,12 +114,13 @@ class OpenQuestion:
         self.is_over = True
 
 
-def _cancel_question(session: Session, *, headers: Mapping[str, str], number: Number) -> None:
+def _cancel_question(session: Session, facts: Mapping[str, Any]) -> None:
     # No answer comes: the tool need not wait, and the vendor need not remember us.
+    headers = facts["headers"]
     with suppress(ProtocolError):
         session.post(
             "",
-            json={"jsonrpc": "2.0", "id": number, "result": {"action": "cancel"}},
+            json={"jsonrpc": "2.0", "id": facts["question"], "result": {"action": "cancel"}},
             headers={"Accept": BOTH_FORMS, **headers},
             accept=ACCEPTED,
             is_closing=True,

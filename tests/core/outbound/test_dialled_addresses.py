@@ -474,8 +474,8 @@ def test_what_is_interrupted_while_its_address_is_looked_up_is_not_sent():
         return [row("127.0.0.1", port)]
 
     with HostileVendor(reply()) as vendor:
-        with Session(vendor.url, policy=LOOPBACK, limits=QUICK, resolver=resolve) as session:
-            with pytest.raises(UnavailableError) as caught:
-                session.post("/run", json={})
+        session = Session(vendor.url, policy=LOOPBACK, limits=QUICK, resolver=resolve)
+        with session, pytest.raises(UnavailableError) as caught:
+            session.post("/run", json={})
         assert caught.value.code == "RESET"
         assert vendor.requests == []
