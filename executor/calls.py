@@ -190,17 +190,25 @@ def resume(
     call_id: uuid.UUID | None = None,
     site: str = "",
     has_left: Callable[[], bool] | None = None,
+    mode: Mode = Mode.WAIT,
+    is_made_here: bool = False,
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
-    another call, or is the one that was made with this `call_id` before.
+    another call, or is the one that was made with this `call_id` before. `mode` and `is_made_here` are as in
+    a `Wish`.
 
     `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
     DomainError.
     """
     released_version(tool)
     runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, has_left=has_left)
+    go_on: Callable[..., Call] = invocation.continue_now
+    if is_made_here:
+        go_on = invocation.continue_beside
+    elif mode != Mode.WAIT:
+        go_on = partial(requesting.continue_call, mode=mode)
     try:
-        following = invocation.continue_now(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
+        following = go_on(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
     except ArgumentsError as error:
         return _refused(tool, error)
     return answer_of(following, tool, format_)

@@ -5,7 +5,7 @@ Who follows holds a thread and nothing else: a worker makes the call, which goes
 
 import re
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -47,7 +47,7 @@ def follow(
     after: str = "",
     place: ExitStack | None = None,
     alive_every: float = ALIVE_EVERY,
-) -> Iterable[Told]:
+) -> "Followed":
     """From the beginning, or after the event of this id. `alive_every` so many seconds without anything else
     it is told that it goes on.
 
@@ -56,7 +56,7 @@ def follow(
     """
     with place or placed(NoRoomToFollowError) as held:
         told = _told(call, tool, format_, after if _ID.fullmatch(after) else "", alive_every)
-        return _Following(told, held.pop_all())
+        return Followed(told, held.pop_all())
 
 
 def placed(error: type[NoRoomError] = NoRoomError) -> ExitStack:
@@ -67,7 +67,7 @@ def placed(error: type[NoRoomError] = NoRoomError) -> ExitStack:
     return place
 
 
-class _Following:
+class Followed:
     """Holds its place among the threads until it is closed, whether or not it was ever read."""
 
     def __init__(self, told: Generator[Told], place: ExitStack) -> None:
@@ -84,15 +84,14 @@ class _Following:
 class Written:
     """The bytes of what is told. The server closes it, and so lets go of the follower's place."""
 
-    def __init__(self, followed: Iterable[Told], written: Callable[[Told], bytes]) -> None:
+    def __init__(self, followed: Followed, written: Callable[[Told], bytes]) -> None:
         self._followed, self._written = followed, written
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self._written, self._followed)
 
     def close(self) -> None:
-        if close := getattr(self._followed, "close", None):
-            close()
+        self._followed.close()
 
 
 def _told(call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float) -> Generator[Told]:

@@ -100,13 +100,27 @@ def call_now(version: ToolVersion, **wish: Any) -> Call:
         return _answered(requesting.request_call(version, is_claimed=True, **wish))
 
 
+def continue_now(call: Call, **wish: Any) -> Call:
+    """As `call_now`, for `requesting.continue_call`."""
+    with room():
+        return _answered(requesting.continue_call(call, is_claimed=True, **wish))
+
+
 def call_beside(version: ToolVersion, **wish: Any) -> Call:
     """The call as it was written down, for a caller that follows it and holds a place of `room`: a thread of
     this process makes it meanwhile, which is sooner than a worker would.
 
     `wish` is as for `requesting.request_call`, and so is what it raises.
     """
-    call = requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish)
+    return _made_beside(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish))
+
+
+def continue_beside(call: Call, **wish: Any) -> Call:
+    """As `call_beside`, for `requesting.continue_call`."""
+    return _made_beside(requesting.continue_call(call, is_claimed=True, mode=Mode.STREAM, **wish))
+
+
+def _made_beside(call: Call) -> Call:
     if call.is_ours:
         # What the thread learns of it the caller reads from the row, which is whole at any time.
         told = contextvars.copy_context()
@@ -119,12 +133,6 @@ def _make_beside(call: Call) -> None:
         _make(call)
     finally:
         connection.close()
-
-
-def continue_now(call: Call, **wish: Any) -> Call:
-    """The same for `requesting.continue_call`."""
-    with room():
-        return _answered(requesting.continue_call(call, is_claimed=True, **wish))
 
 
 @contextmanager
@@ -438,6 +446,7 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
         answers=answers,
         key=_key_of_step(parent, number),
         is_claimed=True,
+        mode=Mode(parent.mode),
         parent=parent,
     )
     return _answered(step)

@@ -155,6 +155,7 @@ def continue_call(
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
     is_claimed: bool = False,
+    mode: Mode = Mode.WAIT,
     parent: Call | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
@@ -186,6 +187,7 @@ def continue_call(
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,
+        mode=mode,
         on_behalf_of=call.on_behalf_of,
         retry=call.retry,
         site=call.site,

@@ -4,23 +4,18 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.api.calls import ResumeInput
 from catalog.calls import invocation
 from catalog.models import Call
 from core.errors import DomainError
-from core.public_url import public_url
 from core.serializers import Input
 from designer.api.agents import chosen_agent
-from designer.api.asked_releases import tell_if_retired
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Release
-from designer.releases import receipts
 from executor import calls
 from executor.api.call_documents import (
     FORMAT_PARAMETER,
     RuntimeCallOutput,
     answer_document,
-    answered,
     asked_format,
 )
 from people.api.generics import GenericAPIView
@@ -157,60 +152,5 @@ class RuntimeCallOutputs(AgentCallOutput):
     """Give the output of a call that is latent, as below an agent."""
 
     @extend_schema(operation_id="calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
-    def post(self, request: Request, call: int, slug: str = "") -> Response:
-        return super().post(request, call)
-
-
-@extend_schema(tags=["runtime-call-endings"])
-class AgentCallResume(GenericAPIView[Call]):
-    """Go on with a call that stopped to ask, through the release that it was made through.
-
-    It becomes another call, with an outcome of its own.
-    """
-
-    write_role = Role.DESIGNER
-    invokes = True
-    serializer_class = RuntimeCallOutput
-    pagination_class = None
-    queryset = Call.objects.none()
-
-    @extend_schema(
-        operation_id="agents_calls_resume",
-        parameters=[FORMAT_PARAMETER],
-        request=ResumeInput,
-        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
-    )
-    def post(self, request: Request, call: int, slug: str = "") -> Response:
-        given = ResumeInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        format_ = asked_format(request)
-        found, release, tool = found_call(request, slug, call)
-        # What was begun in a retired release may be ended in it; the caller is told.
-        tell_if_retired(request, release, hands_out=False)
-        answer = calls.resume(
-            found,
-            release,
-            tool,
-            actor=person(request),
-            key=key_of(request),
-            answers=given.validated_data.get("answers", {}),
-            format_=format_,
-            site=public_url("/", request).rstrip("/"),
-        )
-        surface = f"{found.sub_agent}/invoke" if found.sub_agent else "invoke"
-        receipts.note_served(key_of(request), release, surface=surface, name=str(release.number))
-        return answered(answer, release, request)
-
-
-@extend_schema(tags=["runtime-call-endings"])
-class RuntimeCallResume(AgentCallResume):
-    """Go on with a call that stopped to ask, as below an agent."""
-
-    @extend_schema(
-        operation_id="calls_resume",
-        parameters=[FORMAT_PARAMETER],
-        request=ResumeInput,
-        responses={200: RuntimeCallOutput, 202: RuntimeCallOutput},
-    )
     def post(self, request: Request, call: int, slug: str = "") -> Response:
         return super().post(request, call)

@@ -37,7 +37,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="In place of `idempotency_key` in the body.",
 )
 # By status and kind of content.
-INVOKED = {
+ANSWERED = {
     (200, JSON): RuntimeCallOutput,
     (200, EVENT_STREAM): OpenApiTypes.STR,
     (202, JSON): RuntimeCallOutput,
@@ -79,7 +79,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         operation_id="agents_releases_tools_invoke",
         parameters=[NUMBER, NAME, FORMAT_PARAMETER, IDEMPOTENCY_KEY],
         request=RuntimeCallInput,
-        responses=INVOKED,
+        responses=ANSWERED,
     )
     def post(self, request: Request, slug: str, number: str, name: str) -> HttpResponseBase:
         return self.invoked(request, slug, number, name)
@@ -114,7 +114,7 @@ class ReleaseAgentInvoke(ReleaseInvoke):
         operation_id="agents_releases_agents_tools_invoke",
         parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER, IDEMPOTENCY_KEY],
         request=RuntimeCallInput,
-        responses=INVOKED,
+        responses=ANSWERED,
     )
     def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         return self.invoked(request, slug, number, name, sub)

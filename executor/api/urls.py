@@ -1,7 +1,7 @@
 from django.urls import path
 
 from designer.api.urls import AGENT, PART
-from executor.api import batches, call_events, calls, errors, grants, invoke, preflight, threads
+from executor.api import batches, call_events, calls, errors, grants, invoke, preflight, resume, threads
 
 urlpatterns = [
     path("grants/", grants.GrantList.as_view(), name="api-grant-list"),
@@ -56,11 +56,11 @@ urlpatterns = [
         call_events.AgentCallEvents.as_view(),
         name="api-agent-call-events",
     ),
-    path(f"{AGENT}calls/<int:call>/resume/", calls.AgentCallResume.as_view(), name="api-agent-call-resume"),
+    path(f"{AGENT}calls/<int:call>/resume/", resume.AgentCallResume.as_view(), name="api-agent-call-resume"),
     path(f"{AGENT}calls/<int:call>/output/", calls.AgentCallOutput.as_view(), name="api-agent-call-output"),
     path("calls/<int:call>/output/", calls.RuntimeCallOutputs.as_view(), name="api-runtime-call-output"),
     path("calls/<int:call>/", calls.RuntimeCall.as_view(), name="api-runtime-call"),
     path("calls/<int:call>/cancel/", calls.RuntimeCallCancel.as_view(), name="api-runtime-call-cancel"),
     path("calls/<int:call>/events/", call_events.RuntimeCallEvents.as_view(), name="api-runtime-call-events"),
-    path("calls/<int:call>/resume/", calls.RuntimeCallResume.as_view(), name="api-runtime-call-resume"),
+    path("calls/<int:call>/resume/", resume.RuntimeCallResume.as_view(), name="api-runtime-call-resume"),
 ]

@@ -22,6 +22,7 @@ from django.shortcuts import get_object_or_404
 from catalog.calls import invocation
 from catalog.calls import threads as vendors_threads
 from catalog.models import Call, Thread
+from catalog.models.calls import Mode
 from catalog.notifications import callbacks
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
@@ -34,7 +35,7 @@ from designer.releases import publishing
 from executor import calls, streams, threads
 from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
-from executor.streams import Told
+from executor.streams import Followed
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
 
@@ -247,7 +248,7 @@ class Operations:
         after: str = "",
         place: ExitStack | None = None,
         alive_every: float = streams.ALIVE_EVERY,
-    ) -> Iterable[Told]:
+    ) -> Followed:
         """Such a call as it goes, as `streams.follow` tells it."""
         found, _, tool = self._own_call(call)
         return streams.follow(found, tool, format_, after, place, alive_every)
@@ -272,9 +273,11 @@ class Operations:
         format_: str = "",
         call_id: uuid.UUID | None = None,
         has_left: Callable[[], bool] | None = None,
+        is_followed: bool = False,
     ) -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
-        it was made through, as `executor.calls.resume` does. Answers to what was not asked are left out.
+        it was made through, as `executor.calls.resume` does; one that `is_followed` is made by a thread of
+        this process. Answers to what was not asked are left out.
         Raises Http404 for any other call."""
         self._spend_a_call()
         found, release, tool = self._own_call(call)
@@ -292,6 +295,8 @@ class Operations:
             call_id=call_id,
             site=self.site,
             has_left=has_left,
+            mode=Mode.STREAM if is_followed else Mode.WAIT,
+            is_made_here=is_followed,
         )
 
     def note_unknown(self, tool: str) -> None:

@@ -11,9 +11,11 @@ from django.db import connection
 
 from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint
+from catalog.tasks import perform_call
 from core import open_replies, redis_client
 from core.encryption import Secret
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
+from tests.executor.test_streams import STREAM, read
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
 __all__ = ["owner"]
@@ -63,6 +65,7 @@ class Asking:
         self.status = 202
         self.number: int | str = ""
         self.trickle = b""
+        self.tells_progress = False
 
     def __call__(self, line, request):
         if request.method == "DELETE":
@@ -115,6 +118,7 @@ class Asking:
             line = Chunks(line)
         said = []
         for number, question in enumerate(self.questions):
+            self.tell(line, f"before {number}")
             name = f"q-{number}"
             asks = line
             if self.asks_apart:
@@ -128,11 +132,17 @@ class Asking:
                 line.wait(0.01)
             said.append(self.answers.get(name, {"action": "nothing"}))
         result = {"content": [{"type": "text", "text": json.dumps(said) + self.echo}]}
+        self.tell(line, "at last")
         self.is_working.set()
         line.wait(self.works_for)
         line.send(event({"jsonrpc": "2.0", "id": message["id"], "result": result}))
         if self.keeps_open:
             line.wait(20)
+
+    def tell(self, line, message):
+        if self.tells_progress:
+            params = {"progressToken": 1, "progress": 1, "message": message}
+            line.send(event({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 
 
 def question(text="Which branch?", schema=FORM, **more):
@@ -480,3 +490,39 @@ def test_the_number_of_a_question_has_bounds(client, library, number):
     library.number = number
     answer = client.post(url(), GIVEN).json()
     assert (answer["outcome"], answer["error"]["code"]) == ("tool_error", "SHAPE")
+
+
+def performed():
+    call = Call.objects.latest("pk")
+    perform_call(call.pk)
+    return call.pk
+
+
+def progress_in(answer) -> list[str]:
+    return [data["progress"]["message"] for event, data in read(answer) if event == "partial"]
+
+
+def test_who_streams_hears_after_an_answer_what_comes_after_the_question(client, library):
+    library.tells_progress = True
+    library.questions.append(question())
+    client.post(url(), STREAM).close()
+    first = performed()
+    assert progress_in(client.get(f"/api/v1/calls/{first}/events/")) == ["before 0"]
+    again = f"/api/v1/calls/{first}/resume/"
+    stream = client.post(again, {"answers": {"question": {"branch": "East"}}, "mode": "stream"}, "json")
+    second = performed()
+    assert progress_in(stream) == ["before 1"]
+    again = f"/api/v1/calls/{second}/resume/"
+    stream = client.post(again, {"answers": {"question": {"branch": "West"}}, "mode": "stream"}, "json")
+    performed()
+    assert progress_in(stream) == ["at last"]
+    assert Call.objects.latest("pk").outcome == "ok"
+
+
+def test_an_answer_may_be_given_without_waiting_for_what_comes_of_it(client, library):
+    answer = asked(client)
+    body = {"answers": {"question": {"branch": "East"}}, "mode": "async"}
+    begun = client.post(answer["resume"], body, format="json")
+    assert (begun.status_code, begun.json()["status"]) == (202, "queued")
+    done = client.get(f"/api/v1/calls/{performed()}/").json()
+    assert said(done) == [{"action": "accept", "content": {"branch": "East"}}]

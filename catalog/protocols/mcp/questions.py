@@ -102,7 +102,7 @@ class OpenQuestion:
         if taken.status >= 400:
             raise RefusedError("QUESTION_OVER", f"{sent.host} did not take the answer ({taken.status}).")
         try:
-            return self._session.read_open_reply(self._reply, sent.is_enough())
+            return self._session.read_open_reply(self._reply, sent.is_enough(after=number))
         except UnavailableError as error:
             sent.cancel_unwanted(error)
             raise

@@ -211,21 +211,26 @@ class SentRequest:
             # The request itself was taken, and may have done its work.
             return None
 
-    def is_enough(self) -> Callable[[bytes], bool]:
+    def is_enough(self, after: Number | None = None) -> Callable[[bytes], bool]:
         """For one reply: whether the answer has come. What comes before it is told to those who follow the
-        call."""
-        return events.until(self._has_come)
+        call; of a reply that is read once more, only what comes after the question `after`."""
+        has_begun = after is None
 
-    def _has_come(self, event: events.Event) -> bool:
-        if messages.is_last(event, self.number, self.answered):
-            return True
-        if self.session.is_followed and event.name == "message" and event.data:
-            document = strict_json.loads(event.data.encode(), allow_unstorable=True)
-            for message in document if isinstance(document, list) else [document]:
-                params = message.get("params")
-                if isinstance(params, dict) and strict_json.unstorable(params) is None:
-                    self._pass_on(message["method"], params)
-        return False
+        def has_come(event: events.Event) -> bool:
+            nonlocal has_begun
+            if messages.is_last(event, self.number, self.answered):
+                return True
+            if self.session.is_followed and event.name == "message" and event.data:
+                document = strict_json.loads(event.data.encode(), allow_unstorable=True)
+                for message in document if isinstance(document, list) else [document]:
+                    params = message.get("params")
+                    if message.get("id") == after and message.get("method") == QUESTION:
+                        has_begun = True
+                    elif has_begun and isinstance(params, dict) and strict_json.unstorable(params) is None:
+                        self._pass_on(message.get("method"), params)
+            return False
+
+        return events.until(has_come)
 
     def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
         if method == "notifications/progress":

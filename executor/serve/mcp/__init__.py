@@ -5,7 +5,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -201,8 +201,10 @@ def _handshake_reply(
             result = tools.unanswered(operations, result.get("requestState"))
         return json_reply(messages.result(number, result))
 
-    def go_on(answers: Mapping[str, Any]) -> dict[str, Any]:
+    def go_on(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
         answered = replace(message, params={**message.params, **answers})
+        if wanted := following.wanted(request, operations, client, answered):
+            return (yield from following.within(request, operations, client, answered.params, wanted))
         return _handled(request, operations, client, answered)
 
     if wanted := following.wanted(request, operations, client, message):

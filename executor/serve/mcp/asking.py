@@ -35,8 +35,8 @@ MAX_WAITING = max(1, STREAMS_IN_A_PROCESS // 2)
 # A key whose users do not answer leaves half of them to the others.
 _places = Places(MAX_WAITING, for_one=max(1, MAX_WAITING // 2))
 
-# What comes of the call with these members among its parameters.
-GoOn = Callable[[Mapping[str, Any]], dict[str, Any]]
+# What is told of the call with these members among its parameters, and what comes of it.
+GoOn = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]
 
 
 def asking(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Reply | None:
@@ -74,7 +74,7 @@ def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_
                 result = tools.unanswered(operations, state)
             else:
                 named = {"requestState": state} if state else {}
-                result = go_on({**named, "inputResponses": responses})
+                result = yield from go_on({**named, "inputResponses": responses})
         answer = messages.result(number, result)
     except Exception as error:
         told = messages.of_error(error)

@@ -9,7 +9,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/progress
 
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from executor.serve.mcp import tools
 from executor.serve.mcp.clients import META, Client
 from executor.serve.mcp.messages import Id, Message
 from executor.serve.mcp.streams import PING, PING_EVERY, event
-from executor.streams import Told
+from executor.streams import Followed, Told
 
 # From the one that says most to the one that says least.
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
@@ -61,8 +61,7 @@ def wanted(request: Request, operations: Operations, client: Client, message: Me
     meta, name = message.params.get("_meta"), message.params.get("name")
     if message.method != "tools/call" or not isinstance(meta, dict) or not isinstance(name, str):
         return None
-    # Answers to questions go on with a call in the way of any other client.
-    if EVENT_STREAM not in request.headers.get("Accept", "").lower() or "requestState" in message.params:
+    if EVENT_STREAM not in request.headers.get("Accept", "").lower():
         return None
     token, level = meta.get("progressToken"), meta.get(f"{META}logLevel")
     told = Wanted(
@@ -86,6 +85,30 @@ def begun(
 ) -> Reply | dict[str, Any]:
     """The stream of a call that was begun, or the result of one that needs no following. `ended` words the
     answer at the end of the stream. Raises what `tools.begun` does."""
+    call = _begun(request, operations, client, params)
+    if isinstance(call, dict):
+        return call
+    # Since 2026-07-28 a client cancels by closing the stream; before, that says nothing.
+    stream = _Stream(operations, *call, wanted, ended, request.has_left if client.is_modern else None)
+    return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
+
+
+def within(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any], wanted: Wanted
+) -> Generator[bytes, None, dict[str, Any]]:
+    """The same where a stream is open already: what is told of the call, and then its result."""
+    call = _begun(request, operations, client, params)
+    if isinstance(call, dict):
+        return call
+    number, followed = call
+    with closing(followed):
+        answer = yield from _told(followed, wanted, None)
+    return tools.result(answer or operations.made(number, format_=tools.FORMAT), operations, client)
+
+
+def _begun(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> tuple[int, Followed] | dict[str, Any]:
     with streams.placed() as place:
         answer = tools.begun(request, operations, client, params, is_followed=True)
         if not isinstance(answer, Answer):
@@ -95,10 +118,30 @@ def begun(
         followed = operations.follow(
             answer.call.pk, format_=tools.FORMAT, place=place, alive_every=LOOK_EVERY
         )
-    # Since 2026-07-28 a client cancels by closing the stream; before, that says nothing.
-    has_left = request.has_left if client.is_modern else None
-    stream = _Stream(operations, answer.call.pk, followed, wanted, ended, has_left)
-    return Reply(body=stream, headers=streams.HEADERS, media_type=EVENT_STREAM)
+        return answer.call.pk, followed
+
+
+class _HasLeftError(Exception):
+    """The client has closed its connection."""
+
+
+def _told(
+    followed: Iterable[Told], wanted: Wanted, has_left: Callable[[], bool] | None
+) -> Generator[bytes, None, Answer | None]:
+    # The answer at the end; None where the stream has an end and the call has none so far.
+    spoke = time.monotonic()
+    for told in followed:
+        if told.answer and told.condition != "started":
+            return told.answer
+        if has_left and has_left():
+            raise _HasLeftError
+        if notification := wanted.notification(told):
+            spoke = time.monotonic()
+            yield event(notification)
+        elif time.monotonic() - spoke > PING_EVERY:
+            spoke = time.monotonic()
+            yield PING
+    return None
 
 
 class _Stream:
@@ -108,7 +151,7 @@ class _Stream:
         self,
         operations: Operations,
         call: int,
-        followed: Iterable[Told],
+        followed: Followed,
         wanted: Wanted,
         ended: Ended,
         has_left: Callable[[], bool] | None,
@@ -119,25 +162,14 @@ class _Stream:
         self._has_ended = False
 
     def __iter__(self) -> Generator[bytes]:
-        spoke = time.monotonic()
-        for told in self._followed:
-            if told.answer and told.condition != "started":
-                yield from self._end(told.answer)
-                return
-            if self._has_left and self._has_left():
-                return
-            if notification := self._wanted.notification(told):
-                spoke = time.monotonic()
-                yield event(notification)
-            elif time.monotonic() - spoke > PING_EVERY:
-                spoke = time.monotonic()
-                yield PING
-        # A stream has an end even where the call has none so far.
-        yield from self._end(self._operations.made(self._call, format_=tools.FORMAT))
+        try:
+            answer = yield from _told(self._followed, self._wanted, self._has_left)
+        except _HasLeftError:
+            return
+        yield from self._end(answer or self._operations.made(self._call, format_=tools.FORMAT))
 
     def close(self) -> None:
-        if close := getattr(self._followed, "close", None):
-            close()
+        self._followed.close()
         if self._has_left and not self._has_ended:
             # A call that has ended is left as it is.
             with suppress(DomainError):

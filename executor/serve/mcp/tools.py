@@ -115,7 +115,15 @@ def begun(
             call, answers = goes_on
             # Clients say the name of the call with each step of it, and each step is a call here.
             call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
-            return operations.resume(call, name, answers, format_=FORMAT, call_id=call_id, has_left=has_left)
+            return operations.resume(
+                call,
+                name,
+                answers,
+                format_=FORMAT,
+                call_id=call_id,
+                has_left=has_left,
+                is_followed=is_followed,
+            )
         return operations.run(
             Wish(
                 tool=name,

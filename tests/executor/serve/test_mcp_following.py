@@ -129,9 +129,27 @@ def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
     vendor.script = asks
     (end,) = heard(called(client, can=FORMS, meta={"progressToken": 1}))
     assert end["result"]["resultType"] == "input_required"
-    again = {"requestState": end["result"]["requestState"], "inputResponses": {}}
-    params = {"name": "sky", "arguments": {}, **again, "_meta": {"progressToken": 1}}
-    assert modern(client, "tools/call", params, can=FORMS, **BOTH).json()["result"]["content"]
+    given = {"branch": {"action": "accept", "content": {"branch": "East"}}}
+    again = {"requestState": end["result"]["requestState"], "inputResponses": given}
+    params = {"name": "sky", "arguments": {}, **again, "_meta": {"progressToken": 2}}
+    progress, end = heard(modern(client, "tools/call", params, can=FORMS, **BOTH))
+    assert progress["params"]["progressToken"] == 2
+    assert end["result"]["content"]
+
+
+def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
+    vendor.script = asks
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
+    session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
+    stream = called(client, old, meta={"progressToken": 3}, **session)
+    told = (json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part)
+    answer = {"action": "accept", "content": {"branch": "East"}}
+    heard = {"jsonrpc": "2.0", "id": next(told)["id"], "result": answer}
+    assert post(client, heard, **BOTH, **session).status_code == 202
+    progress, end = told
+    assert progress["params"] == {**TOLD, "progressToken": 3}
+    assert end["result"]["content"]
+    stream.close()
 
 
 def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client, vendor):
