@@ -1,18 +1,24 @@
 """Ending a call that is under way, in the caller's name."""
 
+import logging
 from contextlib import suppress
 
 from django.db import transaction
 
 from catalog.calls import events, lease, remote_runs, results
+from catalog.credentials import sessions
 from catalog.models import Call
 from catalog.models.calls import CallStatus
 from catalog.notifications import callbacks
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls import outcomes
 from core.errors import DomainError
+from core.outbound.errors import ProtocolError
+from core.postgresql.base import give_back
 from people import audit
 from people.models import User
+
+logger = logging.getLogger(__name__)
 
 CODE = "CANCELLED"
 UNSENT = "The call was cancelled before anything was sent."
@@ -55,6 +61,19 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         ended.update(**results.told(_outcome(f"{SENT} {TOLD}"), []))
     call.refresh_from_db()
     return call
+
+
+def tell_of_no_answer(call: Call, outcome: Outcome) -> None:
+    """To the vendor of a call that had ended when its question came. Never raises what a session does."""
+    endpoint = call.version.tool.endpoint
+    if call.activity_id or outcome.resume is None or not endpoint.is_live:
+        return
+    try:
+        with sessions.open_session(endpoint, None, remote_runs.STOP_LIMITS, mark=str(call.key)) as session:
+            give_back()
+            endpoint.speak().give_up(session, outcome.resume)
+    except (ProtocolError, DomainError) as exc:
+        logger.info("the vendor was not told that no answer comes to call %s: %s", call.pk, exc.code)
 
 
 def _end(call: Call, status: CallStatus, message: str) -> bool:

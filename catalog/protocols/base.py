@@ -522,6 +522,12 @@ class Protocol(ABC):
         message = "This vendor's calls cannot be continued. Run the tool again."
         return Outcome("refused", error={"code": "NO_RESUME", "message": message})
 
+    def give_up(  # noqa: B027 - most vendors have ended the call with its question
+        self, session: Session, state: Mapping[str, Any]
+    ) -> None:
+        """A call that asked does not go on: where the vendor waits for the answer, it is told so. `state` is
+        as for `resume`."""
+
 
 class UnreadableItemError(Exception):
     """One item is outside what the catalog can hold; the others go on. Carries `code` and `reason`."""

@@ -9,6 +9,7 @@ import pytest
 import redis
 from django.db import connection
 
+from catalog.calls import cancellation, invocation
 from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint
 from catalog.tasks import perform_call
@@ -442,6 +443,16 @@ def test_a_call_that_is_cancelled_while_it_goes_on_tells_the_vendor(client, libr
     maker.join(20)
     assert told["outcome"] == "cancelled"
     until(lambda: "notifications/cancelled" in library.others)
+
+
+def test_a_call_that_is_cancelled_before_its_question_is_kept_tells_the_vendor(client, library, monkeypatch):
+    def cancels(call, outcome):
+        cancellation.cancel(Call.objects.get(pk=call.pk), actor=call.requested_by)
+
+    monkeypatch.setattr(invocation.challenges, "note", cancels)
+    assert client.post(url(), GIVEN).json()["outcome"] == "cancelled"
+    assert library.others[-2:] == ["notifications/cancelled", "DELETE"]
+    assert "head" not in keys()
 
 
 def test_a_result_that_has_come_is_taken_whatever_breaks_after_it(client, library):

@@ -127,6 +127,9 @@ class MCP(Protocol):
     ) -> Outcome:
         return mcp_calls.resume(session, tool_id, signature, state, answers, _listed_schema)
 
+    def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
+        mcp_calls.give_up(session, state)
+
 
 def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
     # A cursor that the vendor no longer knows is no reason to fail: the list is read once more from its

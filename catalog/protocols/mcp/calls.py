@@ -73,6 +73,17 @@ def resume(
     return call.run(more, used=state["used"])
 
 
+def give_up(session: Session, state: Mapping[str, Any]) -> None:
+    if "reply" in state:
+        with Transport(session, state["used"]) as transport:
+            transport.give_up(_question(state), "The call has ended.")
+
+
+def _question(state: Mapping[str, Any]) -> Question:
+    # What a call stopped for before 2026-07-28.
+    return Question(state["question"], {}, state["reply"], tuple(state["answered"]))
+
+
 def _response(kind: str, answer: object) -> dict[str, Any]:
     if answer is None:
         return {"action": "decline"}
@@ -101,7 +112,7 @@ class _Call:
 
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
-        question = Question(state["question"], {}, state["reply"], tuple(state["answered"]))
+        question = _question(state)
         response = _response(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
 
         def speak(transport: Transport) -> Outcome:
@@ -150,7 +161,7 @@ class _Call:
         try:
             ask = _ask(QUESTION_NAME, {"method": QUESTION, "params": question.params})
         except ProtocolError:
-            transport.give_up(question)
+            transport.give_up(question, "The question cannot be asked.")
             raise
         minutes = OPEN_SECONDS // 60
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")

@@ -107,9 +107,9 @@ class OpenQuestion:
             sent.cancel_unwanted(error)
             raise
 
-    def give_up(self) -> None:
-        """Ends the call: its question cannot be asked."""
-        self._sent.cancel("The question cannot be asked.")
+    def give_up(self, why: str) -> None:
+        """Ends the call, to whose question no answer comes."""
+        self._sent.cancel(why)
         self._reply.discard()
         self.is_over = True
 

@@ -93,10 +93,10 @@ class Transport:
             if asked.is_over:
                 self._opened = asked.headers
 
-    def give_up(self, question: Question) -> None:
-        """Ends a call that stopped for a question that cannot be asked."""
+    def give_up(self, question: Question, why: str) -> None:
+        """Ends a call that stopped for a question to which no answer comes."""
         if asked := questions.find(self.session, question):
-            asked.give_up()
+            asked.give_up(why)
             self._opened = asked.headers
 
     def _as_remembered(self, request: Request) -> Answer | None:
