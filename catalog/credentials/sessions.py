@@ -38,7 +38,7 @@ from people import audit
 logger = logging.getLogger(__name__)
 
 MAX_LIFE_SECONDS = 900  # seconds that a signed token may live
-DEFAULT_LIFE_SECONDS = 600  # longer than the longest conversation with a vendor
+DEFAULT_LIFE_SECONDS = 600
 # Not with each request: every call of a tool would be one more write.
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
@@ -86,7 +86,8 @@ class Proof:
 
 
 def proof(credential: Credential) -> Proof:
-    """Decrypted for one conversation; a signed token is made anew for each. With OAuth see `_Renewal`."""
+    """Decrypted for one conversation; a signed token is made anew for each, and before it runs out. With
+    OAuth see `_Renewal`."""
     secret = decrypt(credential).reveal()
     headers, query = _headers(credential, secret), {}
     if credential.kind == CredentialKind.QUERY:
@@ -149,14 +150,22 @@ class _Use:
     """A credential that stays the same during a conversation, and what the vendor says to it."""
 
     def __init__(self, credential: Credential) -> None:
-        opened = proof(credential)
-        self.query = opened.query
-        self._carried = (opened.headers, opened.secrets)
         self._credential = credential
         self._is_taken: bool | None = None
         self._is_used = False
+        self._open()
+
+    def _open(self) -> None:
+        self._opened_at = time.time()
+        opened = proof(self._credential)
+        self.query = opened.query
+        self._carried = (opened.headers, opened.secrets)
 
     def current(self) -> Carried:
+        # What is asked may take a while, too, so the second half of a signed token's life is not begun.
+        life = self._credential.lifetime_seconds or DEFAULT_LIFE_SECONDS
+        if self._credential.kind == CredentialKind.JWT and time.time() - self._opened_at >= life / 2:
+            self._open()
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:

@@ -121,6 +121,20 @@ def test_each_conversation_gets_a_token_of_its_own(time_machine):
     assert second - first == 60
 
 
+def test_a_conversation_that_lasts_gets_another_token_before_its_own_runs_out(time_machine):
+    with HostileVendor(reply()) as vendor:
+        credential = make_credential(vendor.url, kind="jwt", lifetime_seconds=120)
+        endpoint = make_endpoint(url=vendor.url, credential=credential)
+        time_machine.move_to("2026-11-21T10:00Z", tick=False)
+        with sessions.open_session(endpoint) as session:
+            for moment in ("2026-11-21T10:00:30Z", "2026-11-21T10:01Z", "2026-11-21T10:11Z"):
+                time_machine.move_to(moment, tick=False)
+                session.get("/a")
+
+    first, second, third = (claims_of(request)["iat"] for request in vendor.requests)
+    assert (second - first, third - first) == (60, 660)
+
+
 def test_reply_that_repeats_the_token_is_not_taken():
     def parrot(line, request):
         return json_reply({"you": request.headers["authorization"]})(line, request)
