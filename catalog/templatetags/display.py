@@ -92,7 +92,7 @@ def shown(text: object) -> SafeString:
 
 
 @register.filter
-def breakable(text: object) -> SafeString:
+def breakable(text: str) -> SafeString:
     """The name of a tool, which goes on in another line after an underscore where it is too long for one."""
     return mark_safe(_JOINT.sub("_<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
 
