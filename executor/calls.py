@@ -190,12 +190,13 @@ def resume(
     call_id: uuid.UUID | None = None,
     site: str = "",
     has_left: Callable[[], bool] | None = None,
+    mark: str = "",
     mode: Mode = Mode.WAIT,
     is_made_here: bool = False,
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
-    another call, or is the one that was made with this `call_id` before. `mode` and `is_made_here` are as in
-    a `Wish`.
+    another call, or is the one that was made with this `call_id` before. `mark`, `mode` and `is_made_here`
+    are as in a `Wish`.
 
     `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
     DomainError.
@@ -208,7 +209,7 @@ def resume(
     elif mode != Mode.WAIT:
         go_on = partial(requesting.continue_call, mode=mode)
     try:
-        following = go_on(call, actor=actor, answers=answers, key=call_id, runtime=runtime)
+        following = go_on(call, actor=actor, answers=answers, key=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
         return _refused(tool, error)
     return answer_of(following, tool, format_)

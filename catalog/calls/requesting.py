@@ -156,6 +156,7 @@ def continue_call(
     runtime: Runtime | None = None,
     is_claimed: bool = False,
     mode: Mode = Mode.WAIT,
+    mark: str = "",
     parent: Call | None = None,
 ) -> Call:
     """Another call that goes on where `call` stopped to ask.
@@ -184,6 +185,7 @@ def continue_call(
         api_key=api_key,
         arguments=call.arguments,
         reasoning=call.reasoning,
+        mark=mark,
         continues=call,
         answers={ask.id: answers.get(ask.id, {}) for ask in result.asks},
         deadline_seconds=call.deadline_seconds,

@@ -110,7 +110,7 @@ class Call(models.Model):
     (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
 
     `reasoning` is why the model makes the call, in its words. By its `mark` a client of ACP finds its run
-    (`metadata.call_id`).
+    (`metadata.call_id`), and a client of MCP that cancels names its call.
 
     `retry` are the `Terms` on which it is made; empty for a call from before there were any.
 

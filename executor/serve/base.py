@@ -9,7 +9,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from django.shortcuts import get_object_or_404
 from catalog.calls import invocation
 from catalog.calls import threads as vendors_threads
 from catalog.models import Call, Thread
-from catalog.models.calls import Mode
+from catalog.models.calls import ACTIVE_CALLS, Mode
 from catalog.notifications import callbacks
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
@@ -264,6 +264,14 @@ class Operations:
         found, release, _ = self._own_call(call)
         calls.cancel(found, release, actor=self.caller.user, key=self.caller.key)
 
+    def cancel_marked(self, mark: str) -> None:
+        """Ends such calls as carry this mark and are under way."""
+        marked = self._calls().filter(requested_by=self.caller.user, mark=mark, status__in=ACTIVE_CALLS)
+        for call in marked.values_list("pk", flat=True):
+            # One that has ended meanwhile is left as it is.
+            with suppress(DomainError):
+                self.cancel(call)
+
     def resume(
         self,
         call: int,
@@ -273,6 +281,7 @@ class Operations:
         format_: str = "",
         call_id: uuid.UUID | None = None,
         has_left: Callable[[], bool] | None = None,
+        mark: str = "",
         is_followed: bool = False,
     ) -> Answer:
         """Goes on with a call of the tool `name` that this key made through this agent, in the release that
@@ -295,6 +304,7 @@ class Operations:
             call_id=call_id,
             site=self.site,
             has_left=has_left,
+            mark=mark,
             mode=Mode.STREAM if is_followed else Mode.WAIT,
             is_made_here=is_followed,
         )

@@ -177,12 +177,15 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
         return Reply(status=202)
     message = messages.read(document)
     if message.id is None:
+        if message.method == "notifications/cancelled":
+            tools.cancel(operations, client, message.params)
         return Reply(status=202)
     headers = {}
+    client = client.marking(message.id)
     if message.method == "initialize":
         client = clients.met(message.params)
         # All that a session is for here: the client says it again with each request.
-        headers = {"Mcp-Session-Id": client.remembered} if client.remembered else {}
+        headers = {"Mcp-Session-Id": client.session_id}
     try:
         reply = _handshake_reply(request, operations, client, message, message.id)
     except RpcError as error:
@@ -221,7 +224,7 @@ def _batch(request: Request, operations: Operations, client: Client, documents: 
         try:
             message = messages.read(document)
             if message.id is not None:
-                result = _handled(request, operations, client, message)
+                result = _handled(request, operations, client.marking(message.id), message)
                 answers.append(messages.result(message.id, result))
         except Exception as error:
             # The tools of other messages have run, and a client without their results would run them again.

@@ -1,16 +1,20 @@
 """What a client of MCP speaks: its revision, and what it can be asked.
 
 Since 2026-07-28 every request says both. Before, a handshake settled them for a session; as nothing is kept
-here between two requests, the session's id says what has to be remembered of the handshake.
+here between two requests, the session's id says what has to be remembered of the handshake. By its random
+part the requests of two clients with one key are told apart, as both count theirs from 1.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
 https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
+import re
+import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
+from catalog.protocols.base import digest
 from catalog.protocols.mcp import headers as mcp_headers
 from catalog.protocols.mcp.transport import HANDSHAKE, MODERN
 from executor.serve.base import EVENT_STREAM, Request
@@ -18,6 +22,7 @@ from executor.serve.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
     UNSUPPORTED_VERSION,
+    Id,
     Message,
     RpcError,
 )
@@ -28,27 +33,36 @@ META = "io.modelcontextprotocol/"
 UNTOLD = "2025-03-26"
 BATCHED = ("2025-03-26", "2024-11-05")
 FORMS_SINCE, VISITS_SINCE = "2025-06-18", "2025-11-25"
+_SESSION = re.compile(r"[0-9a-f]{32}")
 # The parameter that `Mcp-Name` repeats.
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """`asks_forms` and `asks_visits`: it can put a form before its user, or have a page opened."""
+    """`asks_forms` and `asks_visits`: it can put a form before its user, or have a page opened. `session` is
+    the random part of its session's id, "" where it sends none. `mark` is what a call that it asks for is
+    marked with."""
 
     version: str
     asks_forms: bool = False
     asks_visits: bool = False
+    session: str = ""
+    mark: str = ""
 
     @property
     def is_modern(self) -> bool:
         return self.version in MODERN
 
     @property
-    def remembered(self) -> str:
-        """What a session's id says of the handshake; "" where there is nothing to say."""
+    def session_id(self) -> str:
         said = [name for name, can in (("forms", self.asks_forms), ("visits", self.asks_visits)) if can]
-        return "-".join(["pegboard", *said]) if said else ""
+        return "-".join(["pegboard", self.session, *said])
+
+    def marking(self, number: Id) -> Self:
+        """The client as it sends the request of this number. Without a session no call is marked: another
+        client of the same key may have a request of this number, too."""
+        return replace(self, mark=digest([self.session, number])) if self.session else self
 
 
 def is_modern(request: Request, document: object) -> bool:
@@ -94,10 +108,11 @@ def of_handshake(request: Request) -> Client:
     if version not in HANDSHAKE:
         raise unsupported(version, [*MODERN, *HANDSHAKE])
     said = request.headers.get("Mcp-Session-Id", "").split("-")
+    session = next((part for part in said if _SESSION.fullmatch(part)), "")
     # Questions go out on a stream.
     if EVENT_STREAM not in request.headers.get("Accept", "").lower():
         said = []
-    return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said)
+    return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said, session=session)
 
 
 def met(params: Mapping[str, Any]) -> Client:
@@ -105,10 +120,11 @@ def met(params: Mapping[str, Any]) -> Client:
     version, capabilities = params.get("protocolVersion"), params.get("capabilities")
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, "“protocolVersion” is missing.")
-    return _client(
+    client = _client(
         version if version in HANDSHAKE else HANDSHAKE[0],
         capabilities if isinstance(capabilities, dict) else {},
     )
+    return replace(client, session=secrets.token_hex(16))
 
 
 def check_mirrored(request: Request, schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:

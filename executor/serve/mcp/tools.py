@@ -17,7 +17,7 @@ from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request, explained
-from executor.serve.mcp import clients, questions
+from executor.serve.mcp import clients, messages, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
@@ -122,6 +122,7 @@ def begun(
                 format_=FORMAT,
                 call_id=call_id,
                 has_left=has_left,
+                mark=client.mark,
                 is_followed=is_followed,
             )
         return operations.run(
@@ -132,6 +133,7 @@ def begun(
                 is_confirmed=_is_confirmed(client, params),
                 call_id=operations.id_of(call_name),
                 on_behalf_of=_on_behalf_of(request, params),
+                mark=client.mark,
                 mode=Mode.STREAM if is_followed else Mode.WAIT,
                 is_made_here=is_followed,
                 has_left=has_left,
@@ -148,6 +150,15 @@ def begun(
         if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
             raise
         return _failed(error.code, error.message, error.fields)
+
+
+def cancel(operations: Operations, client: Client, params: Mapping[str, Any]) -> None:
+    """Before 2026-07-28, ends the call that this client asked for under the number `requestId`. One that is
+    not there has ended, or is another client's, and nothing is answered either way."""
+    if (number := messages.id_of({"id": params.get("requestId")})) is None:
+        return
+    if mark := client.marking(number).mark:
+        operations.cancel_marked(mark)
 
 
 def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -55,11 +56,12 @@ def client(owner, desk):
     return runtime(owner, desk[0])
 
 
-def test_an_initialize_settles_the_version_and_opens_no_session(client):
+def test_an_initialize_settles_the_version_and_names_the_session(client):
     asked = {"protocolVersion": HANDSHAKE, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": asked}
-    answer = post(client, message)
-    assert "Mcp-Session-Id" not in answer
+    answer, other = post(client, message), post(client, message)
+    assert re.fullmatch("pegboard-[0-9a-f]{32}", answer["Mcp-Session-Id"])
+    assert answer["Mcp-Session-Id"] != other["Mcp-Session-Id"]
     assert answer.json()["result"] == {
         "protocolVersion": HANDSHAKE,
         "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
@@ -674,7 +676,7 @@ def test_only_a_client_that_takes_events_and_knows_of_questions_is_asked(lending
     assert result["_meta"]["pegboard/outcome"] == "needs_input"
     introduced = {**INTRODUCED, "protocolVersion": "2025-03-26"}
     message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": introduced}
-    assert "Mcp-Session-Id" not in post(lending, message)
+    assert "forms" not in post(lending, message)["Mcp-Session-Id"]
 
 
 def test_no_other_key_answers(lending, owner, monkeypatch):
