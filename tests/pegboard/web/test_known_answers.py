@@ -155,6 +155,15 @@ def test_each_answer_has_the_number_of_its_request(site):
     assert (ids, site.asked) == (["request-1", "request-2"], asked)
 
 
+def test_all_sessions_have_the_same_answer(site):
+    asked, known = site.asked, site.listed()
+    for said in ("pegboard-0123456789abcdef0123456789abcdef-forms", "another"):
+        one = site.listed(**{"MCP-Session-Id": said})
+        assert (told(one), site.asked) == (told(known), asked)
+        assert told(one) == told(site.forgets(lambda said=said: site.listed(**{"MCP-Session-Id": said})))
+        asked = site.asked
+
+
 ODD = {
     "a number twice": b'{"jsonrpc": "2.0", "id": 1, "id": 1, "method": "tools/list", "params": {}}',
     "a number twice, hidden": b'{"jsonrpc": "2.0", "id": 1, "\\u0069d": 1, "method": "tools/list"}',
