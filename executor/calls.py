@@ -26,7 +26,7 @@ from msgspec import structs
 from catalog.activities import kinds
 from catalog.calls import cancellation, invocation, latent, requesting, threads, versions
 from catalog.calls.checks import ArgumentsError, ConfirmationError
-from catalog.calls.runtime import Runtime
+from catalog.calls.runtime import USUAL, CallerSide, Runtime
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
@@ -93,7 +93,7 @@ class Wish:
     runs, and it is not looked at where something does.
 
     `is_made_here`: by a thread of this process and not by a worker, of a call that its caller streams.
-    `has_left` says whether the caller has hung up, in a protocol where that cancels what it waits for.
+    `side` is what the protocol tells of the program that waits.
     """
 
     tool: str
@@ -117,7 +117,7 @@ class Wish:
     output: Any = None
     is_a_models: bool = False
     is_made_here: bool = False
-    has_left: Callable[[], bool] | None = None
+    side: CallerSide = USUAL
 
 
 class UnknownToolError(DomainError):
@@ -189,20 +189,20 @@ def resume(
     format_: str = "",
     call_id: uuid.UUID | None = None,
     site: str = "",
-    has_left: Callable[[], bool] | None = None,
+    side: CallerSide = USUAL,
     mark: str = "",
     mode: Mode = Mode.WAIT,
     is_made_here: bool = False,
 ) -> Answer:
     """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
-    another call, or is the one that was made with this `call_id` before. `mark`, `mode` and `is_made_here`
-    are as in a `Wish`.
+    another call, or is the one that was made with this `call_id` before. `side`, `mark`, `mode` and
+    `is_made_here` are as in a `Wish`.
 
     `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
     DomainError.
     """
     released_version(tool)
-    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, has_left=has_left)
+    runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
     go_on: Callable[..., Call] = invocation.continue_now
     if is_made_here:
         go_on = invocation.continue_beside
@@ -364,7 +364,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
                 tool.signature.name,
                 wish.on_behalf_of,
                 wish.site,
-                wish.has_left,
+                wish.side,
             ),
             terms=Terms(policy=tool.retry_policy, effects=tool.signature.annotations),
             thread=threads.begin(thread, version) if thread else None,
@@ -480,7 +480,7 @@ def runtime_of(
     tool: str = "",
     on_behalf_of: OnBehalfOf | None = None,
     site: str = "",
-    has_left: Callable[[], bool] | None = None,
+    side: CallerSide = USUAL,
 ) -> Runtime:
     by = f"with the key “{key.name}”" if key else "from a browser"
     why = f"Release {release.number} of “{release.agent}”, {by}."
@@ -493,5 +493,5 @@ def runtime_of(
         tool=tool,
         on_behalf_of=on_behalf_of,
         site=site,
-        has_left=has_left,
+        side=side,
     )

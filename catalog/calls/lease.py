@@ -158,7 +158,7 @@ class Watched(Held):
 
     def end_if_left(self) -> None:
         """Ends it in a thread of its own, which may have to tell the vendor, where no one waits any more."""
-        has_left = self.call.runtime.has_left if self.call.runtime else None
+        has_left = self.call.runtime.side.has_left if self.call.runtime else None
         if has_left and not self.is_lost and has_left():
             threading.Thread(target=self._end_it, name="left", daemon=True).start()
 

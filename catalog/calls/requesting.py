@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from catalog.calls import checks, queue, results
 from catalog.calls.checks import ArgumentsError, ConfirmationError
-from catalog.calls.runtime import Runtime
+from catalog.calls.runtime import USUAL, Runtime
 from catalog.models import ActivityVersion, Call, CallId, Thread, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
 from catalog.models.findings import FindingState
@@ -224,6 +224,7 @@ def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
         sub_agent=parent.sub_agent,
         tool=str(version.tool),
         site=parent.site,
+        side=parent.runtime.side if parent.runtime else USUAL,
     )
 
 

@@ -8,7 +8,7 @@ other protocol. How to add one: docs/protocols.md.
 import hashlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -218,6 +218,8 @@ class Ask:
     check_url: str = ""
 
 
+# Kinds of questions that a tool may ask: a form to fill in, and an address to visit.
+QUESTIONS = ("form", "url")
 # Stands in place of an answer where the user closed the question and decided nothing; None declines it.
 CLOSED: Mapping[str, Any] = {"pegboard/action": "cancel"}
 
@@ -278,8 +280,8 @@ class Context:
     """For whom a call is made, and with which access tokens (by provider) and secrets (by name).
 
     `thread` is the vendor's id of the thread that it is made on, and `webhook` an address of ours where the
-    vendor may say that a run has ended. It does not show itself, and nothing that is kept of a call may
-    hold it.
+    vendor may say that a run has ended. `questions` are the kinds that can be asked back. It does not show
+    itself, and nothing that is kept of a call may hold it.
     """
 
     user: str = field(default="", repr=False)
@@ -287,6 +289,7 @@ class Context:
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     thread: str = field(default="", repr=False)
     webhook: str = field(default="", repr=False)
+    questions: Collection[str] = QUESTIONS
 
 
 @dataclass(frozen=True, slots=True)

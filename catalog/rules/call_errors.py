@@ -45,6 +45,7 @@ _OF_OUTCOMES = (
     ),
     CallError("BUSY", "As many requests as the endpoint allows were under way. Nothing was sent.", True),
     CallError("CANCELLED", "The call was cancelled."),
+    CallError("CANNOT_ASK", "The tool asks its user, and the program that calls said that it cannot."),
     CallError("CIRCUIT_OPEN", "The vendor failed several times in a row, so nothing was sent.", True),
     CallError("CONFLICT", "The run is not one that can go on now."),
     CallError("CONNECT", "No server answers at the vendor's address. Nothing was sent.", True),

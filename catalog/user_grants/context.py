@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from catalog.credentials.oauth import token_replies
 from catalog.models import Call, EndUser
-from catalog.protocols.base import Ask, Context, Needs, Outcome, Protocol
+from catalog.protocols.base import QUESTIONS, Ask, Context, Needs, Outcome, Protocol
 from catalog.user_grants import authorizing, end_users, grants, providers, vault
 from catalog.user_grants import tokens as user_tokens
 from core.outbound.errors import printable
@@ -26,8 +26,9 @@ class MissingError(Exception):
 def of(call: Call, protocol: Protocol) -> Context:
     """Raises MissingError, DomainError."""
     thread = call.thread.remote_id if call.thread else ""
+    questions = call.runtime.side.questions if call.runtime else QUESTIONS
     if not protocol.takes_context:
-        return Context(thread=thread)
+        return Context(thread=thread, questions=questions)
     needs = protocol.needs(call.version.decoded())
     if absent := missing_secrets(needs, vault.names(call.version.tool.endpoint) if needs.secrets else ()):
         raise MissingError(_without_secrets(absent))
@@ -38,7 +39,7 @@ def of(call: Call, protocol: Protocol) -> Context:
         raise MissingError(_asking("USER_MISSING", message, [ask]))
     tokens = _tokens(call, needs) if needs.providers else {}
     secrets = vault.opened(call.version.tool.endpoint, needs.secrets)
-    return Context(user=name, tokens=tokens, secrets=secrets, thread=thread)
+    return Context(user=name, tokens=tokens, secrets=secrets, thread=thread, questions=questions)
 
 
 def _tokens(call: Call, needs: Needs) -> dict[str, str]:

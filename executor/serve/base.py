@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 
 from catalog.calls import invocation
 from catalog.calls import threads as vendors_threads
+from catalog.calls.runtime import USUAL, CallerSide
 from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS, Mode
 from catalog.notifications import callbacks
@@ -280,7 +281,7 @@ class Operations:
         *,
         format_: str = "",
         call_id: uuid.UUID | None = None,
-        has_left: Callable[[], bool] | None = None,
+        side: CallerSide = USUAL,
         mark: str = "",
         is_followed: bool = False,
     ) -> Answer:
@@ -303,7 +304,7 @@ class Operations:
             format_=format_,
             call_id=call_id,
             site=self.site,
-            has_left=has_left,
+            side=side,
             mark=mark,
             mode=Mode.STREAM if is_followed else Mode.WAIT,
             is_made_here=is_followed,

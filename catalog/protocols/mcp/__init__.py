@@ -114,7 +114,9 @@ class MCP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        return mcp_calls.invoke(session, tool_id, signature, arguments, _listed_schema)
+        return mcp_calls.invoke(
+            session, tool_id, signature, arguments, _listed_schema, self.context.questions
+        )
 
     def resume(
         self,
@@ -125,7 +127,9 @@ class MCP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        return mcp_calls.resume(session, tool_id, signature, state, answers, _listed_schema)
+        return mcp_calls.resume(
+            session, tool_id, signature, state, answers, _listed_schema, self.context.questions
+        )
 
     def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
         mcp_calls.give_up(session, state)

@@ -1,11 +1,20 @@
 """Running a tool over MCP: what is sent, and what an answer means."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from catalog.protocols import members
-from catalog.protocols.base import CLOSED, Ask, Note, Outcome, Session, UnreadableItemError, canonical
+from catalog.protocols.base import (
+    CLOSED,
+    QUESTIONS,
+    Ask,
+    Note,
+    Outcome,
+    Session,
+    UnreadableItemError,
+    canonical,
+)
 from catalog.protocols.calls import outcomes
 from catalog.protocols.calls.arguments import given
 from catalog.protocols.json import error_messages, validation
@@ -20,7 +29,7 @@ from catalog.protocols.mcp.messages import (
     Question,
     RpcError,
 )
-from catalog.protocols.mcp.rpc import NOT_SENT, Answer, Request
+from catalog.protocols.mcp.rpc import CANNOT_ASK, NOT_SENT, Answer, Request
 from catalog.protocols.mcp.transport import Transport
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
@@ -34,6 +43,7 @@ MAX_QUESTION_LENGTH = 2000
 # What is asked on a stream comes one at a time and has no name there.
 QUESTION_NAME = "question"
 URL_NEEDED = -32042  # of 2025-11-25
+_OF_THE_CALLER = "The program that calls did not say that it can put such a question to its user."
 
 ListedSchema = Callable[[Transport, str], dict[str, Any]]
 
@@ -44,11 +54,12 @@ def invoke(
     signature: Signature,
     arguments: Mapping[str, Any],
     listed_schema: ListedSchema,
+    questions: Collection[str] = QUESTIONS,
 ) -> Outcome:
     sent = given(signature, arguments)
     if whole := _whole(signature.inputs):
         sent = sent.get(whole.name, {})
-    return _Call(session, tool_id, signature, sent, listed_schema).run({}, used=1)
+    return _Call(session, tool_id, signature, sent, listed_schema, questions).run({}, used=1)
 
 
 def resume(
@@ -58,10 +69,11 @@ def resume(
     state: Mapping[str, Any],
     answers: Mapping[str, Any],
     listed_schema: ListedSchema,
+    questions: Collection[str] = QUESTIONS,
 ) -> Outcome:
     """`answers` hold what each ask's form was filled in with; None declines,
     and CLOSED decides nothing."""
-    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema)
+    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions)
     if "reply" in state:
         return call.go_on(state, answers)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
@@ -100,15 +112,17 @@ class _Call:
         signature: Signature,
         arguments: Any,
         listed_schema: ListedSchema,
+        questions: Collection[str],
     ) -> None:
         self.session = session
         self.tool_id = tool_id
         self.signature = signature
         self.arguments = arguments
         self.listed_schema = listed_schema
+        self.questions = questions
 
     def run(self, more: Mapping[str, Any], *, used: int) -> Outcome:
-        return self._within(Transport(self.session, used), lambda transport: self._run(transport, more))
+        return self._within(used, lambda transport: self._run(transport, more))
 
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
@@ -119,13 +133,14 @@ class _Call:
             answer = transport.answer(question, response)
             return self._asked(transport, answer.question) if answer.question else self._told(answer)
 
-        outcome = self._within(Transport(self.session, state["used"]), speak)
+        outcome = self._within(state["used"], speak)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
             # There is one answer to a question.
             return replace(outcome, can_retry=False)
         return outcome
 
-    def _within(self, transport: Transport, speak: Callable[[Transport], Outcome]) -> Outcome:
+    def _within(self, used: int, speak: Callable[[Transport], Outcome]) -> Outcome:
+        transport = Transport(self.session, used, self.questions)
         try:
             with transport:
                 return speak(transport)
@@ -179,10 +194,19 @@ class _Call:
                 raise
             # One number says that the arguments are wrong and that there is no such tool: the list tells
             # which, by raising. The other says that headers were wanted of which we did not know.
-            listed = self.listed_schema(transport, self.tool_id)
+            listed = self._listed_schema(transport)
             if error.number == INVALID_PARAMS:
                 raise
         return transport.ask(self._request(listed, more))
+
+    def _listed_schema(self, transport: Transport) -> Mapping[str, Any]:
+        try:
+            return self.listed_schema(transport, self.tool_id)
+        except RefusedError as error:
+            if error.code != "NOT_FOUND" or set(self.questions) >= set(QUESTIONS):
+                raise
+            # Some servers list a tool that asks for those alone who can be asked.
+            raise RefusedError(CANNOT_ASK, f"{error.message} {_OF_THE_CALLER}") from error
 
     def _request(self, schema: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
         headers = mcp_headers.mirrored(schema, self.arguments)
@@ -223,9 +247,19 @@ class _Call:
             return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
         if error.number == MISSING_CAPABILITY:
             reason = f"The tool needs what cannot be done for it here: {said}"
-            return outcomes.failed("refused", "ASKS_BACK", reason, vendor=vendor)
+            code = "ASKS_BACK"
+            if _wanted_questions(error.data) - set(self.questions):
+                code, reason = CANNOT_ASK, f"The tool asks its user: {said} {_OF_THE_CALLER}"
+            return outcomes.failed("refused", code, reason, vendor=vendor)
         message = f"The vendor could not run the tool: {said}"
         return outcomes.failed("tool_error", error.code, message, vendor=vendor)
+
+
+def _wanted_questions(data: object) -> set[str]:
+    # The kinds that an error names, which may be an empty object for forms.
+    wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    asked = wanted.get("elicitation") if isinstance(wanted, dict) else None
+    return set(asked) & set(QUESTIONS) or {"form"} if isinstance(asked, dict) else set()
 
 
 def _asks(result: Mapping[str, Any]) -> list[Ask]:

@@ -32,6 +32,7 @@ ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (4
 BOTH_FORMS = f"application/json, {events.KIND}"
 # With these it is known that the request was not handled.
 NOT_SENT = ("CONNECT", "DNS", "BUSY", "RATE_LIMITED", "INTERRUPTED")
+CANNOT_ASK = "CANNOT_ASK"  # the caller's user, as far as the caller said
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
 _SESSION_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
@@ -81,12 +82,13 @@ class Answer:
 @dataclass(frozen=True, slots=True)
 class SentRequest:
     """A request under its number, as the vendor of `session` is sent it. What a call asks meanwhile can be
-    answered if it is in a session of the vendor's; the questions `answered` were."""
+    answered if it is in a session of the vendor's and `asks` someone; the questions `answered` were."""
 
     session: Session
     number: int
     headers: Mapping[str, str]
     is_call: bool = False
+    asks: bool = True
     listening: Listening | None = None
     answered: tuple[Number, ...] = ()
 
@@ -100,7 +102,7 @@ class SentRequest:
 
     @property
     def may_ask(self) -> bool:
-        return self.is_call and self.is_in_session
+        return self.is_call and self.is_in_session and self.asks
 
     def send(self, request: Request, params: Mapping[str, Any]) -> Answer:
         """Raises RpcError for an error of JSON-RPC, OtherEraError for a reply that is none, and
@@ -175,6 +177,10 @@ class SentRequest:
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
                 raise messages.shape("it is no message of JSON-RPC", self.host)
             if messages.asks(message, self.answered):
+                if message["method"] == QUESTION and self.is_call and not self.asks:
+                    self.cancel("The question cannot be asked.")
+                    why = f"{self.host} asks its user, and the program that calls did not say that it can."
+                    raise RefusedError(CANNOT_ASK, why)
                 if message["method"] != QUESTION or not self.may_ask:
                     raise asks_back(message["method"], self.host)
                 if not messages.is_sound(message["id"]):

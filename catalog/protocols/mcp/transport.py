@@ -8,7 +8,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import TracebackType
@@ -16,7 +16,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from catalog.protocols import events, members
-from catalog.protocols.base import Session
+from catalog.protocols.base import QUESTIONS, Session
 from catalog.protocols.mcp import headers as mcp_headers
 from catalog.protocols.mcp import messages, questions, rpc
 from catalog.protocols.mcp.messages import (
@@ -32,8 +32,6 @@ from core.outbound.errors import ProtocolViolationError, RefusedError, Unavailab
 
 MODERN = ("2026-07-28",)
 HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-# What we can do for a tool that asks. Before 2026-07-28 it asks on the stream of its call and waits there.
-CAPABILITIES: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}}
 LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
 
 _KNOWN_TO_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
@@ -42,11 +40,17 @@ _META = "io.modelcontextprotocol/"
 
 
 class Transport:
-    """One conversation. Numbers of requests start after `used`, and are the same in every run."""
+    """One conversation. Numbers of requests start after `used`, and are the same in every run. A tool may ask
+    `questions` of these kinds; before 2026-07-28 it asks on the stream of its call and waits there."""
 
-    def __init__(self, session: Session, used: int = 1) -> None:
+    def __init__(self, session: Session, used: int = 1, questions: Collection[str] = QUESTIONS) -> None:
         self.session = session
         self.used = used
+        self.questions = questions
+        # Some servers list a tool that asks for those alone who can be asked.
+        self.capabilities: dict[str, Any] = (
+            {"elicitation": {kind: {} for kind in questions}} if questions else {}
+        )
         self.host = urlsplit(session.root).netloc
         self._memory = session.memory
         self._opened: dict[str, str] | None = None
@@ -158,7 +162,7 @@ class Transport:
     def _stand_alone(self, request: Request, version: str) -> Answer:
         meta = {
             f"{_META}protocolVersion": version,
-            f"{_META}clientCapabilities": CAPABILITIES,
+            f"{_META}clientCapabilities": self.capabilities,
             f"{_META}clientInfo": self._client(),
         }
         if self.session.is_followed:
@@ -215,7 +219,7 @@ class Transport:
         return headers
 
     def _initialize(self, version: str) -> Answer:
-        params = {"protocolVersion": version, "capabilities": CAPABILITIES, "clientInfo": self._client()}
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": self._client()}
         return self._post(Request("initialize"), params, {}, number=1)
 
     def _client(self) -> dict[str, str]:
@@ -231,8 +235,10 @@ class Transport:
             if not request.is_harmless and "Mcp-Method" in headers:
                 # Without a session, what is to be cancelled is told from other calls by its number alone.
                 number += _numbers_of(self.session.mark)
-        sent = SentRequest(self.session, number, headers, is_call=not request.is_harmless)
-        if request.is_harmless or "Mcp-Session-Id" not in headers or self._memory.get("listens") is False:
+        is_call = not request.is_harmless
+        sent = SentRequest(self.session, number, headers, is_call=is_call, asks=bool(self.questions))
+        listens = sent.may_ask and "Mcp-Session-Id" in headers and self._memory.get("listens") is not False
+        if not listens:
             return self._asked(request, params, sent)
         # Some servers ask on the stream that is of no request, unless their tools say of which they ask.
         listening = self.session.listen("", {**headers, "Accept": events.KIND})

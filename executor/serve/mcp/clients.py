@@ -55,6 +55,11 @@ class Client:
         return self.version in MODERN
 
     @property
+    def questions(self) -> tuple[str, ...]:
+        """The kinds that it can put to its user."""
+        return tuple(kind for kind, can in (("form", self.asks_forms), ("url", self.asks_visits)) if can)
+
+    @property
     def session_id(self) -> str:
         said = [name for name, can in (("forms", self.asks_forms), ("visits", self.asks_visits)) if can]
         return "-".join(["pegboard", self.session, *said])

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.models.calls import Asked
-from catalog.protocols.base import CLOSED
+from catalog.protocols.base import CLOSED, QUESTIONS
+from catalog.protocols.mcp.rpc import CANNOT_ASK
+from executor.calls import Answer
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 
@@ -33,14 +35,22 @@ def is_confirmed(responses: Mapping[str, Any]) -> bool:
     return content is not None and content.get(CONFIRM) is True
 
 
+def refuse_unable(answer: Answer, client: Client) -> None:
+    """Raises RpcError where the vendor could not ask, as the client did not say that it can: since 2026-07-28
+    that is what it is to hear."""
+    error = answer.result.error or {}
+    missing: dict[str, Any] = {kind: {} for kind in QUESTIONS if kind not in client.questions}
+    if client.is_modern and missing and error.get("code") == CANNOT_ASK:
+        made = {"pegboard/call": answer.call.pk} if answer.call else {}
+        needed = {"requiredCapabilities": {"elicitation": missing}, **made}
+        raise RpcError(MISSING_CAPABILITY, str(error.get("message", "")), needed)
+
+
 def refuse_undeclared(call: int, asks: Sequence[Asked], client: Client) -> None:
     """Raises RpcError where the client did not say that it can ask its user so: since 2026-07-28 that is what
     it is to hear. The call has been made, and can be resumed over REST."""
-    modes: dict[str, Any] = {
-        mode: {}
-        for mode, can in (("url", client.asks_visits), ("form", client.asks_forms))
-        if not can and any(bool(ask.url) == (mode == "url") for ask in asks)
-    }
+    kinds = {"url" if ask.url else "form" for ask in asks}
+    modes: dict[str, Any] = {kind: {} for kind in sorted(kinds - set(client.questions))}
     if client.is_modern and modes:
         said = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
         message = f"The tool asks its user, and this client did not say that it can. It asks: {said}"

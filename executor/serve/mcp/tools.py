@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from catalog.calls.checks import ConfirmationError
+from catalog.calls.runtime import CallerSide
 from catalog.models.calls import Mode
 from catalog.protocols.json import validation
 from catalog.user_grants.end_users import OnBehalfOf
@@ -106,8 +107,11 @@ def begun(
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
     arguments, call_name = arguments or {}, request.call_name
-    # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
-    has_left = request.has_left if client.is_modern and not is_followed else None
+    side = CallerSide(
+        # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
+        has_left=request.has_left if client.is_modern and not is_followed else None,
+        questions=client.questions,
+    )
     if client.is_modern:
         _check_headers(request, operations, name, arguments)
     try:
@@ -121,7 +125,7 @@ def begun(
                 answers,
                 format_=FORMAT,
                 call_id=call_id,
-                has_left=has_left,
+                side=side,
                 mark=client.mark,
                 is_followed=is_followed,
             )
@@ -136,7 +140,7 @@ def begun(
                 mark=client.mark,
                 mode=Mode.STREAM if is_followed else Mode.WAIT,
                 is_made_here=is_followed,
-                has_left=has_left,
+                side=side,
             )
         )
     except UnknownToolError as error:
@@ -196,6 +200,7 @@ def result(answer: Answer, operations: Operations, client: Client) -> dict[str, 
         return _handed_over(answer, operations)
     if answer.outcome == "ok" and not answer.result.cut:
         return _succeeded(answer, operations, client)
+    questions.refuse_unable(answer, client)
     required = None
     if answer.call and answer.result.asks and answer.result.resume is not None:
         questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)

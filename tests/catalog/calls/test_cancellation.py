@@ -16,7 +16,7 @@ def held():
 
 def test_what_this_process_waits_for_ends_at_once_when_it_is_cancelled_here():
     call, actor = held()
-    with Watched(call, Unspoken()) as watched:
+    with Watched(call, Unspoken(), lambda call: None) as watched:
         assert watched.may_send()
         assert cancellation.cancel(call, actor=actor).outcome == "cancelled"
         assert watched.is_lost
@@ -25,7 +25,7 @@ def test_what_this_process_waits_for_ends_at_once_when_it_is_cancelled_here():
 
 def test_another_call_goes_on():
     call, actor = held()
-    with Watched(call, Unspoken()) as watched:
+    with Watched(call, Unspoken(), lambda call: None) as watched:
         other = requesting.request_call(call.version, actor=actor, arguments=call.arguments, is_claimed=True)
         cancellation.cancel(other, actor=actor)
         assert watched.may_send()

@@ -347,7 +347,7 @@ def test_a_call_is_sent_again_as_its_policy_and_effects_allow(failing, policy, a
 
 def test_no_attempt_is_made_after_the_time_to_give_up(monkeypatch):
     slept = []
-    monkeypatch.setattr(lease.Held, "rest", lambda held, seconds: slept.append(seconds))
+    monkeypatch.setattr(lease.Held, "sleep", lambda held, seconds: slept.append(seconds))
     away = reply(status=503, headers={"Retry-After": "4"})
     with HostileVendor(in_turn(away, away, ANSWER)) as vendor:
         for seconds, outcome in ((4, "unavailable"), (60, "ok")):

@@ -692,3 +692,36 @@ def test_no_other_key_answers(lending, owner, monkeypatch):
 def test_an_answer_is_bounded(lending):
     result = {"action": "accept", "content": {"a": "x" * 70_000}}
     assert post(lending, {"jsonrpc": "2.0", "id": "call-1-0", "result": result}).status_code == 413
+
+
+def careful(line, request):
+    """A vendor whose tool asks if its caller can be asked, and otherwise says what it needs."""
+    message = request.json()
+    meta = message.get("params", {}).get("_meta", {})
+    said = meta.get(f"{META}clientCapabilities", {}).get("elicitation")
+    if message["method"] != "tools/call" or said is None or "form" in said:
+        return library(line, request)
+    needed = {"requiredCapabilities": {"elicitation": {"form": {}}}}
+    error = {"code": -32021, "message": "I have to ask.", "data": needed}
+    answer = {"jsonrpc": "2.0", "id": message["id"], "error": error}
+    return json_reply(answer, status=400)(line, request)
+
+
+@pytest.mark.parametrize("can", [{}, {"elicitation": {"url": {}}}, FORMS])
+def test_a_vendor_hears_what_the_client_can_ask(lending, vendor, can):
+    modern(lending, "tools/call", {"name": "sky", "arguments": {}}, can=can)
+    (sent,) = [each.json() for each in vendor.requests if each.json()["method"] == "tools/call"]
+    told = {"form": {}} if can == FORMS else can.get("elicitation")
+    assert sent["params"]["_meta"][f"{META}clientCapabilities"].get("elicitation") == told
+
+
+def test_a_client_hears_what_it_has_to_declare_for_a_vendor_that_would_ask(lending, vendor):
+    vendor.script = careful
+    can = {"elicitation": {"url": {}}}
+    answer = modern(lending, "tools/call", {"name": "sky", "arguments": {}}, can=can)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["code"]) == (400, -32021)
+    assert error["data"]["requiredCapabilities"] == {"elicitation": {"form": {}}}
+    assert "I have to ask." in error["message"]
+    made = Call.objects.get()
+    assert (made.outcome, made.error_code) == ("refused", "CANNOT_ASK")

@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from catalog.protocols.base import Context
 from catalog.protocols.mcp import MCP
-from catalog.protocols.mcp import transport as mcp_transport
 from tests.scripted import Exchange, ScriptedSession
 
+CAPABILITIES = {"elicitation": {"form": {}, "url": {}}}
 META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientCapabilities": mcp_transport.CAPABILITIES,
+    "io.modelcontextprotocol/clientCapabilities": CAPABILITIES,
     "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
 }
 TOOL = {
@@ -285,3 +286,24 @@ def test_a_vendor_that_lists_and_cannot_be_called_is_not_asked_for_ever(number, 
 
     outcome, _ = call(fails(request(2)), lists(3, TOOL), fails(request(4)))
     assert outcome.error["code"] == code
+
+
+@pytest.mark.parametrize(
+    ("questions", "wanted", "code"),
+    [
+        ((), {"elicitation": {}}, "CANNOT_ASK"),
+        (("form",), {"elicitation": {"url": {}}}, "CANNOT_ASK"),
+        (("form",), {"elicitation": {"form": {}}}, "ASKS_BACK"),
+        ((), {"sampling": {}}, "ASKS_BACK"),
+        ((), None, "ASKS_BACK"),
+    ],
+)
+def test_what_could_not_be_asked_is_the_callers_where_the_caller_said_so(questions, wanted, code):
+    asked = request(2)
+    said = {"elicitation": {kind: {} for kind in questions}} if questions else {}
+    asked["params"]["_meta"] = META | {"io.modelcontextprotocol/clientCapabilities": said}
+    session = session_of(refuses(asked, -32021, data={"requiredCapabilities": wanted}))
+    protocol = MCP()
+    protocol.context = Context(questions=questions)
+    outcome = protocol.invoke(session, "renew_loan", None, protocol.read(TOOL), GIVEN)
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", code)

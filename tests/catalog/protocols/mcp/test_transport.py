@@ -17,6 +17,7 @@ from core.outbound.errors import (
     UnavailableError,
 )
 from tests.catalog.protocols.json import schemas
+from tests.catalog.protocols.mcp.test_calls import CAPABILITIES
 from tests.scripted import Exchange, ScriptedSession
 
 VERSION = "io.modelcontextprotocol/protocolVersion"
@@ -28,7 +29,7 @@ def request(number, method="tools/list", version="", **params):
     if version:
         params["_meta"] = {
             VERSION: version,
-            "io.modelcontextprotocol/clientCapabilities": mcp_transport.CAPABILITIES,
+            "io.modelcontextprotocol/clientCapabilities": CAPABILITIES,
             "io.modelcontextprotocol/clientInfo": {"name": "Pegboard", "version": "1"},
         }
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
@@ -52,7 +53,7 @@ def handshake(version="2025-11-25", session="s1", asked="2025-11-25"):
         1,
         "initialize",
         protocolVersion=asked,
-        capabilities=mcp_transport.CAPABILITIES,
+        capabilities=CAPABILITIES,
         clientInfo={"name": "Pegboard", "version": "1"},
     )
     opened = answers(hello, protocolVersion=version, capabilities={}, serverInfo={})
