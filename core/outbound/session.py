@@ -22,7 +22,6 @@ from typing import Protocol as Interface
 from urllib.parse import quote, unquote, urlencode
 
 from urllib3 import HTTPHeaderDict
-from urllib3.response import BaseHTTPResponse
 
 from core.outbound.addresses import CheckedUrl, Policy, check_url
 from core.outbound.challenges import wants_more_scope
@@ -35,13 +34,14 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.exchange import Exchange, glimpse, recorded, with_rest
+from core.outbound.incoming import Incoming
 from core.outbound.limits import DEFAULT_LIMITS, Budget, Limits, too_much_in_all
 from core.outbound.listening import Listening, Together
 from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
-from core.outbound.response import in_our_words, in_words_of, plain_headers, read_body
+from core.outbound.response import in_words_of, read_body
 from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
 
@@ -61,7 +61,6 @@ Turns = Callable[[float, float], AbstractContextManager[None]]
 Follower = Callable[[Mapping[str, Any]], None]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
-EVENTS = "text/event-stream"
 
 
 class Renewal(Interface):
@@ -350,56 +349,65 @@ class Session(RequestMethods):
         )
 
     def _ask(self, request: Request, target: str) -> Reply:
-        sent = self._headers(request.headers)
         budget = Budget(self._url.authority, self._limits, time.monotonic() + self._time_left())
         is_done = False
-        response: BaseHTTPResponse | None = None
         parts: list[bytes] = []
         rest: Rest | None = None
         line: Line = self._connection
+        incoming = Incoming()
         began = time.monotonic()
+        pieces = in_words_of(budget, self._answered(request, target, budget, incoming, parts))
+        url = self._url.origin + target
         try:
-            with in_our_words(budget):
-                # The key goes along on the wire and into nothing that is kept or shown.
-                keyed = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
-                response = self._connection.ask(
-                    request.method,
-                    keyed,
-                    sent,
-                    request.content,
-                    budget,
-                    is_repeatable=request.is_repeatable,
-                    is_unwanted=lambda: self.is_interrupted and not request.is_closing,
-                )
-                self._status = response.status
-                challenge = response.headers.get("www-authenticate", "")
-                # What it asks for is kept and shown; our own credential must not come to stand there.
-                self._challenge = "" if self._secrets.holds(challenge.encode(errors="replace")) else challenge
-                # Whatever a protocol makes of 403: this one is about the token and not about the request.
-                is_too_narrow = response.status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge)
-                if response.status not in request.accept or is_too_narrow:
-                    if self.exchanges is not None:
-                        glimpse(response, budget, parts)
-                    is_ours = bool(self._authorization or self._query)
-                    raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
-                pieces = in_words_of(budget, read_body(response, budget))
-                if request.beside and response.headers.get("content-type", "").startswith(EVENTS):
-                    pieces = request.beside.beside(pieces, line)
-                    line = Together(line, request.beside)
-                is_done = self._read(pieces, budget, request.is_enough, parts)
-                if request.keeps_rest and not is_done and response.status == HTTPStatus.OK:
-                    rest = Rest(line, pieces, budget, sum(map(len, parts)))
+            if request.beside:
+                # From before its head on: what is asked beside it may have to be answered first.
+                pieces = request.beside.beside(incoming.as_events(pieces, budget), line)
+                line = Together(line, request.beside)
+            is_done = self._read(pieces, budget, request.is_enough, parts)
+            if incoming.is_whole and not is_done:
+                # Nothing of it is left, so its connection can carry another request.
+                is_done = self._read(pieces, budget, None, [])
+            reply = incoming.reply(b"".join(parts), url, is_beside=request.beside is not None)
+            parts = [reply.body]
+            if request.keeps_rest and not is_done and reply.status == HTTPStatus.OK:
+                rest = Rest(line, pieces, budget, len(reply.body))
         finally:
             if not is_done:
                 if rest is None:
                     line.abandon()
                 self._connection = self._connect(self._url)
             if self.exchanges is not None:
-                url = self._url.origin + target
-                self.exchanges.append(recorded(request, url, response, parts, began, self._secrets))
-        return Reply(
-            response.status, plain_headers(response), b"".join(parts), self._url.origin + target, rest
+                made = recorded(request, url, incoming.response, parts, began, self._secrets)
+                self.exchanges.append(made)
+        return replace(reply, rest=rest)
+
+    def _answered(
+        self, request: Request, target: str, budget: Budget, incoming: Incoming, parts: list[bytes]
+    ) -> Iterator[bytes]:
+        # Asks, and gives the pieces of the body, or into `parts` how that of a reply begins that is refused.
+        # The key goes along on the wire and into nothing that is kept or shown.
+        keyed = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
+        incoming.response = response = self._connection.ask(
+            request.method,
+            keyed,
+            self._headers(request.headers),
+            request.content,
+            budget,
+            is_repeatable=request.is_repeatable,
+            is_unwanted=lambda: self.is_interrupted and not request.is_closing,
         )
+        self._status = response.status
+        challenge = response.headers.get("www-authenticate", "")
+        # What it asks for is kept and shown; our own credential must not come to stand there.
+        self._challenge = "" if self._secrets.holds(challenge.encode(errors="replace")) else challenge
+        # Whatever a protocol makes of 403: this one is about the token and not about the request.
+        is_too_narrow = response.status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge)
+        if response.status not in request.accept or is_too_narrow:
+            if self.exchanges is not None:
+                glimpse(response, budget, parts)
+            is_ours = bool(self._authorization or self._query)
+            raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
+        yield from read_body(response, budget)
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
         sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})

@@ -67,6 +67,8 @@ class Asking:
         self.number: int | str = ""
         self.trickle = b""
         self.tells_progress = False
+        self.is_json = False
+        self.ends_with = 200
 
     def __call__(self, line, request):
         if request.method == "DELETE":
@@ -114,7 +116,8 @@ class Asking:
 
     def call(self, line, message):
         self.calls.append(message["id"])
-        line.send(CHUNKED if self.breaks_off else HEAD)
+        if not self.is_json:
+            line.send(CHUNKED if self.breaks_off else HEAD)
         if self.breaks_off:
             line = Chunks(line)
         said = []
@@ -136,9 +139,13 @@ class Asking:
         self.tell(line, "at last")
         self.is_working.set()
         line.wait(self.works_for)
-        line.send(event({"jsonrpc": "2.0", "id": message["id"], "result": result}))
+        answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        if self.is_json:
+            return reply(json.dumps(answer, indent=1).encode(), status=self.ends_with)(line, None)
+        line.send(event(answer))
         if self.keeps_open:
             line.wait(20)
+        return None
 
     def tell(self, line, message):
         if self.tells_progress:
@@ -259,6 +266,35 @@ def test_a_question_on_the_stream_of_no_request_is_heard(client, library, vendor
     assert len(library.calls) == 1
     until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
     assert Endpoint.objects.get().memory.get("listens") is None
+
+
+def test_a_question_is_heard_before_the_reply_to_its_call_has_begun(client, library, vendor):
+    library.asks_apart = library.is_json = True
+    library.questions.append(question())
+    first = resumed(client, asked(client), question={"branch": "East"})
+    assert first["outcome"] == "needs_input"
+    done = resumed(client, first, question={"branch": "West"})
+    assert [each["content"]["branch"] for each in said(done)] == ["East", "West"]
+    assert len(library.calls) == 1
+    until(lambda: not open_replies._beats._open and vendor.open_connections <= 1)
+
+
+def test_a_vendor_that_fails_after_its_question_says_so(client, library, vendor):
+    library.asks_apart = library.is_json = True
+    library.ends_with = 500
+    answer = resumed(client, asked(client), question={"branch": "East"})
+    assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "HTTP_500")
+
+
+def test_what_is_answered_as_json_is_kept_as_it_was_sent(client, library, vendor):
+    library.asks_apart = library.is_json = True
+    library.questions.clear()
+    assert client.post(url(), GIVEN).json()["outcome"] == "ok"
+    (attempt,) = Call.objects.get().decoded().attempts
+    (sent,) = (each for each in attempt.exchanges if "tools/call" in each.body)
+    assert json.loads(sent.reply)["result"]
+    assert sent.reply_headers["content-type"] == "application/json"
+    assert vendor.connections <= 3
 
 
 def test_a_vendor_without_such_a_stream_is_asked_for_it_once(client, library, vendor):
