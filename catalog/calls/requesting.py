@@ -94,36 +94,26 @@ def request_call(
     """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
 
     `callback` hears of its end. Without `terms` it is made on those of its endpoint, of words for all agents
-    and of its vendor; without `deadline_seconds` it may take
-    as long as its policy allows. With `is_claimed` a new call is not queued: it belongs to this process,
-    which has to make it. With an `activity` that one runs, chosen by the agent's `environment`, and the
-    tool's own endpoint is neither asked nor told. A step is made for its `parent`, by the same caller, as
-    long as that one runs. One that has `ended` is only written down: nothing runs for it. Raises
-    ArgumentsError, ConfirmationError, DomainError.
+    and of its vendor; without `deadline_seconds` it may take as long as its policy allows. With `is_claimed`
+    a new call is not queued: it belongs to this process, which has to make it. With an `activity` that one
+    runs, chosen by the agent's `environment`, and the tool's own endpoint is neither asked nor told. A step
+    is made for its `parent`, by the same caller, as long as that one runs. One that has `ended` is only
+    written down: nothing runs for it. Raises ArgumentsError, ConfirmationError, DomainError.
     """
     if callback:
         callbacks.check(callback)
-    signature = version.decoded()
     if parent:
         runtime = _runtime_of(parent, version)
-    checks.refuse_too_large(arguments)
-    states: Collection[FindingState] = ()
-    is_vendors = activity is None and ended is None
-    if is_vendors:
-        states = checks.review_states(version)
-        checks.refuse_unfit(version, states, runtime)
-        if note := version.tool.endpoint.speak().why_not_run(signature):
-            raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
-    if thread and (thread.tool_id != version.tool_id or not is_vendors):
-        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
-    if refusal := outcomes.refusal(signature, arguments):
-        raise ArgumentsError(refusal)
-    if terms is None:
-        policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
-        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
-    may_act = ended is None and not is_confirmed
-    if may_act and (why := checks.reason_to_confirm(version, states, terms.effects, activity)):
-        raise ConfirmationError(why)
+    terms = _judged(
+        version,
+        arguments,
+        runtime,
+        terms,
+        thread,
+        activity,
+        is_confirmed=is_confirmed,
+        has_ended=ended is not None,
+    )
     call = Call(
         tool=version.tool,
         version=version,
@@ -144,6 +134,40 @@ def request_call(
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
         call.outcome, call.error_code, call.result = results.told(ended, []).values()
     return _made(call, actor, runtime, key, is_claimed=is_claimed)
+
+
+def _judged(
+    version: ToolVersion,
+    arguments: Mapping[str, Any],
+    runtime: Runtime | None,
+    terms: Terms | None,
+    thread: Thread | None,
+    activity: ActivityVersion | None,
+    *,
+    is_confirmed: bool,
+    has_ended: bool,
+) -> Terms:
+    # On which terms such a call may be made. Raises ArgumentsError, ConfirmationError, DomainError.
+    signature = version.decoded()
+    checks.refuse_too_large(arguments)
+    states: Collection[FindingState] = ()
+    is_vendors = activity is None and not has_ended
+    if is_vendors:
+        states = checks.review_states(version)
+        checks.refuse_unfit(version, states, runtime)
+        if note := version.tool.endpoint.speak().why_not_run(signature):
+            raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
+    if thread and (thread.tool_id != version.tool_id or not is_vendors):
+        raise DomainError("other_thread", "This thread is one of another tool.", status=409)
+    if refusal := outcomes.refusal(signature, arguments):
+        raise ArgumentsError(refusal)
+    if terms is None:
+        policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
+        terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
+    may_act = not has_ended and not is_confirmed
+    if may_act and (why := checks.reason_to_confirm(version, states, terms.effects, activity)):
+        raise ConfirmationError(why)
+    return terms
 
 
 def continue_call(
