@@ -349,6 +349,7 @@ class Session(RequestMethods):
         )
 
     def _ask(self, request: Request, target: str) -> Reply:
+        sent = self._headers(request.headers)
         budget = Budget(self._url.authority, self._limits, time.monotonic() + self._time_left())
         is_done = False
         parts: list[bytes] = []
@@ -356,7 +357,7 @@ class Session(RequestMethods):
         line: Line = self._connection
         incoming = Incoming()
         began = time.monotonic()
-        pieces = in_words_of(budget, self._answered(request, target, budget, incoming, parts))
+        pieces = in_words_of(budget, self._answered(request, target, sent, budget, incoming, parts))
         url = self._url.origin + target
         try:
             if request.beside:
@@ -382,7 +383,13 @@ class Session(RequestMethods):
         return replace(reply, rest=rest)
 
     def _answered(
-        self, request: Request, target: str, budget: Budget, incoming: Incoming, parts: list[bytes]
+        self,
+        request: Request,
+        target: str,
+        sent: HTTPHeaderDict,
+        budget: Budget,
+        incoming: Incoming,
+        parts: list[bytes],
     ) -> Iterator[bytes]:
         # Asks, and gives the pieces of the body, or into `parts` how that of a reply begins that is refused.
         # The key goes along on the wire and into nothing that is kept or shown.
@@ -390,7 +397,7 @@ class Session(RequestMethods):
         incoming.response = response = self._connection.ask(
             request.method,
             keyed,
-            self._headers(request.headers),
+            sent,
             request.content,
             budget,
             is_repeatable=request.is_repeatable,
