@@ -11,10 +11,11 @@ from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import settings as hypothesis_settings
+from pytest_django import DjangoDbBlocker
 from whitenoise.responders import StaticFile
 
 from pegboard.local.embedded import Embedded
-from tests import emptying, migrating, one_door
+from tests import emptying, migrating, module_data, one_door
 from tests.vendor import Vendor, serving, tools
 
 # Half of what Hypothesis tries by itself: each run tries others.
@@ -55,6 +56,7 @@ def pytest_collection() -> Generator[None, object, object]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long ones first: the last test of a parallel run would leave the other processes without work."""
     items.sort(key=lambda item: not {"faults", "browser"} & {mark.name for mark in item.iter_markers()})
+    module_data.in_order(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -118,6 +120,30 @@ def django_db_setup(is_copied: bool, django_db_setup: None, django_db_blocker: p
             time.sleep(0.1)
         sys.stderr.write(f"still connected at the end: {left}\n")
         cursor.execute(f"SELECT pg_terminate_backend(pid, 5000) {others}")
+
+
+@pytest.fixture(scope="session")
+def shared_rows(
+    pytestconfig: pytest.Config, django_db_setup: None, django_db_blocker: DjangoDbBlocker
+) -> Iterator[module_data.Shared]:
+    shared = pytestconfig.stash[module_data.SHARED] = module_data.Shared()
+    yield shared
+    with django_db_blocker.unblock():
+        shared.close()
+
+
+@pytest.fixture
+def rows_of_module(
+    request: pytest.FixtureRequest, shared_rows: module_data.Shared, django_db_blocker: DjangoDbBlocker
+) -> None:
+    """See tests/module_data.py."""
+    with django_db_blocker.unblock():
+        shared_rows.prepare(request.node)
+
+
+@pytest.fixture
+def _django_db_helper(rows_of_module: None, _django_db_helper: None) -> None:
+    """The transaction of a test, which is a savepoint where rows are shared."""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -3,16 +3,17 @@ import pytest
 from people.models import Role, Scope
 from tests.clients import bearer, client_of
 from tests.factories import make_user
+from tests.module_data import module_data
 
 
-@pytest.fixture
-def alice(db):
+@module_data
+def alice():
     """A designer."""
     return make_user(Role.DESIGNER, username="alice")
 
 
-@pytest.fixture
-def bob(db):
+@module_data
+def bob():
     """A second designer."""
     return make_user(Role.DESIGNER, username="bob")
 

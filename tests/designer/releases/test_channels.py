@@ -17,12 +17,13 @@ from people import api_keys
 from people.models import AuditEntry, Role, Scope
 from tests.clients import bearer, client_of
 from tests.factories import make_agent, make_pin, make_user
+from tests.module_data import module_data
 from tests.pages import text_of
 
 AGENT = "/api/v1/agents/desk/"
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """Released three times, and on no channel."""
     agent = make_agent(slug="desk", name="Desk")

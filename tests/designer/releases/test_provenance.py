@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from time_machine import travel
 
 from catalog.models import Finding
 from catalog.review import decisions
@@ -13,6 +14,7 @@ from designer.releases import provenance, publishing
 from people.models import Role
 from tests.clients import client_of
 from tests.factories import make_tool, make_user, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -23,42 +25,48 @@ def hour(count: float) -> datetime:
     return START + timedelta(hours=count)
 
 
-@pytest.fixture
-def story(time_machine):
+@module_data
+def desk():
     """Two tools of one agent, four people, five hours."""
     ada = make_user(Role.ADMIN, username="ada", name="Ada")
     bob, cleo, dan = (
         make_user(Role.DESIGNER, username=name, name=name.title()) for name in ("bob", "cleo", "dan")
     )
     weather, maps = make_tool(name="weather"), make_tool(name="maps")
-    time_machine.move_to(hour(0), tick=False)
-    agent = agents.create_agent(actor=bob, name="Desk")
-    pin = pins.pin_tool(agent, actor=bob, tool=weather)
-    time_machine.move_to(hour(1), tick=False)
-    publishing.publish(agent, actor=cleo, note="The first", channel="live")
-    time_machine.move_to(hour(2), tick=False)
-    held = make_version(weather, label="2")
-    finding = Finding.objects.create(
-        endpoint=weather.endpoint, tool=weather, version=held, code="HELD", severity="high",
-        subject=held.digest, message="Look.", state="open",
-    )  # fmt: skip
-    decisions.resolve(finding, actor=ada, decision="accept", note="The vendor told us.")
-    time_machine.move_to(hour(2.5), tick=False)
-    pins.move_pin(pin, actor=dan, ordinal=2)
-    pins.pin_tool(agent, actor=cleo, tool=maps)
-    tunings.tune(pin, actor=cleo, description="Ask for the city first.")
-    tunings.tune(maps, actor=bob, description="Our maps.")
-    time_machine.move_to(hour(3), tick=False)
-    publishing.publish(agent, actor=bob, channel="live")
-    time_machine.move_to(hour(4), tick=False)
-    pins.move_pin(pin, actor=bob, ordinal=1)
-    tunings.revert(pin, actor=bob)
-    publishing.publish(agent, actor=dan, channel="live")
+    with travel(hour(0), tick=False) as clock:
+        agent = agents.create_agent(actor=bob, name="Desk")
+        pin = pins.pin_tool(agent, actor=bob, tool=weather)
+        clock.move_to(hour(1))
+        publishing.publish(agent, actor=cleo, note="The first", channel="live")
+        clock.move_to(hour(2))
+        held = make_version(weather, label="2")
+        finding = Finding.objects.create(
+            endpoint=weather.endpoint, tool=weather, version=held, code="HELD", severity="high",
+            subject=held.digest, message="Look.", state="open",
+        )  # fmt: skip
+        decisions.resolve(finding, actor=ada, decision="accept", note="The vendor told us.")
+        clock.move_to(hour(2.5))
+        pins.move_pin(pin, actor=dan, ordinal=2)
+        pins.pin_tool(agent, actor=cleo, tool=maps)
+        tunings.tune(pin, actor=cleo, description="Ask for the city first.")
+        tunings.tune(maps, actor=bob, description="Our maps.")
+        clock.move_to(hour(3))
+        publishing.publish(agent, actor=bob, channel="live")
+        clock.move_to(hour(4))
+        pins.move_pin(pin, actor=bob, ordinal=1)
+        tunings.revert(pin, actor=bob)
+        publishing.publish(agent, actor=dan, channel="live")
+        clock.move_to(hour(5))
+        # What comes later is no part of any answer.
+        decisions.resolve(finding, actor=bob, decision="block")
+        pins.remove_pin(pin, actor=dan)
+        return agent
+
+
+@pytest.fixture
+def story(desk, time_machine):
     time_machine.move_to(hour(5), tick=False)
-    # What comes later is no part of any answer.
-    decisions.resolve(finding, actor=bob, decision="block")
-    pins.remove_pin(pin, actor=dan)
-    return agent
+    return desk
 
 
 def told(agent, at, number=None):

@@ -21,8 +21,10 @@ from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people import teams
 from people.models import AuditEntry, Role, Scope
+from tests.clients import client_of
 from tests.designer.exports.formats import PROVED, VALIDATORS
 from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 URL = "/api/v1/agents/desk/releases/"
@@ -30,7 +32,7 @@ URL = "/api/v1/agents/desk/releases/"
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """With two agents below it, one of which has another below itself."""
     desk = make_agent(slug="desk", name="Desk")
@@ -51,9 +53,9 @@ def agent(slug: str) -> Agent:
     return Agent.objects.get(slug=slug)
 
 
-@pytest.fixture
-def release(api, desk):
-    made = api.post(URL, {"channel": "live"})
+@module_data
+def release(alice, desk):
+    made = client_of(alice).post(URL, {"channel": "live"})
     assert made.status_code == 201, made.json()
     return made.json()
 

@@ -16,18 +16,19 @@ from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiKey, Role, User
 from tests.factories import make_tool, make_user
+from tests.module_data import module_data
 
 pytestmark = pytest.mark.django_db
 HERE = "designer.middleware.UnchangedReleaseMiddleware"
 NOW = "now"
 
 
-@pytest.fixture
+@module_data
 def owner():
     return make_user(Role.VIEWER)
 
 
-@pytest.fixture
+@module_data
 def release(owner):
     agent = agents.create_agent(actor=make_user(Role.DESIGNER), name="Desk", slug="desk")
     pins.pin_tool(agent, actor=make_user(Role.DESIGNER), tool=make_tool())

@@ -1,0 +1,115 @@
+"""Rows that the tests of a module share, made once, as Django's `setUpTestData` makes them for a class.
+
+A fixture that is marked `@module_data` stays in an open transaction as long as tests of its module ask for
+the same ones; each test works in a savepoint of it and gets copies of the objects. Tests that commit, and
+those that ask for others, find nothing of it. What such a fixture takes must be marked as well: those of a
+conftest are made with one that takes them, else in the test. The clock of the database (`now()`) is that of
+the transaction, so it stands still between these tests.
+"""
+
+import copy
+from collections.abc import Callable
+from inspect import Parameter, signature
+from itertools import groupby
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import TestCase
+
+Make = Callable[..., Any]
+COMMITTING = {"transactional_db", "live_server", "django_db_reset_sequences", "django_db_serialized_rollback"}
+
+
+def module_data(make: Make) -> Any:
+    """A fixture that returns what `make` returns, in place of `@pytest.fixture`."""
+
+    def made(request: pytest.FixtureRequest, db: None, **arguments: Any) -> Any:
+        copies = request.config.stash[SHARED].copies
+        return copies[make] if make in copies else make(**arguments)
+
+    names = ("request", "db", *signature(make).parameters)
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    vars(made).update(make=make, __signature__=signature(made).replace(parameters=parameters))
+    return pytest.fixture(name=make.__name__)(made)
+
+
+class Shared:
+    """`made` is as it was made; `copies` are those of the running test."""
+
+    def __init__(self) -> None:
+        self.asked: tuple[str, frozenset[str]] | None = None
+        self.made: dict[Make, Any] = {}
+        self.copies: dict[Make, Any] = {}
+        self.atomics: Any = None
+
+    def prepare(self, item: pytest.Item) -> None:
+        """Before the savepoint of the test begins."""
+        names = _asked_by(item)
+        asked = (_module_of(item), names) if names else None
+        is_broken = connection.closed_in_transaction or connection.needs_rollback
+        if asked != self.asked or is_broken:
+            self.close()
+        if asked and not self.atomics:
+            self.atomics = TestCase._enter_atomics()
+            self.asked = asked
+            for name in sorted(names):
+                self._make(name, item)
+        self.copies = copy.deepcopy(self.made)
+
+    def _make(self, name: str, item: pytest.Item) -> Any:
+        if (make := _make_of(name, item)) is None:
+            raise TypeError(f"@module_data takes the fixture {name}, which is not marked so")
+        if make not in self.made:
+            self.made[make] = make(**{each: self._make(each, item) for each in signature(make).parameters})
+        return self.made[make]
+
+    def close(self) -> None:
+        atomics, self.atomics, self.asked = self.atomics, None, None
+        self.made, self.copies = {}, {}
+        if atomics:
+            TestCase._rollback_atomics(atomics)
+
+
+SHARED = pytest.StashKey[Shared]()
+
+
+def in_order(items: list[pytest.Item]) -> None:
+    """Those of a module that share the same rows one after the other, else in the order they have."""
+    items[:] = [
+        item for _, of_module in groupby(items, _module_of) for item in _those_alike_together(list(of_module))
+    ]
+
+
+def _those_alike_together(items: list[pytest.Item]) -> list[pytest.Item]:
+    places: dict[frozenset[str], int] = {}
+    return sorted(items, key=lambda item: (_commits(item), places.setdefault(_asked_by(item), len(places))))
+
+
+def _asked_by(item: pytest.Item) -> frozenset[str]:
+    """The marked fixtures of its module that a test uses."""
+    if _commits(item):
+        return frozenset()
+    found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    ours = (name for name, those in found.items() if those[-1].baseid == _module_of(item))
+    return frozenset(name for name in ours if _make_of(name, item))
+
+
+def _make_of(name: str, item: pytest.Item) -> Make | None:
+    found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+    return getattr(found[name][-1].func, "make", None)
+
+
+def _module_of(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+def _commits(item: pytest.Item) -> bool:
+    marker = item.get_closest_marker("django_db")
+    said = marker.kwargs if marker else {}
+    return bool(
+        said.get("transaction")
+        or said.get("reset_sequences")
+        or said.get("serialized_rollback")
+        or COMMITTING.intersection(item.fixturenames)  # type: ignore[attr-defined]
+    )
