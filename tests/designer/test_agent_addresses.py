@@ -17,6 +17,7 @@ from people import api_keys
 from people.audit import verify
 from people.models import AuditEntry, Role, Scope
 from tests.factories import make_pin, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import text_of
 
 pytestmark = pytest.mark.django_db
@@ -29,7 +30,7 @@ def runtime(alice):
     return APIClient(headers={"authorization": f"Bearer {plain}"})
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     agent = agents.create_agent(actor=alice, name="Desk")
     make_pin(agent)
@@ -241,7 +242,7 @@ def test_what_is_ticked_for_an_agent_is_pinned_after_it_was_renamed(client, desk
 MEND = import_module("designer.migrations.0025_mend_addresses")
 
 
-@pytest.fixture
+@module_data
 def reserved(desk):
     """An agent at an address that was reserved later."""
     Agent.objects.filter(pk=desk.pk).update(slug="import")

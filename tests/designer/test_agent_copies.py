@@ -11,12 +11,13 @@ from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """Hands over to “Refills”; its tool is behind, has another name and words of ours."""
     desk = agents.create_agent(actor=alice, name="Desk", description="Answers the phone.")

@@ -20,20 +20,22 @@ from designer.procedures import editing
 from designer.releases import composition
 from people.models import AuditEntry, Role, Team
 from tests.catalog.protocols.test_definition import SEND
+from tests.clients import client_of
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 URL = "/api/v1/agents/import/"
 PAGE = "/agents/import/"
 
 
-@pytest.fixture
-def actor(db):
+@module_data
+def actor():
     return make_user(Role.DESIGNER)
 
 
-@pytest.fixture
+@module_data
 def desk(actor):
     """Two tools, one of them renamed and tuned, and a sub-agent with a transfer in words of its own."""
     desk = make_agent(slug="desk", name="Desk", description="Answers the phone.")
@@ -60,9 +62,9 @@ def desk(actor):
     return desk
 
 
-@pytest.fixture
-def file(api, desk):
-    return api.get("/api/v1/agents/desk/file/").json()
+@module_data
+def file(alice, desk):
+    return client_of(alice).get("/api/v1/agents/desk/file/").json()
 
 
 def test_a_file_makes_the_same_agents_again(api, actor, desk, file):

@@ -14,6 +14,7 @@ from designer.releases import publishing
 from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -27,17 +28,17 @@ def published(owner, slug, **fields):
     return agent
 
 
-@pytest.fixture
+@module_data
 def owner():
     return make_user(Role.ADMIN, username="ada")
 
 
-@pytest.fixture
+@module_data
 def desk(owner):
     return published(owner, "desk")
 
 
-@pytest.fixture
+@module_data
 def other(owner):
     return published(owner, "other")
 

@@ -9,13 +9,14 @@ from designer.procedures import editing
 from designer.releases import channels, publishing
 from people.models import AuditEntry, Role
 from tests.factories import make_pin, make_tool, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/agents/"
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """Published, with a tool that is behind by now, above “Refills”, which is above “Orders”."""
     desk = agents.create_agent(actor=alice, name="Desk")

@@ -19,6 +19,7 @@ from tests.factories import (
     make_user,
     make_version,
 )
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -97,12 +98,12 @@ EXPECTED = {
 }
 
 
-@pytest.fixture
+@module_data
 def designer():
     return make_user(Role.DESIGNER)
 
 
-@pytest.fixture
+@module_data
 def desk(designer):
     """An agent with a tool for each planted change, all of them behind by one version, and two procedures."""
     agent = make_agent(slug="desk", name="Desk")
@@ -123,7 +124,7 @@ def make_desk_for(tool, designer, *, slug, version, **fields):
     return agent
 
 
-@pytest.fixture
+@module_data
 def tracked():
     """A tool in three versions, the third of which has no status."""
     tool = make_tool(make_signature("tracked", inputs=INPUTS, outputs=OUTPUTS))
@@ -290,7 +291,7 @@ def test_the_page_of_a_tool_says_that_nothing_breaks(tracked):
 MOVES = "/agents/mixed/upgrades/move/"
 
 
-@pytest.fixture
+@module_data
 def mixed():
     """Two pins that are behind and safe to move, and one that is not."""
     agent = make_agent(slug="mixed", name="Mixed")

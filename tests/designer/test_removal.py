@@ -15,17 +15,18 @@ from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.clients import client_of
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def admin():
     return make_user(Role.ADMIN)
 
 
-@pytest.fixture
+@module_data
 def shop(admin):
     """A vendor with an endpoint, a secret, a tool, and an agent that has published it."""
     secret = credential_operations.create_credential(

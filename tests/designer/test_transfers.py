@@ -10,6 +10,7 @@ from designer.procedures import checking, editing, references
 from designer.releases import composition, draft_review
 from people.models import AuditEntry, Role, Team
 from tests.factories import make_agent, make_pin, make_signature, make_tool
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 URL = "/api/v1/agents/desk/transfers/refills/"
@@ -18,12 +19,12 @@ PAGE = "/agents/desk/transfers/refills/"
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def desk():
     return make_agent(slug="desk", name="Front desk")
 
 
-@pytest.fixture
+@module_data
 def refills(alice, desk):
     about = "Refills what a doctor prescribed. Knows the pharmacy's hours."
     return agents.create_agent(actor=alice, name="Refills", description=about, parent=desk)

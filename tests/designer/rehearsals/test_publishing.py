@@ -10,6 +10,7 @@ from designer.releases import publishing
 from designer.tasks import rehearse
 from people.models import AuditEntry
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
+from tests.module_data import module_data
 from tests.pages import text_of
 
 API = "/api/v1/agents/desk/"
@@ -26,7 +27,7 @@ def sent(monkeypatch):
     return found
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """Released with two sentences that work."""
     agent = make_agent(slug="desk", name="Front desk")

@@ -14,6 +14,7 @@ from designer.exports.base import Format, Limits
 from designer.models import Export, Pin, Release
 from designer.releases import publishing
 from people.models import AuditEntry, Role
+from tests.clients import client_of
 from tests.designer.exports.formats import PROVED
 from tests.factories import (
     make_agent,
@@ -24,23 +25,24 @@ from tests.factories import (
     make_user,
     make_version,
 )
+from tests.module_data import module_data
 
 URL = "/api/v1/agents/desk/releases/"
 
 
-@pytest.fixture
-def desk(db):
+@module_data
+def desk():
     return make_agent(slug="desk", name="Desk")
 
 
-@pytest.fixture
+@module_data
 def pin(desk):
     return make_pin(desk)
 
 
-@pytest.fixture
-def release(api, pin):
-    return api.post(URL, {"note": "First", "channel": "live"}).json()
+@module_data
+def release(alice, pin):
+    return client_of(alice).post(URL, {"note": "First", "channel": "live"}).json()
 
 
 def test_publishing_makes_a_numbered_release(api, pin, alice):
@@ -234,14 +236,14 @@ def test_format_that_cannot_carry_a_release_holds_up_no_other(api, desk):
     assert formats["a2t"]["remarks"][0]["level"] == "blocks"
 
 
-@pytest.fixture
-def mixed(api, desk):
+@module_data
+def mixed(alice, desk):
     """Two tools that A2T can carry, and two that it cannot."""
     for name in ("fits", "too_long", "json_in", "fits_too"):
         inputs = (make_parameter(type="json" if name == "json_in" else "string"),)
         words = "x" * (3_000 if name == "too_long" else 30)
         make_pin(desk, make_tool(make_signature(name, description=words, inputs=inputs)))
-    return api.post(URL, {"channel": "live"}).json()
+    return client_of(alice).post(URL, {"channel": "live"}).json()
 
 
 PARTIAL = {"format": "a2t", "partial": "1"}

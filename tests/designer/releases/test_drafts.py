@@ -14,13 +14,14 @@ from designer.procedures import editing
 from designer.releases import drafts, publishing
 from people.models import Role
 from tests.factories import make_agent, make_endpoint, make_tool, make_user, make_vendor, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 SAYS = "Changed since release"
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """A published agent with one tool and one procedure."""
     agent = make_agent(slug="desk", name="Desk")

@@ -22,23 +22,28 @@ from tests.factories import (
     make_user,
     make_version,
 )
+from tests.module_data import module_data
 
 AGENT = "/api/v1/agents/desk/"
 
 
-@pytest.fixture
-def desk(db):
+@module_data
+def desk():
     return make_agent(slug="desk", name="Desk")
 
 
-@pytest.fixture
+@module_data
 def sky(desk):
     return make_pin(desk, make_tool(make_signature("sky")))
 
 
+@module_data
+def release(alice, desk, sky):
+    return publishing.publish(desk, actor=alice, channel="live")
+
+
 @pytest.fixture
-def lock(runtime_api, alice, desk, sky):
-    publishing.publish(desk, actor=alice, channel="live")
+def lock(runtime_api, release):
     return runtime_api.get(f"{AGENT}releases/live/lock/").json()
 
 

@@ -7,6 +7,7 @@ from designer.releases import publishing
 from people.models import Role
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user
+from tests.module_data import module_data
 
 pytestmark = pytest.mark.django_db
 URL = "/api/v1/agents/desk/releases/"
@@ -17,7 +18,7 @@ def api():
     return api_of(Role.VIEWER)
 
 
-@pytest.fixture
+@module_data
 def release():
     actor = make_user(Role.DESIGNER)
     desk = make_agent(slug="desk")

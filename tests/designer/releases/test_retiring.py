@@ -13,6 +13,7 @@ from designer.models import Channel, Receipt, Retirement
 from designer.releases import publishing
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_user
+from tests.module_data import module_data
 from tests.pages import text_of
 
 AGENT = "/api/v1/agents/desk/"
@@ -21,7 +22,7 @@ NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 READS = ("tools/?format=mcp", "bundle/", "procedures/", "lock/")
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """Released twice; the second one is live."""
     agent = make_agent(slug="desk", name="Desk")

@@ -16,12 +16,13 @@ from designer.models import ReleaseSignature, SigningKey
 from designer.releases import publishing, signing
 from people.models import AuditEntry
 from tests.factories import make_agent, make_pin
+from tests.module_data import module_data
 
 AGENT = "/api/v1/agents/desk/"
 SCRIPT = Path(__file__).parents[3] / "docs" / "examples" / "verify_release.py"
 
 
-@pytest.fixture
+@module_data
 def release(alice):
     agent = make_agent(slug="desk", name="Desk")
     make_pin(agent)

@@ -5,6 +5,7 @@ from designer import pins, tunings
 from designer.models import Tuning
 from people.models import Role
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -34,7 +35,7 @@ def designer():
     return signed_in(Role.DESIGNER)
 
 
-@pytest.fixture
+@module_data
 def pin():
     tool = make_tool(make_signature("forecast", description="Tomorrow's weather\nfor a city", inputs=INPUTS))
     return pins.pin_tool(make_agent(slug="desk", name="Desk"), actor=make_user(Role.DESIGNER), tool=tool)

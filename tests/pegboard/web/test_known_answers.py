@@ -20,6 +20,7 @@ from pegboard.web import known_answers
 from people import api_keys, teams, users
 from people.models import ApiKey, Role, User
 from tests.factories import make_tool, make_user
+from tests.module_data import module_data
 
 pytestmark = pytest.mark.django_db
 MCP, EXPORT = "/serve/desk/live/mcp", "/api/v1/agents/desk/releases/live/tools/?format=mcp"
@@ -78,12 +79,12 @@ def nothing_is_known():
         signal.connect(close_old_connections)
 
 
-@pytest.fixture
+@module_data
 def owner():
     return make_user(Role.DESIGNER)
 
 
-@pytest.fixture
+@module_data
 def releases(owner):
     agent = agents.create_agent(actor=owner, name="Desk", slug="desk")
     pins.pin_tool(agent, actor=owner, tool=make_tool())
