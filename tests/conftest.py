@@ -138,7 +138,7 @@ def rows_of_module(
 ) -> None:
     """See tests/module_data.py."""
     with django_db_blocker.unblock():
-        shared_rows.prepare(request.node)
+        shared_rows.prepare(request)
 
 
 @pytest.fixture

@@ -1,10 +1,10 @@
 """Rows that the tests of a module share, made once, as Django's `setUpTestData` makes them for a class.
 
-A fixture that is marked `@module_data` stays in an open transaction as long as tests of its module ask for
+What a fixture marked `@module_data` makes stays in an open transaction as long as tests of its module ask for
 the same ones; each test works in a savepoint of it and gets copies of the objects. Tests that commit, and
-those that ask for others, find nothing of it. What such a fixture takes must be marked as well: those of a
-conftest are made with one that takes them, else in the test. The clock of the database (`now()`) is that of
-the transaction, so it stands still between these tests.
+those that ask for others, find nothing of it. What such a fixture takes is marked as well, or lasts as long
+as the module; a marked one of a conftest is made with what takes it, else in the test. The database's `now()`
+is when the transaction began, so it stands still over these tests.
 """
 
 import copy
@@ -18,6 +18,7 @@ from django.db import connection
 from django.test import TestCase
 
 Make = Callable[..., Any]
+LASTING = {"module", "package", "session"}
 COMMITTING = {"transactional_db", "live_server", "django_db_reset_sequences", "django_db_serialized_rollback"}
 
 
@@ -43,25 +44,33 @@ class Shared:
         self.copies: dict[Make, Any] = {}
         self.atomics: Any = None
 
-    def prepare(self, item: pytest.Item) -> None:
+    def prepare(self, request: pytest.FixtureRequest) -> None:
         """Before the savepoint of the test begins."""
+        item = request.node
         names = _asked_by(item)
         asked = (_module_of(item), names) if names else None
-        is_broken = connection.closed_in_transaction or connection.needs_rollback
-        if asked != self.asked or is_broken:
+        if asked != self.asked or self.is_broken():
             self.close()
         if asked and not self.atomics:
             self.atomics = TestCase._enter_atomics()
             self.asked = asked
             for name in sorted(names):
-                self._make(name, item)
+                self._make(name, request)
         self.copies = copy.deepcopy(self.made)
 
-    def _make(self, name: str, item: pytest.Item) -> Any:
-        if (make := _make_of(name, item)) is None:
-            raise TypeError(f"@module_data takes the fixture {name}, which is not marked so")
+    def is_broken(self) -> bool:
+        """A test may have closed the connection."""
+        return bool(connection.closed_in_transaction or connection.needs_rollback)
+
+    def _make(self, name: str, request: pytest.FixtureRequest) -> Any:
+        fixture = request.node._fixtureinfo.name2fixturedefs[name][-1]
+        if (make := _make_of(fixture)) is None:
+            if fixture.scope not in LASTING:
+                raise TypeError(f"@module_data takes the fixture {name}, which is not marked so")
+            return request.getfixturevalue(name)
         if make not in self.made:
-            self.made[make] = make(**{each: self._make(each, item) for each in signature(make).parameters})
+            parameters = signature(make).parameters
+            self.made[make] = make(**{each: self._make(each, request) for each in parameters})
         return self.made[make]
 
     def close(self) -> None:
@@ -91,13 +100,14 @@ def _asked_by(item: pytest.Item) -> frozenset[str]:
     if _commits(item):
         return frozenset()
     found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
-    ours = (name for name, those in found.items() if those[-1].baseid == _module_of(item))
-    return frozenset(name for name in ours if _make_of(name, item))
+    module = _module_of(item)
+    return frozenset(
+        name for name, those in found.items() if those[-1].baseid == module and _make_of(those[-1])
+    )
 
 
-def _make_of(name: str, item: pytest.Item) -> Make | None:
-    found = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
-    return getattr(found[name][-1].func, "make", None)
+def _make_of(fixture: pytest.FixtureDef[Any]) -> Make | None:
+    return getattr(fixture.func, "make", None)
 
 
 def _module_of(item: pytest.Item) -> str:
