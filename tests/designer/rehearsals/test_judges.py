@@ -13,7 +13,6 @@ from designer.tasks import ask_judge
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, drips, in_turn, json_reply, reply
-from tests.module_data import module_data
 from tests.pages import text_of
 
 URL = "/api/v1/judges/"
@@ -30,7 +29,7 @@ def sent(monkeypatch):
     return found
 
 
-@module_data
+@pytest.fixture
 def desk(alice):
     agent = make_agent(slug="desk", name="Front desk")
     forecast = make_signature("forecast", inputs=(make_parameter(),))

@@ -8,7 +8,6 @@ from designer.models import Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import schedule
 from people.models import AuditEntry
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
-from tests.module_data import module_data
 from tests.pages import text_of
 
 URL = "/api/v1/agents/desk/rehearsals/"
@@ -22,7 +21,7 @@ UNITS = make_parameter(
 DAYS = make_parameter("days", type="int", required=False)
 
 
-@module_data
+@pytest.fixture
 def desk():
     agent = make_agent(slug="desk", name="Front desk")
     forecast = make_signature("forecast", inputs=(make_parameter(), UNITS, DAYS))
