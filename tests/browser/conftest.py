@@ -25,7 +25,8 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.fail("The browser tests need Chromium; install it from your distribution.")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        # Without a graphics card it would imitate one, which costs more than drawing.
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
         yield browser
         browser.close()
 
