@@ -5,22 +5,23 @@ from designer.models import Agent, Pin
 from designer.procedures import checking, editing
 from people.models import AuditEntry, Role
 from tests.factories import make_agent, make_pin, make_tool, make_version
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
+@module_data
 def desk():
     return make_agent(slug="desk", name="Desk")
 
 
-@pytest.fixture
+@module_data
 def refills(alice, desk):
     return agents.create_agent(actor=alice, name="Refills", parent=desk)
 
 
-@pytest.fixture
+@module_data
 def billing(alice, desk):
     return agents.create_agent(actor=alice, name="Billing", parent=desk)
 

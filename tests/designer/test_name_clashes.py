@@ -19,6 +19,7 @@ from tests.factories import (
     make_vendor,
     make_version,
 )
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -26,7 +27,7 @@ URL = "/api/v1/agents/desk/pins/"
 FREE = "bramble_get_store_hours"
 
 
-@pytest.fixture
+@module_data
 def desk(alice):
     """An agent with a tool of another vendor, called as one of Bramble's."""
     agent = make_agent(slug="desk", name="Desk")
@@ -34,12 +35,12 @@ def desk(alice):
     return agent
 
 
-@pytest.fixture
+@module_data
 def bramble():
     return make_endpoint(vendor=make_vendor(name="Bramble Pharmacy", slug="bramble-pharmacy"))
 
 
-@pytest.fixture
+@module_data
 def tool(bramble):
     return make_tool(make_signature("get_store_hours"), endpoint=bramble)
 

@@ -13,10 +13,11 @@ from tests.factories import (
     make_tool,
     make_version,
 )
+from tests.module_data import module_data
 
 
-@pytest.fixture
-def tool(db):
+@module_data
+def tool():
     return make_tool(
         make_signature(
             description="Theirs",
@@ -29,7 +30,7 @@ def tool(db):
     )
 
 
-@pytest.fixture
+@module_data
 def pin(tool):
     return make_pin(make_agent(slug="desk"), tool)
 
@@ -276,8 +277,8 @@ def test_history_of_another_teams_pin_is_not_there(api, url, pin):
     assert api.get(f"{url}history/").status_code == 404
 
 
-@pytest.fixture
-def rich(db):
+@module_data
+def rich():
     values = (AllowedValue("C", "Celsius"), AllowedValue("F", "Fahrenheit"), AllowedValue("K"))
     return make_tool(
         make_signature(
@@ -295,7 +296,7 @@ def rich(db):
     )
 
 
-@pytest.fixture
+@module_data
 def rich_pin(rich):
     return make_pin(make_agent(slug="desk"), rich)
 

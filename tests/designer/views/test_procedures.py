@@ -8,24 +8,25 @@ from designer.models import Procedure, ProcedureDraft
 from designer.procedures import editing
 from people.models import Role
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_user
+from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
 LIST = "/agents/desk/procedures/"
 PAGE = f"{LIST}refill/"
 
 
-@pytest.fixture
-def desk(db):
+@module_data
+def desk():
     return make_agent(slug="desk", name="Desk")
 
 
-@pytest.fixture
+@module_data
 def look_up(desk):
     inputs = (make_parameter("account_id"),)
     return make_pin(agent=desk, tool=make_tool(make_signature("look_up", inputs=inputs)))
 
 
-@pytest.fixture
+@module_data
 def refill(look_up):
     actor = make_user(Role.DESIGNER, username="writer")
     return editing.create_procedure(look_up.agent, actor=actor, title="Refill", body="Call look_up().")
