@@ -3,12 +3,14 @@
 What a fixture marked `@module_data` makes stays in an open transaction as long as tests of its module ask for
 the same ones; each test works in a savepoint of it and gets copies of the objects. Tests that commit, and
 those that ask for others, find nothing of it. What such a fixture takes is marked as well, or lasts as long
-as the module; a marked one of a conftest is made with what takes it, else in the test. The database's `now()`
-is when the transaction began, so it stands still over these tests.
+as the module; a marked one of a conftest is made with what takes it, else in the test. All this comes before
+the fixtures of the test: nothing that they patch holds for it. The database's `now()` is when the transaction
+began, so it stands still over these tests.
 """
 
 import copy
 from collections.abc import Callable
+from contextlib import ExitStack
 from inspect import Parameter, signature
 from itertools import groupby
 from typing import Any
@@ -54,8 +56,11 @@ class Shared:
         if asked and not self.atomics:
             self.atomics = TestCase._enter_atomics()
             self.asked = asked
-            for name in sorted(names):
-                self._make(name, request)
+            with ExitStack() as unless_all_are_made:
+                unless_all_are_made.callback(self.close)
+                for name in sorted(names):
+                    self._make(name, request)
+                unless_all_are_made.pop_all()
         self.copies = copy.deepcopy(self.made)
 
     def is_broken(self) -> bool:
