@@ -207,6 +207,8 @@ def _obstacles(
         yield Obstacle("endpoint_removed", "stops", message, "Pin another tool, and publish.")
         return
     yield from _of_review(row, reviewed)
+    if note := endpoint.speak().why_not_run(row.decoded()):
+        yield Obstacle(note.code, "stops", note.message, "Pin another tool, and publish.")
     if row.tool.status == ToolStatus.WITHDRAWN:
         message = "Its vendor does not list it any more, so calls may fail."
         yield Obstacle("tool_withdrawn", "warns", message, "Ask the vendor, or pin another tool.")

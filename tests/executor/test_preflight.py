@@ -16,7 +16,7 @@ from designer import agents
 from designer.releases import publishing
 from people.models import Role
 from tests.executor.test_calls import desk, desk_with, owner, runtime, stopped, vendor
-from tests.factories import make_endpoint, make_pin, make_tool, make_user
+from tests.factories import make_endpoint, make_parameter, make_pin, make_tool, make_user
 from tests.pages import text_of
 
 __all__ = ["desk", "owner", "vendor"]
@@ -142,6 +142,27 @@ def test_what_is_said_to_stop_a_call_stops_it(asked, desk, owner, vendor):
         refused = client.post(invoke, {"arguments": {"Zip_code": "0150"}})
         assert (refused.status_code, refused.json()["code"]) == (409, code)
         Finding.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"protocol": "mcp", "rest": {"execution": {"taskSupport": "required"}}}, "NEEDS_TASK"),
+        ({"inputs": (make_parameter("when", required=False, unsupported_type="epoch"),)}, "UNSUPPORTED_TYPE"),
+    ],
+)
+def test_a_tool_that_is_never_sent_cannot_run(owner, vendor, fields, code):
+    agent, _ = desk_with(owner, vendor, **fields)
+    client = runtime(owner, agent)
+    told = client.get(URL).json()
+    (obstacle,) = told["tools"][0]["obstacles"]
+    assert (obstacle["code"], obstacle["severity"], told["can_run"]) == (code, "stops", False)
+    refused = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", {"arguments": {}})
+    assert refused.json()["error"]["code"] == code
+    assert refused.json()["error"]["message"] == obstacle["message"]
+    browser = Client()
+    browser.force_login(owner)
+    assert obstacle["message"] in text_of(browser.get("/agents/desk/releases/1/preflight/"))
 
 
 def test_sub_agents_are_told_and_queries_do_not_grow(owner, desk, asked):
