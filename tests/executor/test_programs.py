@@ -1,8 +1,10 @@
 """The programs of docs/runtimes.md, each run as it stands there with the package that it names.
 
-The model's replies are scripted; the release, the vendor and all that lies between are real.
+So is the one that the page of a release shows. The model's replies are scripted; the release, the vendor and
+all that lies between are real.
 """
 
+import html
 import json
 import os
 import re
@@ -12,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from designer import agent_keys, agents, pins
 from designer.models import Receipt
 from designer.releases import publishing
-from people.models import Role
+from people.models import Role, User
 from tests import one_door
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -81,7 +84,7 @@ def scripted_model(line, request):
 
 @pytest.fixture
 def front_desk():
-    owner = make_user(Role.DESIGNER)
+    owner = make_user(Role.DESIGNER, username="ada")
     answer = {"output_parameters": [{"name": "finding", "value": SAID}]}
     with HostileVendor(json_reply(answer)) as vendor:
         inputs = (make_parameter("medicines"),)
@@ -122,3 +125,19 @@ def test_a_program_of_the_document_runs(name, front_desk, live_server):
     (call,) = vendor.requests
     assert call.json()["input_parameters"] == [{"name": "medicines", "value": ARGUMENTS["medicines"]}]
     assert {"serve/mcp", "invoke"} & set(Receipt.objects.values_list("surface", flat=True))
+
+
+def test_the_program_of_the_page_runs_and_waits_as_long_as_those_of_the_document(front_desk, live_server):
+    _, key = front_desk
+    browser = Client(HTTP_HOST=live_server.url.removeprefix("http://"))
+    browser.force_login(User.objects.get(username="ada"))
+    page = browser.get("/agents/front-desk/releases/1/connect/").content.decode()
+    shown = re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.DOTALL)
+    (program,) = [text for each in shown if (text := html.unescape(each)).startswith("import asyncio")]
+    with one_door.other_side():
+        environment = {"PATH": os.environ["PATH"], "PEGBOARD_TOKEN": key}
+        line = [sys.executable, "-c", program]
+        done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == [TOOL], done.stderr
+    (waits,) = re.findall(r"timeout=(\d+)", program)
+    assert set(re.findall(r"Client\(.*timeout=(\d+)", DOCUMENT)) == {waits}

@@ -56,7 +56,7 @@ def _of_python(address: str) -> str:
 
         async def main():
             headers = {{"Authorization": f"Bearer {{os.environ['{KEY}']}}"}}
-            async with httpx2.AsyncClient(headers=headers) as http:
+            async with httpx2.AsyncClient(headers=headers, timeout=150) as http:
                 server = streamable_http_client("{address}", http_client=http)
                 async with Client(server) as client:
                     for tool in (await client.list_tools()).tools:
