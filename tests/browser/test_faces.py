@@ -8,7 +8,7 @@ from playwright.sync_api import expect
 
 from catalog.models import Finding, Rejection, Run
 from catalog.protocols.signature import AllowedValue
-from designer import pins
+from designer import agent_keys, pins
 from designer.releases import publishing
 from people.models import Role
 from tests.browser.axe import shut_out
@@ -41,6 +41,21 @@ EDITABLE = """() => [...document.querySelectorAll("main form[method=post]")]
 OVERLAPS = """() => {
     const cells = [...document.querySelectorAll("main .table td")];
     return cells.filter(cell => cell.scrollWidth > cell.clientWidth + 1).map(cell => cell.textContent.trim());
+}"""
+# Labels that end in dots, and words of which a part stands on the next line.
+CUT = """() => [...document.querySelectorAll("main .table .label")]
+    .filter(label => label.scrollWidth > label.clientWidth).map(label => label.textContent)"""
+BROKEN = """() => {
+    const broken = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+        for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
+            const range = document.createRange();
+            range.setStart(texts.currentNode, word.index);
+            range.setEnd(texts.currentNode, word.index + word[0].length);
+            if (new Set([...range.getClientRects()].map(part => part.top)).size > 1) broken.push(word[0]);
+        }
+    }
+    return broken;
 }"""
 # How far panels that follow each other are apart.
 GAPS = """() => {
@@ -123,6 +138,20 @@ def test_who_approved_what_keeps_names_and_times_in_one_line(page):
     for part in cell.locator("a, .faint").all():
         assert part.bounding_box()["height"] < line
     assert page.evaluate(OVERLAPS) == []
+
+
+def test_what_keys_may_and_who_approved_is_neither_cut_nor_broken_on_a_phone(open_browser):
+    actor = make_user(Role.ADMIN, name="Administrator", username="ada")
+    agent = make_agent(name="Desk", slug="desk")
+    pins.pin_tool(agent, actor=actor, tool=make_tool(name="forecast"))
+    publishing.publish(agent, actor=actor, note="The first")
+    scopes = ["runtime", "invoke"]
+    agent_keys.issue(actor, actor=actor, name="Desk, runtime", scopes=scopes, agents=[agent])
+    page = open_browser(Role.ADMIN, viewport=PHONE).new_page()
+    for address in ("/keys/", "/agents/desk/received/"):
+        page.goto(address)
+        assert page.locator("tbody tr").count() == 1
+        assert (page.evaluate(CUT), page.evaluate(BROKEN)) == ([], []), address
 
 
 def test_a_long_address_in_a_finding_fits_on_a_phone(open_browser):
