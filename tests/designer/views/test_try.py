@@ -6,7 +6,8 @@ import pytest
 from msgspec import UNSET, json
 
 from catalog.calls import examples, queue, requesting
-from catalog.models import Call, Example, ToolVersion
+from catalog.credentials import operations as credential_operations
+from catalog.models import Call, Endpoint, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from designer import tunings
@@ -224,6 +225,18 @@ def test_what_may_destroy_asks_before_it_runs(designer):
 
     designer.post(try_url(tool), given | {"confirm": "on"})
     assert Call.objects.count() == 1
+
+
+def test_a_credential_is_spoken_of_where_the_endpoint_has_one(designer):
+    tool = make_it(annotations=Annotations(destructive=True))
+    goes = f"The call is real: it goes to {tool.endpoint.vendor}"
+    assert f"{goes}." in text_of(designer.get(try_url(tool)))
+
+    credential = credential_operations.create_credential(
+        actor=make_user(Role.ADMIN), name="Key", kind="bearer", url=tool.endpoint.url, secret="s" * 20
+    )
+    Endpoint.objects.filter(pk=tool.endpoint_id).update(credential=credential)
+    assert f"{goes} with the credential of this endpoint." in text_of(designer.get(try_url(tool)))
 
 
 def test_requirements_and_agents_are_named(designer):
