@@ -95,10 +95,15 @@ def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
     context["is_busy"] = any(call.is_active for call in runs)
     if "ask" in request.GET:
         try:
-            held = threads.for_the_caller(vendors_threads.state(row), about)
-            earlier = vendors_threads.history(row, limit=STATES_SHOWN)
+            held, history = vendors_threads.state(row), vendors_threads.history(row, limit=STATES_SHOWN)
             row.refresh_from_db(fields=["status"])
-            context |= {"held": held, "earlier": [threads.for_the_caller(each, about) for each in earlier]}
+            # Some vendors begin it with what the thread holds now, others with what it held before.
+            told = (held.values, held.messages)
+            begins_now = told != (None, None) and told in [
+                (each.values, each.messages) for each in history[:1]
+            ]
+            context |= {"held": threads.for_the_caller(held, about), "begins_now": begins_now}
+            context["history"] = [threads.for_the_caller(each, about) for each in history]
         except DomainError as error:
             context["refusal"] = error.message
     return render(request, "executor/thread.html", context)

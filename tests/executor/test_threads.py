@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -187,6 +188,24 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     assert "was ended" in text_of(pages.post(f"{at_page}end/", follow=True))
     assert runs.removed == [of_vendor(thread)]
     assert pages.get(at_page).status_code == 404
+
+
+def test_the_history_says_which_state_is_the_one_of_now(client, runs, owner, monkeypatch):
+    pages = Client()
+    pages.force_login(owner)
+    thread = begun(client)
+    for zip_code in ("0150", "0151"):
+        client.post(url(), {"arguments": {"Zip_code": zip_code}, "thread": thread})
+    page = f"/agents/desk/threads/{thread}/?ask=1"
+    asked = text_of(pages.get(page))
+    assert "History The newest state first. 1 {" in asked
+    assert "is what it holds now" not in asked, "this vendor tells the states before it alone"
+    present = threads.state(Thread.objects.get())
+    earlier = threads.history(Thread.objects.get(), limit=5)
+    monkeypatch.setattr(threads, "history", lambda *_, **__: [replace(present, checkpoint="2"), *earlier])
+    asked = text_of(pages.get(page))
+    assert "History The newest state first. 2 is what it holds now {" in asked
+    assert "Before," not in asked
 
 
 def test_a_tool_is_tried_on_a_thread(client, runs, owner):
