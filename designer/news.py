@@ -179,6 +179,7 @@ def register() -> None:
             name=publishing.PUBLISHED,
             label="A release was published",
             explained="Of an agent that you follow, by another user.",
+            to_webhooks="Of its agents, or of every agent where it names none, by any user, you too.",
             tell=tell_published,
             readers=hear_of_release,
             receivers=receive_of_release,

@@ -17,13 +17,17 @@ class EventsField(forms.MultipleChoiceField):
 
     widget = forms.CheckboxSelectMultiple
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, is_of_webhook: bool = False, **kwargs: Any) -> None:
         super().__init__(choices=kinds.choices, **kwargs)
+        self.is_of_webhook = is_of_webhook
         self.offer(set(kinds.KINDS))
 
     def offer(self, names: Collection[str]) -> None:
         offered = [kind for kind in kinds.KINDS.values() if kind.name in names]
-        self.explained = [(kind.name, kind.label, kind.explained) for kind in offered]
+        self.explained = [
+            (kind.name, kind.label, (self.is_of_webhook and kind.to_webhooks) or kind.explained)
+            for kind in offered
+        ]
 
 
 class EventsForm(OperationForm):
@@ -50,7 +54,7 @@ class WebhookForm(OperationForm):
         max_length=2048, label="Address", widget=forms.URLInput, help_text="Requests are sent there by POST."
     )
     agents = forms.MultipleChoiceField(required=False, label="For these agents")
-    events = EventsField(label="Send when")
+    events = EventsField(label="Send when", is_of_webhook=True)
 
     def __init__(
         self, *args: Any, agents: Sequence[tuple[int, Agent]], owner: User | None, **kwargs: Any

@@ -289,6 +289,15 @@ def register() -> None:
         Event.VENDOR_REQUESTED: hear_of_request,
         Event.VENDOR_ANSWERED: hear_of_answer,
     }
+    # A webhook follows nothing: it is for agents, or as administrators' may be for all that there is.
+    to_webhooks = {
+        Event.RECOVERED: "After the webhook was told that the endpoint cannot be read.",
+        Event.KEY_REPORTED: "It was revoked at once. Of every key.",
+        Event.TOOLS_CHANGED: (
+            "Tools that its agents pin, or all tools where it names no agent. One message for a run."
+        ),
+        Event.VENDOR_ANSWERED: "Of every request.",
+    }
     for event, (tell, says) in explained.items():
         readers = hear.get(event)
         kinds.register(
@@ -296,6 +305,7 @@ def register() -> None:
                 name=event,
                 label=event.label,
                 explained=says,
+                to_webhooks=to_webhooks.get(event, ""),
                 tell=tell,
                 readers=readers,
                 mails_all=readers is not None,

@@ -32,12 +32,14 @@ class Kind:
     Mail goes to those of them who asked, or with `mails_all` to all. `receivers` says which webhooks hear of
     it, of those that name the kind; None for those of administrators that name no agent. Each takes the
     subject of the notice, whose form is a matter of the kind. `happens_once` is for a subject that no second
-    notice is ever about.
+    notice is ever about. `explained` is said to readers, and `to_webhooks` in its place where it would be
+    untrue of a webhook.
     """
 
     name: str
     label: str
     explained: str
+    to_webhooks: str = ""
     tell: Callable[[str], Told | None]
     readers: Callable[[str], QuerySet[User]] | None = None
     mails_all: bool = False

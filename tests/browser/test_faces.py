@@ -46,7 +46,8 @@ OVERLAPS = """() => {
 CUT = """() => [...document.querySelectorAll("main .table .label")]
     .filter(label => label.scrollWidth > label.clientWidth).map(label => label.textContent)"""
 BROKEN = """() => {
-    const broken = [], texts = document.createTreeWalker(document.querySelector("main"), NodeFilter.SHOW_TEXT);
+    const main = document.querySelector("main"), broken = [];
+    const texts = document.createTreeWalker(main, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
         for (const word of texts.currentNode.data.matchAll(/[\\p{L}\\p{N}]+/gu)) {
             const range = document.createRange();

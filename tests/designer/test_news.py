@@ -129,6 +129,23 @@ def test_a_webhook_that_names_an_agent_hears_of_that_one(ada, ben, desk, listene
     assert len({headers["webhook-id"] for headers, _ in listener.requests}) == 2
 
 
+def test_a_webhook_hears_of_what_its_owner_does_and_its_form_says_so(ada, desk, listener):
+    hook_of(ada, listener, desk, events=["release.published"])
+    publishing.publish(desk, actor=ada)
+    tick()
+    assert [body["type"] for body in bodies(listener)] == ["release.published"]
+    address = f"/notifications/webhooks/{webhooks.live().get().pk}/"
+    for user, page in (
+        (ada, "/notifications/webhooks/new/"),
+        (ada, address),
+        (make_user(Role.ADMIN), address),
+    ):
+        says = text_of(browser_of(user).get(page))
+        assert "by any user, you too" in says
+        assert "you follow" not in says
+    assert "Of an agent that you follow, by another user." in text_of(browser_of(ada).get("/notifications/"))
+
+
 def test_administrators_webhooks_hear_of_all_agents_unless_they_name_some(ada, desk, listener):
     admin = make_user(Role.ADMIN)
     hook_of(admin, listener, events=["release.published"])
