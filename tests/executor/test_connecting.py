@@ -12,6 +12,7 @@ from executor.serve import SERVED
 from people.models import ApiKey, Role, Scope
 from tests.executor.test_calls import desk, owner, runtime, vendor
 from tests.factories import make_user
+from tests.pages import text_of
 
 __all__ = ["desk", "owner", "vendor"]
 pytestmark = pytest.mark.django_db
@@ -27,6 +28,13 @@ def browser(owner, desk):
 
 def texts(page: str) -> list[str]:
     return [html.unescape(each) for each in re.findall(r'<pre class="source"[^>]*>(.*?)</pre>', page, re.S)]
+
+
+def make_the_key(browser, page: str, **changes: str):
+    shown = browser.get(page).content.decode()
+    action, form = re.search(r'action="(/keys/new/[^"]*)">(.*?)</form>', shown, re.S).groups()
+    given = dict(re.findall(r'name="(\w+)" value="([^"]*)"', form))
+    return browser.post(html.unescape(action), given | changes)
 
 
 def test_every_protocol_has_its_address_and_a_text_to_copy(browser):
@@ -80,13 +88,37 @@ def test_the_address_names_the_channel_the_number_or_the_digest(browser, desk):
 
 
 def test_the_button_makes_a_key_that_runs_the_tools_of_the_agent_alone(browser, desk):
-    page = browser.get(PAGE).content.decode()
-    form = re.search(r'action="/keys/new/">(.*?)</form>', page, re.S)[1]
-    given = re.findall(r'name="(\w+)" value="([^"]*)"', form)
-    answer = browser.post("/keys/new/", dict(given))
+    answer = make_the_key(browser, PAGE)
     assert "is ready" in answer.content.decode()
     key = ApiKey.objects.get()
     assert (key.scopes, key.is_narrowed) == ([Scope.RUNTIME, Scope.INVOKE], True)
+
+
+def test_who_has_made_the_key_goes_back_to_the_texts_that_it_is_for(browser, desk):
+    came_from = f"{PAGE}?named=1"
+    answer = make_the_key(browser, came_from)
+    page = answer.content.decode()
+    assert texts(page) == [f"export PEGBOARD_TOKEN={answer.context['plain']}"]
+    assert "in the place of pgb_…" in text_of(answer)
+    assert len(re.findall(rf'href="{re.escape(came_from)}"[^>]*>Back to Connect', page)) == 1
+    assert "/serve/desk/1/mcp" in browser.get(came_from).content.decode()
+
+
+def test_a_key_that_is_refused_at_first_leads_back_all_the_same(browser):
+    again = make_the_key(browser, PAGE, name="").content.decode()
+    action = html.unescape(
+        re.search(r'<form method="post"(?: action="([^"]*)")? class="panel', again)[1] or ""
+    )
+    assert action in ("", "/keys/new/?connect=1&named=live")
+    assert "Back to Connect" in make_the_key(browser, PAGE).content.decode()
+
+
+@pytest.mark.parametrize("query", ["connect=9&named=live", "connect=x", "connect=1&named=%3Cb%3E", ""])
+def test_no_other_page_is_led_to(browser, desk, query):
+    made = {"name": "Till", "scope": "runtime", "days": "90", "agents": "desk"}
+    page = browser.post(f"/keys/new/?{query}", made).content.decode()
+    assert ("Back to Connect" in page) is query.startswith("connect=1")
+    assert "<b>" not in page
 
 
 def test_a_stranger_to_the_agents_team_finds_no_page(desk):
