@@ -22,7 +22,20 @@ from people.permissions import person, requires
 
 # More than these are folded, so that the page stays one to read.
 OPENED = 12
+# Checks that say the same of one tool after the other: so many are listed, and more are counted.
+LISTED = 3
+FOLDED = {"never_referenced": "{:,} pinned tools are in no procedure, so none says when to use them."}
 TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    """`where` is as in `Check`, and empty where those that it folds are mended on several pages."""
+
+    tone: str
+    says: str
+    where: str
+    folds: tuple[Check, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         "says": _says_changes(review),
         "tree": released_tree(review.draft),
         "opened": OPENED,
-        "checks": [(TONES[check.severity], check) for check in review.checks],
+        "checks": _rows(review.checks),
         "tokens": [
             (format_.label, review.tokens[format_.name]) for format_ in exports.FORMATS if format_.is_text
         ],
@@ -114,6 +127,23 @@ def _says_changes(review: DraftReview) -> str:
     }
     said = [f"{count} {what}{'s' if count != 1 else ''}" for what, count in counted.items() if count]
     return get_text_list(said, "and")
+
+
+def _rows(checks: list[Check]) -> list[CheckRow]:
+    """One for each check, and one for all of a kind of which an agent with many tools has as many."""
+    alike = {code: [each for each in checks if each.code == code] for code in FOLDED}
+    rows, folded = [], set()
+    for check in checks:
+        same = alike.get(check.code, [])
+        if len(same) <= LISTED:
+            rows.append(CheckRow(TONES[check.severity], check.message, check.where))
+        elif check.code not in folded:
+            folded.add(check.code)
+            places = {each.where for each in same}
+            where = check.where if len(places) == 1 else ""
+            says = FOLDED[check.code].format(len(same))
+            rows.append(CheckRow(TONES[check.severity], says, where, tuple(same)))
+    return rows
 
 
 def _for_admins(failed: list[Check]) -> list[Check]:

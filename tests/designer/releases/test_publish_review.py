@@ -1,5 +1,7 @@
 """Publishing as a review: the draft beside what is live, checks, and overriding them with a reason."""
 
+import re
+
 import pytest
 from django.test import Client
 
@@ -7,6 +9,7 @@ from catalog.models import Finding
 from designer import exports, pins, tunings
 from designer.exports import document as release_document
 from designer.models import Release
+from designer.procedures import editing
 from designer.releases import channels, composition, publishing
 from people.models import AuditEntry, Role
 from tests.clients import client_of
@@ -138,6 +141,23 @@ def test_the_page_marks_the_words_that_change(browser, alice, desk, sky):
     page = browser.get(PAGE).content.decode()
     assert "Tells how the <ins>evening </ins>sky looks." in page
     assert "1 tool changed since release 1 , which is live · +2 tokens" in text_of(browser.get(PAGE))
+
+
+@pytest.mark.parametrize(("count", "rows"), [(3, 3), (4, 1)])
+def test_tools_in_no_procedure_are_one_row_with_their_names(browser, api, alice, desk, sky, count, rows):
+    editing.create_procedure(desk, actor=alice, title="Look up", body="Call sky().")
+    names = [f"tool_{number}" for number in range(count)]
+    for name in names:
+        make_pin(desk, make_tool(make_signature(name)))
+    answer = browser.get(PAGE)
+    warned = re.findall(r'<li class="is-warn">.*?</div></li>', answer.content.decode(), re.DOTALL)
+    found = [row for row in warned if "no procedure" in row]
+    assert len(found) == rows
+    assert all(name in "".join(found) for name in names)
+    assert ("4 pinned tools are in no procedure" in text_of(answer)) is (rows == 1)
+    assert 'href="/agents/desk/procedures/"' in found[0]
+    told = api.get(f"{AGENT}draft/").json()["checks"]
+    assert len([each for each in told if each["code"] == "never_referenced"]) == count
 
 
 def test_one_press_publishes_and_another_promotes_too(browser, api, alice, desk, sky):
