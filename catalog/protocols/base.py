@@ -525,6 +525,11 @@ class Protocol(ABC):
         message = "This vendor's calls cannot be continued. Run the tool again."
         return Outcome("refused", error={"code": "NO_RESUME", "message": message})
 
+    @classmethod
+    def may_ask(cls) -> bool:
+        """Whether a call may stop to ask, and go on with the answer."""
+        return cls.resume is not Protocol.resume
+
     def give_up(  # noqa: B027 - most vendors have ended the call with its question
         self, session: Session, state: Mapping[str, Any]
     ) -> None:

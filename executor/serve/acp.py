@@ -8,8 +8,8 @@ https://github.com/agntcy/acp-spec
 """
 
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -39,7 +39,7 @@ from executor import streams
 from executor import threads as threads_of_runtimes
 from executor.calls import Answer, Wish
 from executor.released_documents import sealed
-from executor.serve import acp_threads
+from executor.serve import acp_options, acp_threads
 from executor.serve.base import (
     EVENT_STREAM,
     Operations,
@@ -51,13 +51,29 @@ from executor.serve.base import (
     explained,
     json_reply,
 )
-from executor.streams import Told
+from executor.streams import Followed, Told
 
 FORMAT = exported.FORMAT.name
 MAX_MARK_LENGTH = 255
 SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
 # A client that waits longer asks again.
 WAIT_SECONDS = 55.0
+LOOK_EVERY = 5.0  # seconds, for a client that has closed its stream
+# The one kind of question of tools whose vendors say none beforehand: what is asked stands in it.
+QUESTION = "question"
+_QUESTIONS = {
+    "interrupt_type": QUESTION,
+    "interrupt_payload": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "schema": {"type": "object", "description": "The JSON Schema of the answer, of a form."},
+            "url": {"type": "string", "description": "What the user has to visit before the run goes on."},
+        },
+        "required": ["message"],
+    },
+    "resume_payload": {},
+}
 ERRORS = {
     "tool_error": 1,
     "unavailable": 2,
@@ -141,9 +157,10 @@ def _about_runs(
             return _waited_for(request, operations, thread)
         case "POST", ["stream"]:
             with streams.placed() as place:
+                has_left = acp_options.left(_object(request), request.has_left)
                 begun = _run(request, operations, Mode.STREAM, thread)
                 secret = _secret(operations, begun)
-                reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place)
+                reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place, has_left=has_left)
             return replace(reply, headers={**reply.headers, **secret})
         case "POST", ["search"] if thread is None:
             return json_reply(_marked(request, operations))
@@ -157,6 +174,7 @@ def _about_runs(
             after = request.headers.get("Last-Event-ID", "")
             return _streamed(operations, _uuid(run), thread, after)
         case "POST", [run, "cancel"]:
+            acp_options.check_cancelling(request.query.get("action"), request.query.get("wait", ""))
             operations.cancel(operations.newest(_uuid(run), thread).pk)
             return Reply(status=204)
     raise Http404
@@ -239,9 +257,13 @@ def _descriptor(operations: Operations, agent: _Agent) -> dict[str, Any]:
 
 
 def _interrupts(version: ToolVersion) -> list[dict[str, Any]]:
-    # Those of other protocols say no kinds of questions beforehand.
-    is_agent = version.tool.endpoint.protocol == VENDORS_ACP.name
-    return list(declared(version.decoded()).values()) if is_agent else []
+    if _says_its_questions(version):
+        return list(declared(version.decoded()).values())
+    return [_QUESTIONS] if version.tool.endpoint.speak().may_ask() else []
+
+
+def _says_its_questions(version: ToolVersion) -> bool:
+    return version.tool.endpoint.protocol == VENDORS_ACP.name
 
 
 def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
@@ -270,6 +292,7 @@ def _run(
     request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
 ) -> dict[str, Any]:
     asked = _object(request)
+    acp_options.check(asked)
     try:
         agent = _found(operations, asked.get("agent_id"))
     except Http404:
@@ -299,6 +322,7 @@ def _run(
         thread=thread,
         configuration=configuration,
         mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
+        has_left=acp_options.left(asked, request.has_left) if mode == Mode.WAIT else None,
     )
     return _ended(agent, operations.run(wish), asked)
 
@@ -315,6 +339,7 @@ def _configuration(asked: Mapping[str, Any]) -> dict[str, Any] | None:
 def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
     if not _object(request).get("webhook"):
         return json_reply(_run(request, operations, thread=thread))
+    acp_options.left(_object(request), request.has_left)
     # A callback is told by the worker that makes the call.
     with streams.placed():
         begun = _run(request, operations, Mode.ASYNC, thread)
@@ -344,13 +369,16 @@ def _id_of(mark: str) -> str:
 
 
 def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
-    # Runs are found by their mark and by nothing else.
+    # Runs are found by their mark, and never without.
     asked = _object(request)
+    _, offset = acp_threads.page_of(asked)
     if (run_id := operations.id_of(_id_of(_mark(asked)))) is None:
         return []
     try:
         run = _made(operations, run_id)["run"]
     except Http404:
+        return []
+    if not acp_options.is_searched(asked, run) or offset:
         return []
     return [{**run, "creation": {"metadata": asked["metadata"]}}]
 
@@ -367,11 +395,48 @@ def _streamed(
     thread: uuid.UUID | None = None,
     after: str = "",
     place: ExitStack | None = None,
+    has_left: Callable[[], bool] | None = None,
 ) -> Reply:
+    """With `has_left` the run is cancelled once its client has closed the stream."""
     call = operations.newest(run, thread)
-    followed = operations.follow(call.pk, format_=FORMAT, after=after, place=place)
-    body = streams.Written(followed, lambda told: _update(told, str(run)))
+    often = {"alive_every": LOOK_EVERY} if has_left else {}
+    followed = operations.follow(call.pk, format_=FORMAT, after=after, place=place, **often)
+    if has_left:
+        body: streams.Written = _Cancelling(operations, call.pk, followed, str(run), has_left)
+    else:
+        body = streams.Written(followed, lambda told: _update(told, str(run)))
     return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
+
+
+class _Cancelling(streams.Written):
+    """The server closes it, whether or not it was ever read. A run goes on where the server itself stops."""
+
+    def __init__(
+        self,
+        operations: Operations,
+        call: int,
+        followed: Followed,
+        run_id: str,
+        has_left: Callable[[], bool],
+    ) -> None:
+        super().__init__(followed, lambda told: _update(told, run_id))
+        self._operations, self._call, self._has_left = operations, call, has_left
+        self._has_ended = False
+
+    def __iter__(self) -> Iterator[bytes]:
+        for written in super().__iter__():
+            if self._has_left():
+                return
+            yield written
+        # Or it has lasted as long as a stream may, and its client comes back.
+        self._has_ended = True
+
+    def close(self) -> None:
+        super().close()
+        if not self._has_ended and self._has_left():
+            # A call that has ended is left as it is.
+            with suppress(DomainError):
+                self._operations.cancel(self._call)
 
 
 def _update(told: Told, run_id: str) -> bytes:
@@ -421,7 +486,8 @@ def _resumed(
 
 def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
     kind = given.get("interrupt_type")
-    named = kind if isinstance(kind, str) else "".join(asked)
+    is_named = isinstance(kind, str) and kind != QUESTION
+    named = str(kind) if is_named or kind in asked else "".join(asked)
     return {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
 
 
@@ -473,10 +539,9 @@ def _ended(
     elif status == "interrupted":
         (ask,) = result.asks
         beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
-        output = {
-            "type": "interrupt",
-            "interrupt": {"interrupt_type": ask.id, "message": ask.message, **beside},
-        }
+        kind = ask.id if _says_its_questions(answer.call.version) else QUESTION
+        interrupt = {"interrupt_type": kind, "message": ask.message, **beside}
+        output = {"type": "interrupt", "interrupt": interrupt}
     else:
         number = ERRORS.get(answer.outcome or "", 0)
         said = explained(answer)[1]
