@@ -292,11 +292,11 @@ def register() -> None:
     # A webhook follows nothing: it is for agents, or as administrators' may be for all that there is.
     to_webhooks = {
         Event.RECOVERED: "After the webhook was told that the endpoint cannot be read.",
-        Event.KEY_REPORTED: "It was revoked at once. Of every key.",
+        Event.KEY_REPORTED: "Of each key. It was revoked at once.",
         Event.TOOLS_CHANGED: (
             "Tools that its agents pin, or all tools where it names no agent. One message for a run."
         ),
-        Event.VENDOR_ANSWERED: "Of every request.",
+        Event.VENDOR_ANSWERED: "Of each request for a vendor.",
     }
     for event, (tell, says) in explained.items():
         readers = hear.get(event)

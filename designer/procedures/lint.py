@@ -69,8 +69,9 @@ _GONE: Mapping[str, tuple[str, str]] = {
 class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`line` counts from 1 and `column` from 0, in the text as it is shown; both None for the whole agent.
 
-    `name` is the name that leads nowhere; `tool` the one tool of the catalog that has it, if it is only one;
-    `instead` the name of this agent's that was probably meant.
+    `about` is the name of the pinned tool that no text names; `name` the name that leads nowhere, `tool` the
+    one tool of the catalog that has it, if it is only one, and `instead` the name of this agent's that was
+    probably meant.
     """
 
     line: int | None
@@ -79,6 +80,7 @@ class Remark(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity
     message: str
     fix: str = ""
+    about: str = ""
     name: str = ""
     tool: int | None = None
     instead: str = ""
@@ -133,6 +135,7 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
             severity="warning",
             message=f"“{tool.name}” is pinned, and no procedure says when to use it.",
             fix="A model misuses such tools more often. Say when to call it, or unpin it.",
+            about=tool.name,
         )
         for tool in vocabulary.tools
         if (False, tool.pin) not in named and tool.state != "removed"

@@ -26,12 +26,14 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`where` is the path of the page on which it is mended, empty where there is nothing to mend."""
+    """`where` is the path of the page on which it is mended, empty where there is nothing to mend. `about` is
+    the name of the tool that it is about, where it says the same of each."""
 
     code: str
     severity: Severity
     message: str
     where: str = ""
+    about: str = ""
     accepted_by: Accepter = ""
 
 

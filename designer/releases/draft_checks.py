@@ -124,7 +124,13 @@ def _remarks_on_procedures(
             )
     where = reverse("procedure-list", args=[node.agent.slug])
     for remark in checked.of_agent:
-        yield Check(code=remark.code, severity=remark.severity, message=remark.message, where=where)
+        yield Check(
+            code=remark.code,
+            severity=remark.severity,
+            message=remark.message,
+            where=where,
+            about=remark.about,
+        )
     if is_clean:
         yield Check(code="procedures", severity="ok", message="The procedures name tools that are there.")
 

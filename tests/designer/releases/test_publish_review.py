@@ -153,7 +153,8 @@ def test_tools_in_no_procedure_are_one_row_with_their_names(browser, api, alice,
     warned = re.findall(r'<li class="is-warn">.*?</div></li>', answer.content.decode(), re.DOTALL)
     found = [row for row in warned if "no procedure" in row]
     assert len(found) == rows
-    assert all(name in "".join(found) for name in names)
+    listed = "".join(found).replace("<wbr>", "")
+    assert all(name in listed for name in names)
     assert ("4 pinned tools are in no procedure" in text_of(answer)) is (rows == 1)
     assert 'href="/agents/desk/procedures/"' in found[0]
     told = api.get(f"{AGENT}draft/").json()["checks"]
