@@ -15,31 +15,16 @@ from typing import Any
 
 import msgspec
 from django.http import Http404
-from msgspec import structs
 
-from catalog.calls import threads, versions
-from catalog.models import Call, ToolVersion
+from catalog.models import Call
 from catalog.models.calls import Mode
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
-from catalog.protocols.acp import ACP as VENDORS_ACP
-from catalog.protocols.acp import CONFIG, NO_CONFIG
-from catalog.protocols.acp.runs import declared
-from catalog.protocols.acp.threads import schema_of
-from catalog.protocols.signature import Parameter
-from catalog.tools import configurations
 from core.errors import DomainError
-from designer.exports import mcp as exported
-from designer.exports import schema, transfers
-from designer.exports.document import ReleasedTool
-from designer.models import EffectiveVersion
-from designer.releases import effective_versions, numbering
-from designer.signatures.effective import Effective
 from executor import streams
 from executor import threads as threads_of_runtimes
 from executor.calls import Answer, Wish
-from executor.released_documents import sealed
-from executor.serve import acp_options, acp_threads
+from executor.serve import acp_agents, acp_options, acp_threads
 from executor.serve.base import (
     EVENT_STREAM,
     Operations,
@@ -53,27 +38,11 @@ from executor.serve.base import (
 )
 from executor.streams import Followed, Told
 
-FORMAT = exported.FORMAT.name
 MAX_MARK_LENGTH = 255
 SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
 # A client that waits longer asks again.
 WAIT_SECONDS = 55.0
 LOOK_EVERY = 5.0  # seconds, for a client that has closed its stream
-# The one kind of question of tools whose vendors say none beforehand: what is asked stands in it.
-QUESTION = "question"
-_QUESTIONS = {
-    "interrupt_type": QUESTION,
-    "interrupt_payload": {
-        "type": "object",
-        "properties": {
-            "message": {"type": "string"},
-            "schema": {"type": "object", "description": "The JSON Schema of the answer, of a form."},
-            "url": {"type": "string", "description": "What the user has to visit before the run goes on."},
-        },
-        "required": ["message"],
-    },
-    "resume_payload": {},
-}
 ERRORS = {
     "tool_error": 1,
     "unavailable": 2,
@@ -116,13 +85,13 @@ PROTOCOL = ACP()
 def _about_agents(request: Request, operations: Operations, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", ["search"]:
-            return json_reply(_searched(operations, _object(request)))
+            return json_reply(acp_agents.searched(operations, _object(request)))
         case "GET", [agent_id]:
-            return json_reply(_summary(operations, _found(operations, agent_id)))
+            return json_reply(acp_agents.summary(operations, acp_agents.found(operations, agent_id)))
         case "GET", [agent_id, "descriptor"]:
-            return json_reply(_descriptor(operations, _found(operations, agent_id)))
+            return json_reply(acp_agents.descriptor(operations, acp_agents.found(operations, agent_id)))
         case "GET", [agent_id, "manifest"]:
-            return json_reply(_manifest(operations, _found(operations, agent_id)))
+            return json_reply(acp_agents.manifest(operations, acp_agents.found(operations, agent_id)))
     raise Http404
 
 
@@ -180,121 +149,13 @@ def _about_runs(
     raise Http404
 
 
-class _Agent(msgspec.Struct, frozen=True):
-    """A tool as the export writes it, with the number of its effective signature."""
-
-    document: dict[str, Any]
-    version: EffectiveVersion
-    tool: ReleasedTool
-
-
-def _agents(operations: Operations) -> list[_Agent]:
-    key = ("acp", operations.release.pk, operations.sub_agent)
-    return sealed(operations.release).derived(key, lambda: _read(operations))
-
-
-def _read(operations: Operations) -> list[_Agent]:
-    documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
-    node = operations.node
-    shown = numbering.shown(operations.whole(), operations.release.agent_id)
-    tools = {key: tool for key, tool in shown.items() if key.node == node}
-    held = effective_versions.held_by(operations.release, node, tools.items())
-    rows = {
-        tool.signature.name: (held[key], tool)
-        for key, tool in tools.items()
-        if tool.signature.kind != transfers.KIND
-    }
-    return [_Agent(each, *rows[each["name"]]) for each in documents if each["name"] in rows]
-
-
-def _found(operations: Operations, agent_id: object) -> _Agent:
-    found = next((each for each in _agents(operations) if str(each.version.uuid) == agent_id), None)
-    if found is None:
-        raise Http404
-    return found
-
-
-def _searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = acp_threads.page_of(asked)
-    wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
-    rows = [_summary(operations, each) for each in _agents(operations)]
-    fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
-    return fitting[offset : offset + limit]
-
-
-def _summary(operations: Operations, agent: _Agent) -> dict[str, Any]:
-    ref = {"name": agent.document["name"], "version": agent.version.semver, "url": operations.address()}
-    metadata = {"ref": ref, "description": agent.document.get("description", "")}
-    return {"agent_id": str(agent.version.uuid), "metadata": metadata}
-
-
-def _descriptor(operations: Operations, agent: _Agent) -> dict[str, Any]:
-    tool = agent.tool.signature
-    version = versions.find(agent.tool.id, agent.tool.version.ordinal)
-    has_threads = version is not None and threads.can_have(version)
-    asks = _interrupts(version) if version else []
-    specs: dict[str, Any] = {
-        "capabilities": {
-            "threads": has_threads,
-            "interrupts": bool(asks),
-            "callbacks": True,
-            "streaming": {"values": True, "custom": False},
-        },
-        "input": agent.document["inputSchema"],
-        "output": agent.document.get("outputSchema", {"type": "object"}),
-        "config": NO_CONFIG,
-    }
-    if asks:
-        specs["interrupts"] = asks
-    # What a designer hid may be said again by what a thread holds, so that is not told.
-    if version and has_threads and not tool.hidden_outputs and (state := schema_of(version.decoded())):
-        specs["thread_state"] = state
-    config = configurations.parameter_of(version) if version else None
-    shown = {each.parameter.name: each.parameter for each in tool.inputs}
-    if config and config.name in shown:
-        specs |= _configurable(tool, shown[config.name])
-    return {"metadata": _summary(operations, agent)["metadata"], "specs": specs}
-
-
-def _interrupts(version: ToolVersion) -> list[dict[str, Any]]:
-    if _says_its_questions(version):
-        return list(declared(version.decoded()).values())
-    return [_QUESTIONS] if version.tool.endpoint.speak().may_ask() else []
-
-
-def _says_its_questions(version: ToolVersion) -> bool:
-    return version.tool.endpoint.protocol == VENDORS_ACP.name
-
-
-def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
-    # To a client of this protocol a configuration is no input. One that the release has chosen is not shown.
-    said = config.schema
-    tells = said.get("description", CONFIG) if isinstance(said, dict) else CONFIG
-    if isinstance(said, dict) and config.description != tells:
-        said = {**said, "description": config.description}
-    others = tuple(each for each in tool.inputs if each.parameter.name != config.name)
-    return {"input": schema.as_the_vendor_does(structs.replace(tool, inputs=others)), "config": said}
-
-
-def _manifest(operations: Operations, agent: _Agent) -> dict[str, Any]:
-    protocol = {
-        "type": "ACP",
-        "url": operations.address(operations.sub_agent),
-        "agent_id": str(agent.version.uuid),
-        "authentication": {"type": "http", "scheme": "bearer"},
-    }
-    option = {"type": "remote_service", "name": "pegboard", "protocol": protocol}
-    deployment = {"deployment_options": [option], "env_vars": [], "agent_deps": []}
-    return {**_descriptor(operations, agent), "deployment": deployment}
-
-
 def _run(
     request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
 ) -> dict[str, Any]:
     asked = _object(request)
     acp_options.check(asked)
     try:
-        agent = _found(operations, asked.get("agent_id"))
+        agent = acp_agents.found(operations, asked.get("agent_id"))
     except Http404:
         operations.note_unknown(str(asked.get("agent_id")))
         raise
@@ -313,7 +174,7 @@ def _run(
     wish = Wish(
         tool=agent.document["name"],
         arguments=given or {},
-        format_=FORMAT,
+        format_=acp_agents.FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=call_id,
         on_behalf_of=request.on_behalf_of(),
@@ -385,7 +246,9 @@ def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
 
 def _listed(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = acp_threads.page_of(asked)
-    found = threads_of_runtimes.runs(operations.thread(thread), offset=offset, limit=limit, format_=FORMAT)
+    found = threads_of_runtimes.runs(
+        operations.thread(thread), offset=offset, limit=limit, format_=acp_agents.FORMAT
+    )
     return [_ended(_agent_of(operations, answer), answer, {}, run)["run"] for run, answer in found]
 
 
@@ -400,7 +263,7 @@ def _streamed(
     """With `has_left` the run is cancelled once its client has closed the stream."""
     call = operations.newest(run, thread)
     often = {"alive_every": LOOK_EVERY} if has_left else {}
-    followed = operations.follow(call.pk, format_=FORMAT, after=after, place=place, **often)
+    followed = operations.follow(call.pk, format_=acp_agents.FORMAT, after=after, place=place, **often)
     if has_left:
         body: streams.Written = _Cancelling(operations, call.pk, followed, str(run), has_left)
     else:
@@ -461,7 +324,7 @@ def _made(
     has_room: bool = False,
 ) -> dict[str, Any]:
     call = operations.newest(run, thread)
-    answer = operations.made(call.pk, format_=FORMAT, wait=wait, has_room=has_room)
+    answer = operations.made(call.pk, format_=acp_agents.FORMAT, wait=wait, has_room=has_room)
     return _ended(_agent_of(operations, answer), answer, {})
 
 
@@ -472,7 +335,7 @@ def _resumed(
     call = operations.newest(run, thread)
     if call.continues and _is_repeated(call, operations, request, given):
         call = call.continues
-    before = operations.made(call.pk, format_=FORMAT)
+    before = operations.made(call.pk, format_=acp_agents.FORMAT)
     agent = _agent_of(operations, before)
     if agent is None:
         raise Http404
@@ -480,13 +343,13 @@ def _resumed(
     name = before.tool.signature.name
     # Clients say one name with each step of a run, and each step is a call here.
     call_id = operations.id_of(f"{request.call_name} {call.key}" if request.call_name else "")
-    answer = operations.resume(call.pk, name, answers, format_=FORMAT, call_id=call_id)
+    answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
     return _ended(agent, answer, given)
 
 
 def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
     kind = given.get("interrupt_type")
-    is_named = isinstance(kind, str) and kind != QUESTION
+    is_named = isinstance(kind, str) and kind != acp_agents.QUESTION
     named = str(kind) if is_named or kind in asked else "".join(asked)
     return {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
 
@@ -501,14 +364,14 @@ def _is_repeated(call: Call, operations: Operations, request: Request, given: Ma
     return call.key == named and call.answers == _answers(given, asked)
 
 
-def _agent_of(operations: Operations, answer: Answer) -> _Agent | None:
+def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:
     # None where the release that is served now shows no such tool any more.
     name = answer.tool.signature.name
-    return next((each for each in _agents(operations) if each.document["name"] == name), None)
+    return next((each for each in acp_agents.listed(operations) if each.document["name"] == name), None)
 
 
 def _ended(
-    agent: _Agent | None, answer: Answer, asked: Mapping[str, Any], first: Call | None = None
+    agent: acp_agents.Agent | None, answer: Answer, asked: Mapping[str, Any], first: Call | None = None
 ) -> dict[str, Any]:
     """A run with its output. Raises DomainError where nothing was sent, so that there is no run.
 
@@ -539,7 +402,7 @@ def _ended(
     elif status == "interrupted":
         (ask,) = result.asks
         beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
-        kind = ask.id if _says_its_questions(answer.call.version) else QUESTION
+        kind = ask.id if acp_agents.says_its_questions(answer.call.version) else acp_agents.QUESTION
         interrupt = {"interrupt_type": kind, "message": ask.message, **beside}
         output = {"type": "interrupt", "interrupt": interrupt}
     else:

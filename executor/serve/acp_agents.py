@@ -1,0 +1,152 @@
+"""Agents of ACP as they are served: found and described. Their runs: executor/serve/acp.py."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from django.http import Http404
+from msgspec import structs
+
+from catalog.calls import threads, versions
+from catalog.models import ToolVersion
+from catalog.protocols.acp import ACP as VENDORS_ACP
+from catalog.protocols.acp import CONFIG, NO_CONFIG
+from catalog.protocols.acp.runs import declared
+from catalog.protocols.acp.threads import schema_of
+from catalog.protocols.signature import Parameter
+from catalog.tools import configurations
+from designer.exports import mcp as exported
+from designer.exports import schema, transfers
+from designer.exports.document import ReleasedTool
+from designer.models import EffectiveVersion
+from designer.releases import effective_versions, numbering
+from designer.signatures.effective import Effective
+from executor.released_documents import sealed
+from executor.serve import acp_threads
+from executor.serve.base import Operations
+
+FORMAT = exported.FORMAT.name
+# The one kind of question of tools whose vendors say none beforehand: what is asked stands in it.
+QUESTION = "question"
+_QUESTIONS = {
+    "interrupt_type": QUESTION,
+    "interrupt_payload": {
+        "type": "object",
+        "properties": {
+            "message": {"type": "string"},
+            "schema": {"type": "object", "description": "The JSON Schema of the answer, of a form."},
+            "url": {"type": "string", "description": "What the user has to visit before the run goes on."},
+        },
+        "required": ["message"],
+    },
+    "resume_payload": {},
+}
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """A tool as the export writes it, with the number of its effective signature."""
+
+    document: dict[str, Any]
+    version: EffectiveVersion
+    tool: ReleasedTool
+
+
+def listed(operations: Operations) -> list[Agent]:
+    key = ("acp", operations.release.pk, operations.sub_agent)
+    return sealed(operations.release).derived(key, lambda: _read(operations))
+
+
+def _read(operations: Operations) -> list[Agent]:
+    documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
+    node = operations.node
+    shown = numbering.shown(operations.whole(), operations.release.agent_id)
+    tools = {key: tool for key, tool in shown.items() if key.node == node}
+    held = effective_versions.held_by(operations.release, node, tools.items())
+    rows = {
+        tool.signature.name: (held[key], tool)
+        for key, tool in tools.items()
+        if tool.signature.kind != transfers.KIND
+    }
+    return [Agent(each, *rows[each["name"]]) for each in documents if each["name"] in rows]
+
+
+def found(operations: Operations, agent_id: object) -> Agent:
+    """Raises Http404."""
+    agent = next((each for each in listed(operations) if str(each.version.uuid) == agent_id), None)
+    if agent is None:
+        raise Http404
+    return agent
+
+
+def searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+    limit, offset = acp_threads.page_of(asked)
+    wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
+    rows = [summary(operations, each) for each in listed(operations)]
+    fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
+    return fitting[offset : offset + limit]
+
+
+def summary(operations: Operations, agent: Agent) -> dict[str, Any]:
+    ref = {"name": agent.document["name"], "version": agent.version.semver, "url": operations.address()}
+    metadata = {"ref": ref, "description": agent.document.get("description", "")}
+    return {"agent_id": str(agent.version.uuid), "metadata": metadata}
+
+
+def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
+    tool = agent.tool.signature
+    version = versions.find(agent.tool.id, agent.tool.version.ordinal)
+    has_threads = version is not None and threads.can_have(version)
+    asks = _interrupts(version) if version else []
+    specs: dict[str, Any] = {
+        "capabilities": {
+            "threads": has_threads,
+            "interrupts": bool(asks),
+            "callbacks": True,
+            "streaming": {"values": True, "custom": False},
+        },
+        "input": agent.document["inputSchema"],
+        "output": agent.document.get("outputSchema", {"type": "object"}),
+        "config": NO_CONFIG,
+    }
+    if asks:
+        specs["interrupts"] = asks
+    # What a designer hid may be said again by what a thread holds, so that is not told.
+    if version and has_threads and not tool.hidden_outputs and (state := schema_of(version.decoded())):
+        specs["thread_state"] = state
+    config = configurations.parameter_of(version) if version else None
+    shown = {each.parameter.name: each.parameter for each in tool.inputs}
+    if config and config.name in shown:
+        specs |= _configurable(tool, shown[config.name])
+    return {"metadata": summary(operations, agent)["metadata"], "specs": specs}
+
+
+def _interrupts(version: ToolVersion) -> list[dict[str, Any]]:
+    if says_its_questions(version):
+        return list(declared(version.decoded()).values())
+    return [_QUESTIONS] if version.tool.endpoint.speak().may_ask() else []
+
+
+def says_its_questions(version: ToolVersion) -> bool:
+    return version.tool.endpoint.protocol == VENDORS_ACP.name
+
+
+def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
+    # To a client of this protocol a configuration is no input. One that the release has chosen is not shown.
+    said = config.schema
+    tells = said.get("description", CONFIG) if isinstance(said, dict) else CONFIG
+    if isinstance(said, dict) and config.description != tells:
+        said = {**said, "description": config.description}
+    others = tuple(each for each in tool.inputs if each.parameter.name != config.name)
+    return {"input": schema.as_the_vendor_does(structs.replace(tool, inputs=others)), "config": said}
+
+
+def manifest(operations: Operations, agent: Agent) -> dict[str, Any]:
+    protocol = {
+        "type": "ACP",
+        "url": operations.address(operations.sub_agent),
+        "agent_id": str(agent.version.uuid),
+        "authentication": {"type": "http", "scheme": "bearer"},
+    }
+    option = {"type": "remote_service", "name": "pegboard", "protocol": protocol}
+    deployment = {"deployment_options": [option], "env_vars": [], "agent_deps": []}
+    return {**descriptor(operations, agent), "deployment": deployment}
