@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from django.http import Http404
 
+from catalog.calls.runtime import CallerSide
 from catalog.models import Call
 from catalog.models.calls import Mode
 from catalog.notifications import callbacks
@@ -183,7 +184,7 @@ def _run(
         thread=thread,
         configuration=configuration,
         mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
-        has_left=acp_options.left(asked, request.has_left) if mode == Mode.WAIT else None,
+        side=CallerSide(has_left=acp_options.left(asked, request.has_left) if mode == Mode.WAIT else None),
     )
     return _ended(agent, operations.run(wish), asked)
 
