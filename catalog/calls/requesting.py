@@ -26,7 +26,7 @@ from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
-from catalog.protocols.base import Outcome, digest
+from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
 from catalog.rules import retries
 from catalog.rules.retries import Terms
@@ -187,8 +187,8 @@ def continue_call(
 
     Answers go by the id of what was asked; None declines, and CLOSED decides nothing. What has no form needs
     no answer. What a runtime began goes on in the same agent's runtime alone. `is_claimed` is as for
-    `request_call`. What goes on by itself, too, goes on once: the second one gets the call that the first one
-    made. A step goes on in the `parent` that goes on with the whole.
+    `request_call`. It goes on once: who sends the same answers again gets the call that the first one made,
+    unless nothing came of that. A step goes on in the `parent` that goes on with the whole.
     """
     result = call.decoded()
     if parent:
@@ -226,14 +226,27 @@ def continue_call(
         # Who the user is was asked for, and is kept as it would be if the call had said it.
         following.on_behalf_of = end_users.remember(runtime.agent, name)
         del following.answers[USER]
-    if not call.resumes_when_granted:
-        return _made(following, actor, runtime, key, is_claimed=is_claimed)
     with transaction.atomic():
         Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
-        for earlier in call.continued_by.order_by("-pk"):
+        if earlier := _answered_before(call, following):
+            return earlier
+        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+
+
+def _answered_before(call: Call, following: Call) -> Call | None:
+    # A question has one answer: who sends it again learns what came of it. Raises DomainError for another one.
+    for earlier in call.continued_by.order_by("-pk"):
+        if call.resumes_when_granted:
             if earlier.is_active or earlier.may_have_been_sent:
                 return earlier
-        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+        elif earlier.is_active or earlier.has_used_its_answers:
+            asked = (canonical(following.answers), following.on_behalf_of)
+            if (canonical(earlier.answers), earlier.on_behalf_of) == asked:
+                return earlier
+            now = "is being continued" if earlier.is_active else "was continued"
+            message = f"This call {now} with other answers, as call {earlier.pk}. Read what came of it."
+            raise DomainError("already_continued", message, status=409)
+    return None
 
 
 def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:

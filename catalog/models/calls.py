@@ -235,6 +235,14 @@ class Call(models.Model):
         return self.activity_id is not None and any(step.may_have_been_sent for step in self.steps.all())
 
     @property
+    def has_used_its_answers(self) -> bool:
+        """Whether a call that has ended, and brought answers, is not to be made with them once more."""
+        if self.outcome in ("refused", "needs_authorization", "invalid_arguments"):
+            return False
+        retry = self.decoded().retry
+        return not (retry and retry.can_retry)
+
+    @property
     def terms(self) -> Terms:
         return msgspec.convert(self.retry, Terms)
 
