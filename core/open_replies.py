@@ -31,8 +31,9 @@ from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, Rest
 
 logger = logging.getLogger(__name__)
 
-# In one process, and of one vendor there: each is a connection with its thread, and room at the broker's.
-MAX_OPEN, MAX_OPEN_OF_ONE = 32, 16
+# In one process, of one vendor there, and for one caller of that vendor: each is a connection with its
+# thread, and room at the broker's. Who does not answer leaves half of them to the others.
+MAX_OPEN, MAX_OPEN_OF_ONE, MAX_OPEN_FOR_ONE = 64, 32, 16
 BEAT_SECONDS = 2.0
 # What is known of a reply is read once more when it is wanted no more.
 HEAD_SECONDS = OPEN_SECONDS + 60
@@ -76,6 +77,7 @@ class _Lent:
     """What the session lends that had the reply."""
 
     origin: str
+    holder: str
     holds_secret: Callable[[bytes], bool]
     on_expiry: Callable[[Mapping[str, Any]], None]
 
@@ -85,6 +87,7 @@ def add(
     facts: Mapping[str, Any],
     *,
     origin: str,
+    holder: str,
     holds_secret: Callable[[bytes], bool],
     on_expiry: Callable[[Mapping[str, Any]], None],
 ) -> str | None:
@@ -92,13 +95,13 @@ def add(
     rest = reply.rest
     if rest is None:
         return None
-    if not _beats.take(origin):
+    if not _beats.take(origin, holder):
         rest.abandon()
         return None
     name = uuid4()
     kept = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
     head = _Head(origin, reply.status, kept, reply.url, dict(facts))
-    opened = _Open(name, rest, head, _Lent(origin, holds_secret, on_expiry))
+    opened = _Open(name, rest, head, _Lent(origin, holder, holds_secret, on_expiry))
     try:
         broker = redis_client.client()
         broker.set(_key(name, "head"), _sealed_head(name, head), ex=HEAD_SECONDS)
@@ -110,7 +113,7 @@ def add(
     except (redis.RedisError, DomainError, RuntimeError) as exc:
         logger.warning("a reply of %s could not be kept open: %s", origin, exc)
         rest.abandon()
-        _beats.free(origin)
+        _beats.free(origin, holder)
         return None
     _beats.add(opened)
     return str(name)
@@ -328,21 +331,26 @@ class _Beats:
 
     def __init__(self) -> None:
         self._open: set[_Open] = set()
-        self._places: Counter[str] = Counter()
+        self._places: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def take(self, origin: str) -> bool:
+    def take(self, origin: str, holder: str) -> bool:
         with self._lock:
-            is_free = self._places.total() < MAX_OPEN and self._places[origin] < MAX_OPEN_OF_ONE
+            of_origin = sum(count for (each, _), count in self._places.items() if each == origin)
+            is_free = (
+                self._places.total() < MAX_OPEN
+                and of_origin < MAX_OPEN_OF_ONE
+                and self._places[origin, holder] < MAX_OPEN_FOR_ONE
+            )
             if is_free:
-                self._places[origin] += 1
+                self._places[origin, holder] += 1
         return is_free
 
-    def free(self, origin: str) -> None:
+    def free(self, origin: str, holder: str) -> None:
         with self._lock:
-            # Origins that have none any more go with it.
-            self._places -= Counter([origin])
+            # Those that have none any more go with it.
+            self._places -= Counter([(origin, holder)])
 
     def add(self, reply: _Open) -> None:
         with self._lock:
@@ -371,7 +379,7 @@ class _Beats:
                 if is_over:
                     with self._lock:
                         self._open.discard(each)
-                    self.free(each.lent.origin)
+                    self.free(each.lent.origin, each.lent.holder)
 
 
 _beats = _Beats()

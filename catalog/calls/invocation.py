@@ -355,6 +355,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         ) as session,
         _held(call, session) as held,
     ):
+        session.holder = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)

@@ -234,7 +234,7 @@ def continue_call(
 
 
 def _answered_before(call: Call, following: Call) -> Call | None:
-    # A question has one answer: who sends it again learns what came of it. Raises DomainError for another one.
+    # A question has one answer: who sends it again learns what came of it. Another is refused.
     for earlier in call.continued_by.order_by("-pk"):
         if call.resumes_when_granted:
             if earlier.is_active or earlier.may_have_been_sent:

@@ -86,6 +86,9 @@ _OF_OUTCOMES = (
     CallError("NO_ACTIVITY", "The tool is defined here, and no activity answers for it. Nothing was sent."),
     CallError("NO_REPLY", "The vendor closed the connection without a reply. The tool may have run.", True),
     CallError("NO_RESUME", "Calls of this vendor cannot be continued. Run the tool again."),
+    CallError(
+        "NO_ROOM_TO_ASK", "The tool asks its user, and too many questions wait for their answers.", True
+    ),
     CallError("NO_WORKER", "No worker took this call, so nothing was sent.", True),
     CallError("NUMBER", "An input holds a number that cannot be sent."),
     CallError("PATH", "An input would have led out of the endpoint's address."),

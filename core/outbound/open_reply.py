@@ -34,8 +34,8 @@ class OpenReply(Protocol):
 
 
 class OpenReplies(Protocol):
-    """`origin` is whom a reply is of, and no one else goes on with it. `holds_secret` says whether bytes hold
-    one that no reply may hold."""
+    """`origin` is whom a reply is of, and no one else goes on with it; places are counted by `holder`, too.
+    `holds_secret` says whether bytes hold one that no reply may hold."""
 
     def add(
         self,
@@ -43,6 +43,7 @@ class OpenReplies(Protocol):
         facts: Mapping[str, Any],
         *,
         origin: str,
+        holder: str,
         holds_secret: Callable[[bytes], bool],
         on_expiry: Callable[[Mapping[str, Any]], None],
     ) -> str | None: ...

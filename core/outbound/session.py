@@ -121,6 +121,8 @@ class Session(RequestMethods):
         self.exchanges = exchanges
         self.agent = agent
         self.mark = mark
+        # For whom replies are kept open: no caller takes the places of all others.
+        self.holder = ""
         self.is_followed = follower is not None
         self._follower = follower
         self._open_replies = open_replies
@@ -243,6 +245,7 @@ class Session(RequestMethods):
             reply,
             facts,
             origin=self._url.origin,
+            holder=self.holder,
             holds_secret=self._secrets.holds,
             on_expiry=say_goodbye,
         )

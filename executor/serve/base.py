@@ -310,6 +310,14 @@ class Operations:
             is_made_here=is_followed,
         )
 
+    def refuse_other_user(self, call: int, user: OnBehalfOf | None) -> None:
+        """Raises Http404 where such a call was not begun for this user of the agent."""
+        begun, _, _ = self._own_call(call)
+        while begun.continues:
+            begun = begun.continues
+        if begun.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
+            raise Http404
+
     def note_unknown(self, tool: str) -> None:
         """Notes that the key asked to run what is not there, or is not its own."""
         note_refusal(self.caller, agent=self.agent, tool=tool)

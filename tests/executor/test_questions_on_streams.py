@@ -15,6 +15,7 @@ from catalog.models import Call, Credential, Endpoint
 from catalog.tasks import perform_call
 from core import open_replies, redis_client
 from core.encryption import Secret
+from designer.models import Agent
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.executor.test_streams import STREAM, read
 from tests.hostile_vendor import HostileVendor, json_reply, reply
@@ -404,8 +405,16 @@ def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
     monkeypatch.setattr(open_replies, "MAX_OPEN_OF_ONE", 1)
     first = asked(client)
     full = client.post(url(), GIVEN).json()
-    assert (full["outcome"], full["error"]["code"]) == ("refused", "ASKS_BACK")
+    assert (full["outcome"], full["error"]["code"]) == ("refused", "NO_ROOM_TO_ASK")
     assert said(resumed(client, first, question={"branch": "East"}))
+
+
+def test_a_caller_who_does_not_answer_leaves_places_to_others(client, owner, library, monkeypatch):
+    monkeypatch.setattr(open_replies, "MAX_OPEN_FOR_ONE", 1)
+    asked(client)
+    assert client.post(url(), GIVEN).json()["error"]["code"] == "NO_ROOM_TO_ASK"
+    other = runtime(owner, Agent.objects.get())
+    assert said(resumed(other, asked(other), question={"branch": "East"}))
 
 
 def test_without_the_brokers_server_the_question_cannot_wait(client, library, monkeypatch):
@@ -414,7 +423,7 @@ def test_without_the_brokers_server_the_question_cannot_wait(client, library, mo
 
     monkeypatch.setattr(open_replies.redis_client, "client", away)
     before = open_replies._beats._places.total()
-    assert client.post(url(), GIVEN).json()["error"]["code"] == "ASKS_BACK"
+    assert client.post(url(), GIVEN).json()["error"]["code"] == "NO_ROOM_TO_ASK"
     assert open_replies._beats._places.total() <= before
 
 
@@ -435,13 +444,12 @@ def test_a_question_has_one_answer(client, library):
     library.questions.append(question())
     asks = asked(client)
     second = resumed(client, asks, question={"branch": "East"})
-    again = resumed(client, asks, question={"branch": "West"})
-    assert (again["outcome"], again["error"]["code"]) == ("refused", "QUESTION_OVER")
+    assert resumed(client, asks, question={"branch": "West"})["code"] == "already_continued"
+    assert resumed(client, asks, question={"branch": "East"})["call"] == second["call"]
     # The other question still waits.
     done = resumed(client, second, question={"branch": "South"})
     assert [each["content"]["branch"] for each in said(done)] == ["East", "South"]
-    late = resumed(client, asks, question=None)
-    assert (late["outcome"], late["error"]["code"]) == ("refused", "QUESTION_OVER")
+    assert resumed(client, asks, question=None)["code"] == "already_continued"
 
 
 def test_an_answer_is_not_sent_twice(client, library):

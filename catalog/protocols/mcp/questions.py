@@ -13,7 +13,7 @@ from typing import Any
 
 from catalog.protocols.base import Session
 from catalog.protocols.mcp import rpc
-from catalog.protocols.mcp.messages import QUESTION, Question
+from catalog.protocols.mcp.messages import Question
 from catalog.protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, Answer, SentRequest
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.open_reply import OpenReply
@@ -29,7 +29,12 @@ def keep_open(answer: Answer, sent: SentRequest) -> Answer:
     facts = {"headers": dict(sent.headers), "number": sent.number, "question": question.number}
     name = sent.session.keep_open(answer.reply, facts, _cancel_question)
     if name is None:
-        raise rpc.asks_back(QUESTION, sent.host)
+        sent.cancel("The question cannot be asked.")
+        message = (
+            f"{sent.host} asks its user, and no more questions can wait for their answers now. Answer those "
+            "that are open, or call the tool again in some minutes."
+        )
+        raise RefusedError("NO_ROOM_TO_ASK", message)
     return replace(answer, question=replace(question, reply=name))
 
 

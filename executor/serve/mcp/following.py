@@ -160,6 +160,7 @@ class _Stream:
         self._followed, self._wanted, self._ended = followed, wanted, ended
         self._has_left = has_left
         self._has_ended = False
+        self._goes_on: Iterable[bytes] = ()
 
     def __iter__(self) -> Generator[bytes]:
         try:
@@ -170,6 +171,9 @@ class _Stream:
 
     def close(self) -> None:
         self._followed.close()
+        # A stream of its own holds a place.
+        if close := getattr(self._goes_on, "close", None):
+            close()
         if self._has_left and not self._has_ended:
             # A call that has ended is left as it is.
             with suppress(DomainError):
@@ -180,4 +184,5 @@ class _Stream:
         reply = self._ended(answer)
         if isinstance(reply.body, bytes):
             return [b"event: message\ndata: " + reply.body + b"\n\n"]
-        return reply.body
+        self._goes_on = reply.body
+        return self._goes_on

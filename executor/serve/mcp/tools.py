@@ -117,6 +117,7 @@ def begun(
     try:
         if goes_on := questions.answered(params):
             call, answers = goes_on
+            operations.refuse_other_user(call, _on_behalf_of(request, params))
             # Clients say the name of the call with each step of it, and each step is a call here.
             call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
             return operations.resume(

@@ -694,6 +694,19 @@ def test_an_answer_is_bounded(lending):
     assert post(lending, {"jsonrpc": "2.0", "id": "call-1-0", "result": result}).status_code == 413
 
 
+def test_only_for_the_user_of_the_call_is_it_answered(lending, vendor):
+    def meta(user):
+        return {"_meta": {"pegboard/on_behalf_of": user}} if user else {}
+
+    call = {"name": "sky", "arguments": {}}
+    asked = modern(lending, "tools/call", call | meta("alice"), can=FORMS).json()["result"]
+    answer = {"branch": {"action": "accept", "content": {"branch": "Mole End"}}}
+    again = {**call, "requestState": asked["requestState"], "inputResponses": answer}
+    for user in ("mallory", ""):
+        assert modern(lending, "tools/call", again | meta(user), can=FORMS).status_code == 404
+    assert modern(lending, "tools/call", again | meta("alice"), can=FORMS).json()["result"]["content"]
+
+
 def careful(line, request):
     """A vendor whose tool asks if its caller can be asked, and otherwise says what it needs."""
     message = request.json()

@@ -8,7 +8,7 @@ import pytest
 
 from catalog.models import Call
 from executor import streams
-from executor.serve.mcp import following
+from executor.serve.mcp import asking, following
 from tests.executor.serve.test_mcp import BRANCH, FORMS, META, modern, old, post
 from tests.executor.test_calls import desk_with, runtime
 from tests.hostile_vendor import json_reply, reply
@@ -150,6 +150,7 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     assert progress["params"] == {**TOLD, "progressToken": 3}
     assert end["result"]["content"]
     stream.close()
+    assert not asking._places._held
 
 
 def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client, vendor):
