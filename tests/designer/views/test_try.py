@@ -406,7 +406,7 @@ def test_a_call_that_is_being_continued_is_not_continued_twice(designer):
     designer.post(url, {"ask-0-input-0": "a"})
     again = designer.post(url, {"ask-0-input-0": "b"}, follow=True)
 
-    assert "being continued already" in text_of(again)
+    assert "is being continued with other answers" in text_of(again)
     assert Call.objects.count() == 2
 
 
