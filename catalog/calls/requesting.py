@@ -293,10 +293,7 @@ def _made(
         call.status, call.is_ours = CallStatus.RUNNING, True
     try:
         _write_down(call, actor, why=runtime.why if runtime else "", has_id=key is not None)
-    except IntegrityError as exc:
-        if "one_active_continuation" in str(exc):
-            message = "This call is being continued already."
-            raise DomainError("already_continued", message, status=409) from exc
+    except IntegrityError:
         if earlier := _made_before(call):
             return earlier
         raise

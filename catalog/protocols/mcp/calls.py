@@ -71,8 +71,7 @@ def resume(
     listed_schema: ListedSchema,
     questions: Collection[str] = QUESTIONS,
 ) -> Outcome:
-    """`answers` hold what each ask's form was filled in with; None declines,
-    and CLOSED decides nothing."""
+    """`answers` hold what each ask's form was filled in with; None declines, and CLOSED decides nothing."""
     call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions)
     if "reply" in state:
         return call.go_on(state, answers)
