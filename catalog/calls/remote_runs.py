@@ -119,13 +119,11 @@ def _begun(call: Call, session: Session, protocol: Protocol) -> str | Outcome | 
     failpoint("run-begun")
     is_wanted = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=begun)
     give_back()
-    if not is_wanted:
-        # It was ended while it was being started: its end found no run to stop.
-        with suppress(ProtocolError):
-            protocol.stop(session, begun)
-            call.remote_run = begun
-        return None
     call.remote_run = begun
+    if not is_wanted:
+        # In a conversation of its own: this one ends as soon as the end of the call is heard of.
+        _stop_late_start(call)
+        return None
     failpoint("run-started")
     return begun
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import time_machine
-from django.core.management import call_command
+from django.core.management import call_command, load_command_class
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
@@ -415,6 +415,7 @@ def test_all_troubles_are_told_in_plain_words(settings):
 
 
 def test_at_least_twenty_faults_are_looked_for():
+    assert load_command_class("pegboard", "doctor")
     assert len(CHECKS) >= 20
     assert encryption.columns()
     assert repr(Secret("x")) == "****"
