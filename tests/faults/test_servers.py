@@ -155,6 +155,15 @@ def status_of(stand: Stand, run: int) -> str:
     return stand.query("SELECT status FROM catalog_run WHERE id = %s", run)[0][0]
 
 
+def wait_for_success(stand: Stand, run: int, seconds: float, what: str) -> float:
+    try:
+        return wait_for(lambda: status_of(stand, run) == "succeeded", seconds, what)
+    except AssertionError as late:
+        facts = "SELECT status, error_code, attempt, queued_at, sent_at, lease_until, now() FROM catalog_run"
+        late.add_note(f"{stand.query(f'{facts} WHERE id = %s', run)}\n{stand.log('worker')}")
+        raise
+
+
 def request(stand: Stand) -> int:
     answer = stand.ask(f"/api/v1/endpoints/{stand.endpoint}/enumerate/", {})
     assert answer.status in (200, 201, 202), answer
@@ -179,7 +188,7 @@ def scheduler(stand: Stand):
 def test_without_the_broker_nothing_but_the_next_reading_waits(stand, worker, scheduler):
     """R2, and point 24: it is killed while a run is under way, comes back empty, and is full at last."""
     run = request(stand)
-    wait_for(lambda: status_of(stand, run) == "succeeded", BROKER_BACK, "a run with the broker")
+    wait_for_success(stand, run, BROKER_BACK, "a run with the broker")
 
     def script(number: int, document: object) -> None:
         stand.vendor.script = None
@@ -188,20 +197,20 @@ def test_without_the_broker_nothing_but_the_next_reading_waits(stand, worker, sc
 
     stand.vendor.script = script
     under_way = request(stand)
-    wait_for(lambda: status_of(stand, under_way) == "succeeded", 60, "the end of the run that was under way")
+    wait_for_success(stand, under_way, 60, "the end of the run that was under way")
     assert {answer.status for answer in ask_all(stand, [*PAGES, EXPORT])} == {200}
     assert stand.sign_in() == 200
     waiting = request(stand)
     stand.begin_again("valkey")
     stand.valkey().flushall()
-    wait_for(lambda: status_of(stand, waiting) == "succeeded", BROKER_BACK, "the run that waited")
+    wait_for_success(stand, waiting, BROKER_BACK, "the run that waited")
 
     stand.valkey().config_set("maxmemory", "1mb")
     waiting = request(stand)
     assert {answer.status for answer in ask_all(stand, [*PAGES, EXPORT])} == {200}
     assert stand.sign_in() == 200
     stand.valkey().config_set("maxmemory", "0")
-    wait_for(lambda: status_of(stand, waiting) == "succeeded", BROKER_BACK, "the run of the full broker")
+    wait_for_success(stand, waiting, BROKER_BACK, "the run of the full broker")
     lost = stand.query("SELECT count(*) FROM catalog_run WHERE status <> 'succeeded'")
     assert lost == [(0,)]
 
@@ -214,7 +223,7 @@ def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_de
     run = lose_the_worker(stand)
     stand.query("UPDATE catalog_run SET lease_until = now() WHERE id = %s", run)
     stand.begin_worker()
-    took = wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run")
+    took = wait_for_success(stand, run, 60, "the run")
     tally.recovery("worker killed", took)
     assert stand.query("SELECT attempt FROM catalog_run WHERE id = %s", run) == [(2,)]
 
@@ -243,7 +252,7 @@ def test_a_deployment_in_the_middle_of_a_reading_loses_nothing(stand, worker):
         for name, begin in (("web", stand.begin_web), ("worker", stand.begin_worker)):
             stand.end(name)
             begin()
-        wait_for(lambda: status_of(stand, run) == "succeeded", 60, "the run")
+        wait_for_success(stand, run, 60, "the run")
         count = len(answers)
         wait_for(lambda: len(answers) > count + 5, 30, "answers of the successor")
     finally:
