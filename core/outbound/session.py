@@ -211,7 +211,13 @@ class Session(RequestMethods):
         asked = Request(
             "GET", path, headers=headers, is_repeatable=True, is_enough=lambda body: True, keeps_rest=True
         )
-        return Listening(lambda: other.send(asked), other.interrupt)
+
+        def ask() -> Reply:
+            # Of a reply that goes on, the connection is no longer the session's.
+            with other:
+                return other.send(asked)
+
+        return Listening(ask, other.interrupt)
 
     def keep_open(
         self,

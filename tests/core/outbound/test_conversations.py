@@ -3,6 +3,8 @@
 import html
 import json
 import re
+import threading
+import time
 from base64 import b64encode, urlsafe_b64encode
 from contextlib import contextmanager
 from urllib.parse import quote, quote_plus
@@ -11,6 +13,7 @@ import pytest
 
 from catalog.credentials import sessions
 from core.outbound.addresses import Policy
+from core.outbound.connection_pool import KeptFor
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.exchange import MAX_RECORDED_BYTES
 from core.outbound.limits import Limits
@@ -57,6 +60,16 @@ def test_open_stream_is_left_when_enough_has_come():
     with talk(raw(stream, keep=True)) as (_, session):
         answer = session.post("/", json={}, is_enough=lambda body: b"data: 1" in body)
         assert answer.body.startswith(b"data: 1")
+
+
+def test_what_is_listened_to_and_says_nothing_leaves_its_connection_to_the_next():
+    with talk(reply(b""), kept_for=KeptFor("listening", "test")) as (vendor, session):
+        listening = session.listen("/events", {})
+        while not vendor.requests or any(each.name == "listening" for each in threading.enumerate()):
+            time.sleep(0.01)
+        session.get("/next")
+        listening.close()
+    assert vendor.connections == 1
 
 
 def test_another_address_gets_no_credential():
