@@ -305,6 +305,8 @@ SPECTACULAR_SETTINGS = {
 CELERY_BROKER_URL = REDIS_URL
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A broker without room refuses to note what a worker takes. The worker connects anew, and does not end.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # A message counts as done when it is received, because the broker is not what brings work back: a run has a
 # lease in PostgreSQL. With a message under way, kombu 5.7 ends the worker when the broker goes away.
 CELERY_TASK_ACKS_LATE = False

@@ -6,6 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import psutil
 import psycopg
 import pytest
 
@@ -213,6 +214,21 @@ def test_without_the_broker_nothing_but_the_next_reading_waits(stand, worker, sc
     wait_for_success(stand, waiting, BROKER_BACK, "the run of the full broker")
     lost = stand.query("SELECT count(*) FROM catalog_run WHERE status <> 'succeeded'")
     assert lost == [(0,)]
+
+
+def test_a_worker_outlives_a_message_that_a_full_broker_does_not_let_it_take(stand, worker, scheduler):
+    """It reads the message, and cannot note there that it has it: the message is lost, and sent again."""
+    wait_for_success(stand, request(stand), BROKER_BACK, "a run with the broker")
+    process = psutil.Process(stand.processes["worker"].pid)
+    process.suspend()
+    waiting = request(stand)
+    wait_for(lambda: stand.valkey().llen("enumeration"), 10, "a message in the queue")
+    stand.valkey().config_set("maxmemory", "1mb")
+    process.resume()
+    wait_for(lambda: "OutOfMemoryError" in stand.log("worker"), 20, "a refusal of the broker")
+    stand.valkey().config_set("maxmemory", "0")
+    wait_for_success(stand, waiting, BROKER_BACK, "the run of the full broker")
+    assert process.is_running()
 
 
 def test_without_a_scheduler_a_run_is_taken_up_within_a_minute_of_its_workers_death(stand, worker):
