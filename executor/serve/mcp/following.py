@@ -181,6 +181,8 @@ class _Stream:
 
     def _end(self, answer: Answer) -> Iterable[bytes]:
         self._has_ended = True
+        # What goes on after a question takes a follower's place anew.
+        self._followed.close()
         reply = self._ended(answer)
         if isinstance(reply.body, bytes):
             return [b"event: message\ndata: " + reply.body + b"\n\n"]

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from catalog.calls import invocation
 from catalog.models import Call
 from executor import streams
 from executor.serve.mcp import asking, following
@@ -151,6 +152,20 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     assert end["result"]["content"]
     stream.close()
     assert not asking._places._held
+
+
+def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, monkeypatch):
+    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.1)
+    vendor.script = asks
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
+    session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
+    stream = called(client, old, meta={"progressToken": 3}, **session)
+    told = (json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part)
+    answer = {"action": "accept", "content": {"branch": "East"}}
+    post(client, {"jsonrpc": "2.0", "id": next(told)["id"], "result": answer}, **BOTH, **session)
+    *_, end = told
+    assert end["result"]["content"][0]["text"] == "done"
 
 
 def test_a_client_that_did_not_say_that_it_can_ask_hears_so_on_the_stream(client, vendor):
