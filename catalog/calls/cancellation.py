@@ -1,7 +1,9 @@
 """Ending a call that is under way, in the caller's name."""
 
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Any
 
 from django.db import transaction
 
@@ -63,15 +65,16 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
     return call
 
 
-def tell_of_no_answer(call: Call, outcome: Outcome) -> None:
-    """To the vendor of a call that had ended when its question came. Never raises what a session does."""
+def tell_of_no_answer(call: Call, state: Mapping[str, Any] | None) -> None:
+    """To the vendor of a call that stopped to ask, with this `state` to go on from, when no one wants that
+    any more. Never raises what a session does."""
     endpoint = call.version.tool.endpoint
-    if call.activity_id or outcome.resume is None or not endpoint.is_live:
+    if call.activity_id or state is None or not endpoint.is_live:
         return
     try:
         with sessions.open_session(endpoint, None, remote_runs.STOP_LIMITS, mark=str(call.key)) as session:
             give_back()
-            endpoint.speak().give_up(session, outcome.resume)
+            endpoint.speak().give_up(session, state)
     except (ProtocolError, DomainError) as exc:
         logger.info("the vendor was not told that no answer comes to call %s: %s", call.pk, exc.code)
 

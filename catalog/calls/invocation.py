@@ -190,7 +190,7 @@ def _make(call: Call) -> Call:
     told = results.told(outcome, attempts, is_safe=call.terms.may_run_twice)
     if not (ended := _written([duration, *told.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
-        cancellation.tell_of_no_answer(call, outcome)
+        cancellation.tell_of_no_answer(call, outcome.resume)
         call.refresh_from_db()
         return call
     ((call.finished_at,),) = ended

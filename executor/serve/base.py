@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.http import Http404, QueryDict
 from django.shortcuts import get_object_or_404
 
-from catalog.calls import invocation
+from catalog.calls import cancellation, invocation
 from catalog.calls import threads as vendors_threads
 from catalog.calls.runtime import USUAL, CallerSide
 from catalog.models import Call, Thread
@@ -272,6 +272,12 @@ class Operations:
             # One that has ended meanwhile is left as it is.
             with suppress(DomainError):
                 self.cancel(call)
+
+    def give_up(self, call: int) -> None:
+        """Tells the vendor of such a call that no answer comes to what it asked, unless one has come."""
+        found, _, _ = self._own_call(call)
+        if not found.continued_by.exists():
+            cancellation.tell_of_no_answer(found, found.decoded().resume)
 
     def resume(
         self,

@@ -178,7 +178,7 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
     message = messages.read(document)
     if message.id is None:
         if message.method == "notifications/cancelled":
-            tools.cancel(operations, client, message.params)
+            _cancel(operations, client, message.params)
         return Reply(status=202)
     headers = {}
     client = client.marking(message.id)
@@ -199,7 +199,7 @@ def _handshake_reply(
 ) -> Reply:
     def ended(result: dict[str, Any]) -> Reply:
         if result.get("resultType") == "input_required":
-            if reply := asking.asking(operations, number, result, go_on):
+            if reply := asking.asking(operations, client.mark, number, result, go_on):
                 return reply
             result = tools.unanswered(operations, result.get("requestState"))
         return json_reply(messages.result(number, result))
@@ -213,6 +213,17 @@ def _handshake_reply(
     if wanted := following.wanted(request, operations, client, message):
         return _followed(request, operations, client, message, wanted, ended)
     return ended(_handled(request, operations, client, message))
+
+
+def _cancel(operations: Operations, client: Client, params: Mapping[str, Any]) -> None:
+    """Ends the call that this client asked for under the number `requestId`. One that is not there has ended,
+    or is another client's, and nothing is answered either way."""
+    if (number := messages.id_of({"id": params.get("requestId")})) is None:
+        return
+    if mark := client.marking(number).mark:
+        # A question ends its call: between the two, the stream that asks it is the one that hears of this.
+        asking.cancel(operations, mark)
+        operations.cancel_marked(mark)
 
 
 def _batch(request: Request, operations: Operations, client: Client, documents: list[Any]) -> Reply:

@@ -2,9 +2,11 @@
 the call is answered with, and the answer comes as a request of its own, to whichever process takes it.
 
 What is asked, and how a call goes on with the answers, is as in the newer era (questions.py): only that the
-call stays open meanwhile. A question that is not answered in time is told like one that cannot be asked.
+call stays open meanwhile. A question that is not answered in time is told like one that cannot be asked. The
+stream of a call that its client cancels ends without a response, as the specification has it.
 
 https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
 
 import logging
@@ -12,6 +14,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -27,7 +30,7 @@ from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, STREAMS_IN_A_PRO
 
 logger = logging.getLogger(__name__)
 PAUSE = 0.2
-# Seconds in which an answer that was heard is there for other streams of the same call.
+# Seconds in which what was heard is there for other streams of the same call, and for one that only begins.
 HEARD = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"(?:call-[0-9]{1,18}|first-[0-9a-f]{32})-[0-9]{1,4}")
@@ -39,12 +42,19 @@ _places = Places(MAX_WAITING, for_one=max(1, MAX_WAITING // 2))
 GoOn = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]
 
 
-def asking(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Reply | None:
+class _CancelledError(Exception):
+    """The client does not want the call any more."""
+
+
+def asking(
+    operations: Operations, mark: str, number: Id, required: Mapping[str, Any], go_on: GoOn
+) -> Reply | None:
     """A stream that asks what is `required`, goes on with the call until it asks no more, and ends with its
-    result, as the answer to the message `number`. None where no place is left for this key."""
+    result, as the answer to the message `number`; or that ends once the client has cancelled what it marked
+    so. None where no place is left for this key."""
     if not _places.take(operations.caller.key):
         return None
-    return _places.stream(_events(operations, number, required, go_on), operations.caller.key)
+    return _places.stream(_events(operations, mark, number, required, go_on), operations.caller.key)
 
 
 def heard(operations: Operations, number: Id | None, response: object) -> None:
@@ -62,20 +72,31 @@ def heard(operations: Operations, number: Id | None, response: object) -> None:
         raise DomainError("unavailable", message, status=503) from error
 
 
-def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_on: GoOn) -> Generator[bytes]:
-    ends, result = time.monotonic() + LASTS, dict(required)
+def cancel(operations: Operations, mark: str) -> None:
+    """Ends the streams that ask for a call with this mark, in whichever process they are."""
+    with suppress(redis.RedisError):
+        redis_client.client().set(_cancelled_key(operations, mark), "1", ex=HEARD)
+
+
+def _events(
+    operations: Operations, mark: str, number: Id, required: Mapping[str, Any], go_on: GoOn
+) -> Generator[bytes]:
+    ends, result, state = time.monotonic() + LASTS, dict(required), None
     try:
         while result.get("resultType") == "input_required":
             state = result.get("requestState")
             # What is asked before there is a call has no other name.
             name = state or f"first-{uuid.uuid4().hex}"
-            responses = yield from _answers(operations, name, result["inputRequests"], ends)
+            responses = yield from _answers(operations, mark, name, result["inputRequests"], ends)
             if responses is None:
                 result = tools.unanswered(operations, state)
             else:
                 named = {"requestState": state} if state else {}
                 result = yield from go_on({**named, "inputResponses": responses})
         answer = messages.result(number, result)
+    except _CancelledError:
+        tools.give_up(operations, state)
+        return
     except Exception as error:
         told = messages.of_error(error)
         if told is None:
@@ -86,7 +107,7 @@ def _events(operations: Operations, number: Id, required: Mapping[str, Any], go_
 
 
 def _answers(
-    operations: Operations, asked: str, requests: Mapping[str, Any], ends: float
+    operations: Operations, mark: str, asked: str, requests: Mapping[str, Any], ends: float
 ) -> Generator[bytes, None, dict[str, Any] | None]:
     # One after the other: clients put one form before their users.
     responses, kept = {}, int(LASTS) + 60
@@ -98,7 +119,12 @@ def _answers(
             if not broker.set(key, "", ex=kept, nx=True):
                 broker.expire(key, kept)
             yield event({"jsonrpc": "2.0", "id": number, **request})
-            while not (found := broker.get(key)):
+            while True:
+                found, is_cancelled = broker.mget(key, _cancelled_key(operations, mark))
+                if is_cancelled:
+                    raise _CancelledError
+                if found:
+                    break
                 if (now := time.monotonic()) > ends:
                     return None
                 if now - pinged > PING_EVERY:
@@ -116,3 +142,7 @@ def _answers(
 def _key(operations: Operations, number: str) -> str:
     # No other key answers for the one that called.
     return f"pegboard:asked:{operations.caller.key.pk}:{number}"
+
+
+def _cancelled_key(operations: Operations, mark: str) -> str:
+    return f"pegboard:asked:{operations.caller.key.pk}:cancelled:{mark}"

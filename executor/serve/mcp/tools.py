@@ -1,9 +1,11 @@
 """`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
 
 from collections.abc import Mapping, Set
+from contextlib import suppress
 from typing import Any
 
 import msgspec
+from django.http import Http404
 
 from catalog.calls.checks import ConfirmationError
 from catalog.calls.runtime import CallerSide
@@ -18,7 +20,7 @@ from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request, explained
-from executor.serve.mcp import clients, messages, questions
+from executor.serve.mcp import clients, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
@@ -157,15 +159,6 @@ def begun(
         return _failed(error.code, error.message, error.fields)
 
 
-def cancel(operations: Operations, client: Client, params: Mapping[str, Any]) -> None:
-    """Before 2026-07-28, ends the call that this client asked for under the number `requestId`. One that is
-    not there has ended, or is another client's, and nothing is answered either way."""
-    if (number := messages.id_of({"id": params.get("requestId")})) is None:
-        return
-    if mark := client.marking(number).mark:
-        operations.cancel_marked(mark)
-
-
 def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
     """What is told of a call that has asked, where its user could not be asked after all. Without a `state`
     it was to be confirmed before it was made."""
@@ -173,6 +166,15 @@ def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
         return _failed(*NOT_CONFIRMED)
     call, _ = questions.answered({"requestState": state}) or (0, {})
     return _explained(operations.made(call, format_=FORMAT))
+
+
+def give_up(operations: Operations, state: str | None) -> None:
+    """No answer comes to what a call has asked, as its client has cancelled it. Without a `state` it was to
+    be confirmed before it was made."""
+    if state is not None and (asked := questions.answered({"requestState": state})):
+        # It may have been forgotten meanwhile.
+        with suppress(DomainError, Http404):
+            operations.give_up(asked[0])
 
 
 def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:

@@ -6,10 +6,13 @@ import pytest
 from django.db import connection
 
 from catalog.models import Call
+from catalog.protocols.signature import Annotations
 from designer.models import Agent
+from executor.serve.mcp import asking
 from tests.executor.serve.test_mcp import answers, events_of, library, met, post
 from tests.executor.serve.test_mcp_following import chatty
-from tests.executor.test_calls import desk_with, runtime
+from tests.executor.test_calls import GIVEN, desk_with, runtime
+from tests.executor.test_questions_on_streams import Asking, question
 from tests.hostile_vendor import reply
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -140,3 +143,63 @@ def test_what_goes_on_after_a_question_is_cancelled_by_the_number_of_the_first_r
     cancel(client, 7, session)
     reader.join(20)
     assert last[0]["result"]["_meta"]["pegboard/outcome"] == "cancelled"
+
+
+def asking_for_it(client, number, headers, arguments=None):
+    params = {"name": "sky", "arguments": arguments or {}}
+    return post(client, {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}, **headers)
+
+
+def test_a_stream_that_asks_ends_with_its_call(client, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "LASTS", 5.0)
+    vendor.script = library
+    session = met(client)
+    told = events_of(asking_for_it(client, 7, session))
+    assert next(told)["method"] == "elicitation/create"
+    for number in (8, "7"):
+        cancel(client, number, session)
+    cancel(client, 7, met(client))
+    cancel(client, 7, session)
+    # No response is sent for it.
+    assert list(told) == []
+    assert not asking._places._held
+    assert [made.outcome for made in Call.objects.all()] == ["needs_input"]
+
+
+def test_a_vendor_that_waits_for_the_answer_is_told(client, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "LASTS", 5.0)
+    vendor.script = Asking(question())
+    session = met(client)
+    told = events_of(asking_for_it(client, 7, session))
+    next(told)
+    cancel(client, 7, session)
+    assert list(told) == []
+    assert "notifications/cancelled" in vendor.script.others
+    assert vendor.script.answers == {}
+
+
+def test_what_another_goes_on_with_is_left_to_it(client, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "LASTS", 5.0)
+    vendor.script = Asking(question(), question())
+    session = met(client)
+    told = events_of(asking_for_it(client, 7, session))
+    next(told)
+    first = Call.objects.get()
+    given = {"answers": {"question": {"branch": "East"}}}
+    went_on = client.post(f"/api/v1/agents/desk/calls/{first.pk}/resume/", given, format="json")
+    assert went_on.json()["outcome"] == "needs_input"
+    cancel(client, 7, session)
+    assert list(told) == []
+    assert "notifications/cancelled" not in vendor.script.others
+
+
+def test_what_was_not_confirmed_yet_is_not_made(owner, vendor, monkeypatch):
+    monkeypatch.setattr(asking, "LASTS", 5.0)
+    agent, _ = desk_with(owner, vendor, annotations=Annotations(destructive=True))
+    client = runtime(owner, agent)
+    session = met(client)
+    told = events_of(asking_for_it(client, 7, session, GIVEN["arguments"]))
+    next(told)
+    cancel(client, 7, session)
+    assert list(told) == []
+    assert not Call.objects.exists()
