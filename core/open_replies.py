@@ -37,6 +37,8 @@ MAX_OPEN, MAX_OPEN_OF_ONE, MAX_OPEN_FOR_ONE = 64, 32, 16
 BEAT_SECONDS = 2.0
 # What is known of a reply is read once more when it is wanted no more.
 HEAD_SECONDS = OPEN_SECONDS + 60
+# For a user who was sent to an address, as for one who is to authorize something.
+FACTS_SECONDS = 3600
 # Without a beat for so long, the process that has the connection is taken for dead.
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 0.5
@@ -59,6 +61,11 @@ class _Head(msgspec.Struct):
     status: int
     headers: dict[str, str]
     url: str
+    facts: dict[str, Any]
+
+
+class _Facts(msgspec.Struct):
+    origin: str
     facts: dict[str, Any]
 
 
@@ -137,6 +144,31 @@ def find(name: str, origin: str) -> "OpenReply | None":
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
         return None
+
+
+def keep_facts(facts: Mapping[str, Any], origin: str) -> str | None:
+    """See `core.outbound.session.Session.keep_facts`."""
+    name = uuid4()
+    try:
+        sealed = _sealed(name, msgspec.json.encode(_Facts(origin, dict(facts))).decode())
+        redis_client.client().set(_key(name, "facts"), sealed, ex=FACTS_SECONDS)
+    except (redis.RedisError, DomainError) as exc:
+        logger.warning("what goes on with %s could not be kept: %s", origin, exc)
+        return None
+    return str(name)
+
+
+def find_facts(name: str, origin: str) -> Mapping[str, Any] | None:
+    """What was kept of this origin under this name; None where it is not there any more."""
+    try:
+        known = UUID(name)
+        if not (sealed := redis_client.client().get(_key(known, "facts"))):
+            return None
+        kept = msgspec.json.decode(_opened(known, str(sealed)), type=_Facts)
+    except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
+        logger.warning("what was kept as %s cannot be read: %s", name, exc)
+        return None
+    return kept.facts if kept.origin == origin else None
 
 
 @dataclass(frozen=True)

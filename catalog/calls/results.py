@@ -100,7 +100,7 @@ def attempt(
     took: float,
     unshown: Collection[str] = (),
 ) -> Attempt:
-    """`unshown` names members of replies whose text is struck out."""
+    """`unshown` names members of replies, and headers, whose text is struck out."""
     error = outcome.error or {}
     return Attempt(
         outcome=outcome.outcome,
@@ -112,10 +112,12 @@ def attempt(
             Sent(
                 method=each.method,
                 url=_line(each.url),
-                headers=_head(each.headers),
+                headers=_head(each.headers, unshown),
                 body=_body(each.body),
                 status=each.status,
-                reply_headers=_head({n: v for n, v in each.reply_headers.items() if n not in BETWEEN_TWO}),
+                reply_headers=_head(
+                    {n: v for n, v in each.reply_headers.items() if n not in BETWEEN_TWO}, unshown
+                ),
                 reply=_body(_struck_out(each.reply, unshown)),
                 duration_ms=each.duration_ms,
             )
@@ -162,8 +164,9 @@ def _struck_out(reply: str, names: Collection[str]) -> str:
     return reply
 
 
-def _head(headers: Mapping[str, str]) -> dict[str, str]:
-    lines = list(headers.items())[:MAX_LINES]
+def _head(headers: Mapping[str, str], unshown: Collection[str]) -> dict[str, str]:
+    shown = {name: "•••" if name.lower() in unshown else value for name, value in headers.items()}
+    lines = list(shown.items())[:MAX_LINES]
     return {_line(name, MAX_HEADER_LENGTH): _line(value, MAX_HEADER_LENGTH) for name, value in lines}
 
 

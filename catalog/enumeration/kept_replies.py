@@ -200,6 +200,12 @@ class _ResumedSession(base.Session):
     def find_open_reply(self, name: str) -> OpenReply | None:
         return self._session.find_open_reply(name)
 
+    def keep_facts(self, facts: Mapping[str, Any]) -> str | None:
+        return self._session.keep_facts(facts)
+
+    def find_facts(self, name: str) -> Mapping[str, Any] | None:
+        return self._session.find_facts(name)
+
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         return self._session.read_open_reply(reply, is_enough)
 

@@ -95,6 +95,15 @@ class Session(RequestMethods, Interface):
         """None: it is not open any more, or of another origin."""
         ...
 
+    def keep_facts(self, facts: Mapping[str, Any]) -> str | None:
+        """Keeps what no row may hold, such as a vendor's session, for a later session with this origin, which
+        finds it under the name that is given back. None where it cannot be kept. `facts` are JSON."""
+        ...
+
+    def find_facts(self, name: str) -> Mapping[str, Any] | None:
+        """None: they are not there any more, or of another origin."""
+        ...
+
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
         `get` does."""
@@ -331,7 +340,8 @@ class Protocol(ABC):
     summary: ClassVar[str]
     url_hint: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]] = ()
-    # Members of a reply that are meant for the vendor's own people: nothing that is kept shows their text.
+    # Members and headers that are no one's to read here, such as what is meant for the vendor's own people:
+    # nothing that is kept shows their text.
     unshown: ClassVar[frozenset[str]] = frozenset()
     # What vendors of this protocol promise about their tools; catalog/rules/promises.py says which there are.
     promises: ClassVar[frozenset[str]] = frozenset()

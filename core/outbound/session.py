@@ -260,6 +260,15 @@ class Session(RequestMethods):
         """None: it is not open any more, or of another origin."""
         return self._open_replies.find(name, self._url.origin) if self._open_replies else None
 
+    def keep_facts(self, facts: Mapping[str, Any]) -> str | None:
+        """Keeps what no row may hold for an hour, encrypted, and says under which name a later session with
+        this origin finds it. None where it cannot be kept. `facts` are JSON."""
+        return self._open_replies.keep_facts(facts, self._url.origin) if self._open_replies else None
+
+    def find_facts(self, name: str) -> Mapping[str, Any] | None:
+        """None: they are not there any more, or of another origin."""
+        return self._open_replies.find_facts(name, self._url.origin) if self._open_replies else None
+
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
         """All that has come of it, once that is enough. What came is recorded with the last request."""
         began = time.monotonic()

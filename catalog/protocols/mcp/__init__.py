@@ -62,6 +62,8 @@ class MCP(Protocol):
     summary = "The vendor runs an MCP server over streamable HTTP."
     url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
     revision = 1
+    # Who has the id of a session can speak in it, and some stay open until a user has answered.
+    unshown = frozenset({"mcp-session-id"})
     tells_of_cancel = True
     tells_progress = True
 

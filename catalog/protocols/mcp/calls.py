@@ -81,13 +81,16 @@ def resume(
         for name, kind in kinds.items():
             responses[name] = _response(kind, answers.get(name))
         more["inputResponses"] = responses
-    return call.run(more, used=state["used"])
+    return call.run(more, used=state["used"], kept=state.get("session", ""))
 
 
 def give_up(session: Session, state: Mapping[str, Any]) -> None:
-    if "reply" in state:
-        with Transport(session, state["used"]) as transport:
+    with Transport(session, state["used"]) as transport:
+        if "reply" in state:
             transport.give_up(_question(state), "The call has ended.")
+        elif "session" in state:
+            # With the conversation it ends.
+            transport.go_on_in(state["session"])
 
 
 def _question(state: Mapping[str, Any]) -> Question:
@@ -120,8 +123,15 @@ class _Call:
         self.listed_schema = listed_schema
         self.questions = questions
 
-    def run(self, more: Mapping[str, Any], *, used: int) -> Outcome:
-        return self._within(used, lambda transport: self._run(transport, more))
+    def run(self, more: Mapping[str, Any], *, used: int, kept: str = "") -> Outcome:
+        """`kept` names the vendor's session in which the call stopped to ask, where it was left open."""
+
+        def speak(transport: Transport) -> Outcome:
+            if kept:
+                transport.go_on_in(kept)
+            return self._run(transport, more)
+
+        return self._within(used, speak)
 
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
@@ -142,7 +152,12 @@ class _Call:
         transport = Transport(self.session, used, self.questions)
         try:
             with transport:
-                return speak(transport)
+                try:
+                    return speak(transport)
+                except RpcError as error:
+                    if error.number != URL_NEEDED:
+                        raise
+                    return self._to_visit(transport, error)
         except RpcError as error:
             return self._complaint(transport, error)
         except ProtocolError as error:
@@ -222,6 +237,14 @@ class _Call:
             resume=self._state(transport, asks, state),
         )
 
+    def _to_visit(self, transport: Transport, error: RpcError) -> Outcome:
+        # The revisions that have this error know no answers: the same call is sent once more. Some vendors
+        # remember by the session who was at the address.
+        waiting = self._waiting(transport, _visits(error.data), None)
+        kept = transport.keep_session()
+        state = self._state(transport, []) | ({"session": kept} if kept else {})
+        return replace(waiting, resume=state)
+
     def _state(self, transport: Transport, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
         return {
             "arguments": self.arguments,
@@ -233,11 +256,6 @@ class _Call:
     def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
         said = error.said or "It did not say why."
         vendor = outcomes.vendors(error.number, error.said)
-        if error.number == URL_NEEDED:
-            # The revisions that have this error know no answers: the same call is sent once more.
-            return replace(
-                self._waiting(transport, _visits(error.data), None), resume=self._state(transport, [])
-            )
         if error.number == INVALID_PARAMS:
             message = f"The vendor refused the call: {said}"
             return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)

@@ -103,6 +103,21 @@ class Transport:
             asked.give_up(why)
             self._opened = asked.headers
 
+    def keep_session(self) -> str | None:
+        """Leaves the vendor's session open for another conversation, which goes on in it by this name. None
+        where there is none, or it cannot be kept: then it ends with this conversation."""
+        if "Mcp-Session-Id" not in (self._opened or {}):
+            return None
+        name = self.session.keep_facts({"headers": self._opened})
+        if name:
+            self._opened = None
+        return name
+
+    def go_on_in(self, name: str) -> None:
+        """Goes on in the session that was kept as `name`, if it is there."""
+        if facts := self.session.find_facts(name):
+            self._opened = dict(facts["headers"])
+
     def _as_remembered(self, request: Request) -> Answer | None:
         match self._memory.get("era"):
             case "modern":
