@@ -1,6 +1,7 @@
 """The result of an MCP `tools/list`, valid in the revisions 2025-11-25 and 2026-07-28.
 
 The older one asks for objects as outputs: what is none goes below one member, which `_meta` of the tool says.
+Where it is known that a client speaks the newer one, it is shown such an output as it is.
 """
 
 from typing import Any
@@ -11,7 +12,7 @@ from designer.exports import dialects, schema, transfers
 from designer.exports.base import Format, Limits
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
-from designer.exports.wire import Wire, by_alias
+from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
 
 LIMITS = Limits(
@@ -26,13 +27,21 @@ def write(release: ReleaseDocument) -> object:
     # A client may keep nothing: which release is live is ours to say at any moment.
     return {
         "resultType": "complete",
-        "tools": [_tool(tool.signature) for tool in release.tools],
+        "tools": [_tool(tool.signature, wire(tool.signature)) for tool in release.tools],
         "ttlMs": 0,
         "cacheScope": "private",
     }
 
 
-def _tool(tool: Effective) -> dict[str, Any]:
+def with_its_output(tool: Effective) -> dict[str, Any]:
+    """The tool for clients of 2026-07-28 alone, with an output that may be anything."""
+    names = wire(tool)
+    outputs = {} if output_of_all(tool) else names.outputs
+    names = structs.replace(names, outputs=outputs, whole_output="")
+    return {**_tool(tool, names), "outputSchema": schema.of_outputs(tool)}
+
+
+def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
     written: dict[str, Any] = {"name": tool.name, "inputSchema": schema.as_the_vendor_does(tool)}
     if tool.title:
         written["title"] = tool.title
@@ -44,7 +53,7 @@ def _tool(tool: Effective) -> dict[str, Any]:
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
         written["icons"] = [{"src": tool.img}]
-    if way := transfers.way_back(tool, wire(tool)):
+    if way := transfers.way_back(tool, names):
         written["_meta"] = {"pegboard/wire": way}
     return written
 

@@ -42,6 +42,8 @@ MAX_ODD = 5
 MAX_QUESTION_LENGTH = 2000
 # What is asked on a stream comes one at a time and has no name there.
 QUESTION_NAME = "question"
+# Where a tool declares no output that stands for all: the output that holds what is no object.
+UNNAMED = "output"
 URL_NEEDED = -32042  # of 2025-11-25
 _OF_THE_CALLER = "The program that calls did not say that it can put such a question to its user."
 
@@ -365,7 +367,7 @@ def _structured(result: Mapping[str, Any], signature: Signature) -> dict[str, An
         return {}
     if whole := _whole(signature.outputs):
         return {whole.name: value}
-    return value if isinstance(value, dict) else {"output": value}
+    return value if isinstance(value, dict) else {UNNAMED: value}
 
 
 def _whole(outputs: Sequence[Parameter]) -> Parameter | None:

@@ -33,6 +33,12 @@ META = "io.modelcontextprotocol/"
 UNTOLD = "2025-03-26"
 BATCHED = ("2025-03-26", "2024-11-05")
 FORMS_SINCE, VISITS_SINCE = "2025-06-18", "2025-11-25"
+# Members of a tool that a revision does not know yet, by the last one that lacks them.
+UNKNOWN_UNTIL = {
+    "2024-11-05": ("annotations",),
+    "2025-03-26": ("title", "outputSchema", "_meta"),
+    "2025-06-18": ("icons",),
+}
 _SESSION = re.compile(r"[0-9a-f]{32}")
 # The parameter that `Mcp-Name` repeats.
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -53,6 +59,12 @@ class Client:
     @property
     def is_modern(self) -> bool:
         return self.version in MODERN
+
+    @property
+    def unknown_members(self) -> frozenset[str]:
+        """What its revision does not know of a tool."""
+        found = [names for last, names in UNKNOWN_UNTIL.items() if self.version <= last]
+        return frozenset(name for names in found for name in names)
 
     @property
     def questions(self) -> tuple[str, ...]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 from django.http import Http404
+from msgspec import UNSET
 
 from catalog.calls.checks import ConfirmationError
 from catalog.calls.runtime import CallerSide
 from catalog.models.calls import Mode
-from catalog.protocols.json import validation
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
@@ -20,7 +20,7 @@ from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request, explained
-from executor.serve.mcp import clients, questions
+from executor.serve.mcp import clients, outputs, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
@@ -28,19 +28,15 @@ FORMAT = exported.FORMAT.name
 USER = "pegboard/on_behalf_of"
 # A page ends at the one or the other, and holds one tool at least.
 PAGE_TOOLS, PAGE_BYTES = 100, 1024**2
-# Members that a revision does not know yet, by the last one that lacks them.
-UNKNOWN_UNTIL = {
-    "2024-11-05": ("annotations",),
-    "2025-03-26": ("title", "outputSchema", "_meta"),
-    "2025-06-18": ("icons",),
-}
 NOT_CONFIRMED = ("not_confirmed", "The user did not confirm the call, so it was not made.")
-# No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
-_BLOCKS = ("text", "image", "audio", "resource", "resource_link")
 
 
 class _Listed(msgspec.Struct):
     tools: list[msgspec.Raw]
+
+
+class _Named(msgspec.Struct):
+    name: str
 
 
 def listed(
@@ -48,10 +44,10 @@ def listed(
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
     release, cursor, start = operations.release, params.get("cursor"), 0
-    unknown = frozenset(_unknown_to(client.version))
+    unknown = client.unknown_members
     # The same for ever, so each process writes it once: what follows puts finished texts together.
-    key = ("mcp", release.pk, operations.sub_agent, unknown)
-    tools = sealed(release).derived(key, lambda: _tools(operations, unknown))
+    key = ("mcp", release.pk, operations.sub_agent, unknown, client.is_modern)
+    tools = sealed(release).derived(key, lambda: _tools(operations, unknown, client))
     of = f"{release.digest} {operations.sub_agent}"
     if cursor is not None:
         found = cursors.read(cursor, of, len(tools))
@@ -71,19 +67,25 @@ def listed(
     return result
 
 
-def _tools(operations: Operations, unknown: Set[str]) -> list[msgspec.Raw]:
+def _tools(operations: Operations, unknown: Set[str], client: Client) -> list[msgspec.Raw]:
     tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
+    if client.is_modern:
+        # The export is for both eras, and the older one takes objects alone.
+        shown = (tool.signature for tool in operations.shown().tools)
+        others = {tool.name: tool for tool in shown if outputs.wire(tool).whole_output}
+        return [_with_its_output(tool, others) for tool in tools] if others else tools
     return [_without(tool, unknown) for tool in tools] if unknown else tools
+
+
+def _with_its_output(tool: msgspec.Raw, others: Mapping[str, Effective]) -> msgspec.Raw:
+    other = others.get(msgspec.json.decode(tool, type=_Named).name)
+    return msgspec.Raw(msgspec.json.encode(exported.with_its_output(other))) if other else tool
 
 
 def _without(tool: msgspec.Raw, unknown: Set[str]) -> msgspec.Raw:
     document: dict[str, Any] = msgspec.json.decode(tool)
     known = {name: value for name, value in document.items() if name not in unknown}
     return msgspec.Raw(msgspec.json.encode(known))
-
-
-def _unknown_to(version: str) -> set[str]:
-    return {name for last, names in UNKNOWN_UNTIL.items() if version <= last for name in names}
 
 
 def called(
@@ -214,8 +216,10 @@ def result(answer: Answer, operations: Operations, client: Client) -> dict[str, 
 def _explained(answer: Answer) -> dict[str, Any]:
     """Anything but a success, in words that a model reads."""
     result = answer.result
-    if answer.outcome == "tool_error" and (blocks := _blocks(answer.tool.signature, result.outputs)):
-        return {"content": blocks, "isError": True, "_meta": _about(answer)}
+    if answer.outcome == "tool_error":
+        shown = answer.tool.signature
+        if blocks := outputs.blocks(shown, outputs.as_they_came(shown, result.outputs)):
+            return {"content": blocks, "isError": True, "_meta": _about(answer)}
     code, message = explained(answer)
     failed = _failed(code, message, (result.error or {}).get("fields"), _about(answer))
     if result.cut:
@@ -233,64 +237,22 @@ def _explained(answer: Answer) -> dict[str, Any]:
 
 def _succeeded(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
     shown, result = answer.tool.signature, answer.result
-    structured, blocks = _structured(shown, result.outputs), _blocks(shown, result.outputs)
+    told = outputs.as_they_came(shown, result.outputs)
+    structured, blocks = outputs.structured(shown, told, client), outputs.blocks(shown, told)
     if blocks is None:
-        text = msgspec.json.encode(result.outputs if structured is None else structured).decode()
+        text = msgspec.json.encode(told if structured is UNSET else structured).decode()
         blocks = [_text(text)]
-    if faults := _misfits(operations, client, shown.name, structured):
+    if faults := outputs.faults(operations, client, shown.name, {} if structured is UNSET else structured):
         # A client that goes by the schema would hide what the vendor answered, and say that the call failed.
         message = "The tool has run, and its answer does not fit its output schema. Its answer follows."
         unfit = _failed("UNFIT_OUTPUT", message, faults, _about(answer))
         return {**unfit, "content": [*unfit["content"], *blocks]}
     written: dict[str, Any] = {"content": blocks}
-    if structured is not None:
+    if structured is not UNSET:
         written["structuredContent"] = structured
     if result.notes:
         written["_meta"] = {"pegboard/notes": result.notes}
     return written
-
-
-def _misfits(
-    operations: Operations, client: Client, name: str, structured: Mapping[str, Any] | None
-) -> dict[str, str]:
-    """Where the answer is not what `tools/list` says of it."""
-    released = sealed(operations.release)
-    listed = released.tool(name, operations.sub_agent)
-    if listed is None or "outputSchema" in _unknown_to(client.version):
-        return {}
-    shown = listed.signature
-    if not shown.outputs and shown.outputs_rest is None:
-        return {}
-    key = ("mcp outputs", operations.sub_agent, name)
-    ready = released.derived(key, lambda: validation.checked(schema.of_outputs_as_an_object(shown)[0]))
-    found = validation.faults(ready, structured or {})
-    return {".".join(map(str, fault.path)) or "outputs": fault.why for fault in found}
-
-
-def _blocks(tool: Effective, outputs: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    # What a vendor of MCP answered goes on as it came; it is no output that anybody declares.
-    blocks = outputs.get("content")
-    is_declared = any(output.alias == "content" for output in tool.outputs)
-    if is_declared or not isinstance(blocks, list):
-        return None
-    are_blocks = all(isinstance(each, dict) and each.get("type") in _BLOCKS for each in blocks)
-    return blocks if are_blocks else None
-
-
-def _structured(tool: Effective, outputs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """By the names of the output schema; None where nothing but content came."""
-    if tool.outputs:
-        names = set(exported.wire(tool).outputs) or {output.alias for output in tool.outputs}
-        # A vendor may write null for what it leaves out.
-        simple = {output.alias for output in tool.outputs if output.parameter.type != "json"}
-        return {
-            name: value
-            for name, value in outputs.items()
-            if name in names and not (value is None and name in simple)
-        }
-    beside = {"content", "text"} if _blocks(tool, outputs) is not None else set()
-    rest = {name: value for name, value in outputs.items() if name not in beside}
-    return rest or None
 
 
 def _handed_over(answer: Answer, operations: Operations) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from catalog.models.calls import Asked
 from designer.signatures.effective import Effective
-from executor.serve.mcp import questions, tools
+from executor.serve.mcp import outputs, questions
 from executor.serve.mcp.clients import Client
 from tests.catalog.protocols.json.schemas import kinds, values
 
@@ -62,8 +62,8 @@ def test_what_clients_take_for_no_form_is_told_in_words(more):
 
 @given(values | st.lists(BLOCKS, max_size=3))
 def test_only_blocks_of_known_types_go_on_as_content(content):
-    blocks = tools._blocks(TOOL, {"content": content})
+    blocks = outputs.blocks(TOOL, {"content": content})
     if blocks is not None:
-        assert all(each["type"] in tools._BLOCKS for each in blocks)
+        assert all(each["type"] in outputs._BLOCKS for each in blocks)
     else:
         assert not isinstance(content, list) or any(each != {"type": "text"} for each in content)
