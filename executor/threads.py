@@ -68,8 +68,9 @@ def shown(threads_of_one_agent: Sequence[Thread]) -> list[Shown]:
 
 
 def runs(thread: Thread, *, offset: int, limit: int, format_: str) -> list[tuple[Call, Answer]]:
-    """The calls on it that go on from no other, the newest first, and each as it stands now."""
-    rows_of = thread.calls.filter(continues=None).select_related("version").order_by("-pk")
+    """The calls on it that go on from no other and were not removed, the newest first, and each as it stands
+    now."""
+    rows_of = thread.calls.filter(continues=None, removed_at=None).select_related("version").order_by("-pk")
     begun = list(rows_of[offset : offset + limit])
     latest = newest(begun)
     numbers = {call.release or 0 for call in begun}

@@ -354,6 +354,7 @@ def designers_work(bob: User, wanted: Tool) -> None:
     )
     following = requesting.continue_call(Call.objects.get(pk=call.pk), actor=bob, answers={"q": "it"})
     cancellation.cancel(following, actor=bob)
+    cancellation.remove(following, actor=bob)
     threads.remove(threads.create(None, actor=bob), actor=bob)
     # The walk of a configuration that is kept is in tests/executor/test_configurations.py.
     with pytest.raises(DomainError):

@@ -1,4 +1,4 @@
-"""Ending a call that is under way, in the caller's name."""
+"""Ending a call that is under way, and removing one, in the caller's name."""
 
 import logging
 from collections.abc import Mapping
@@ -6,11 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import transaction
+from django.db.models.functions import Now
 
 from catalog.calls import events, lease, remote_runs, results
 from catalog.credentials import sessions
 from catalog.models import Call
-from catalog.models.calls import CallStatus
+from catalog.models.calls import ACTIVE_CALLS, CallStatus
 from catalog.notifications import callbacks
 from catalog.protocols.base import Outcome
 from catalog.protocols.calls import outcomes
@@ -63,6 +64,25 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         ended.update(**results.told(_outcome(f"{SENT} {TOLD}"), []))
     call.refresh_from_db()
     return call
+
+
+def remove(call: Call, *, actor: User, why: str = "") -> None:
+    """With all calls that it goes on from and that go on from it: they are told no more to the program that
+    asked for them. Those under way are cancelled."""
+    while call.continues:
+        call = call.continues
+    steps = newer = [call.pk]
+    while newer:
+        newer = list(Call.objects.filter(continues__in=newer).values_list("pk", flat=True))
+        steps = steps + newer
+    whole = Call.objects.filter(pk__in=steps)
+    for step in whole.filter(status__in=ACTIVE_CALLS).select_related("version__tool__endpoint"):
+        with suppress(DomainError):  # it ended meanwhile
+            cancel(step, actor=actor, why=why)
+    with transaction.atomic():
+        # Nothing goes on by itself that no one hears of.
+        if whole.filter(removed_at=None).update(removed_at=Now(), resumes_when_granted=False):
+            audit.record(actor, "remove run", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
 
 
 def tell_of_no_answer(call: Call, state: Mapping[str, Any] | None) -> None:

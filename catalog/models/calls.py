@@ -120,6 +120,9 @@ class Call(models.Model):
 
     With an `activity` that one runs, and the vendor of `tool` hears nothing of it. `environment` is the name
     of the one that chose it, in the agent. `parent` is the call of whose activity this one is a step.
+
+    One that is `removed_at` is told no more to clients of served protocols, because its caller deleted it
+    there. It stays in all other places.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -167,6 +170,7 @@ class Call(models.Model):
     duration_ms = models.PositiveIntegerField(null=True)
     result = models.TextField(blank=True)
     site = models.TextField(blank=True, default="", db_default="")
+    removed_at = models.DateTimeField(null=True)
 
     is_ours = False
     is_taken_up = False

@@ -134,18 +134,30 @@ def _about_runs(
             return replace(reply, headers={**reply.headers, **secret})
         case "POST", ["search"] if thread is None:
             return json_reply(_marked(request, operations))
-        case "GET", [run]:
-            return json_reply(_made(operations, _uuid(run), thread)["run"])
-        case "POST", [run]:
-            return json_reply(_resumed(operations, _uuid(run), thread, request)["run"])
-        case "GET", [run, "wait"]:
-            return json_reply(_made(operations, _uuid(run), thread, WAIT_SECONDS))
-        case "GET", [run, "stream"]:
+        case _, [run, *below]:
+            return _about_run(request, operations, _uuid(run), below, thread)
+    raise Http404
+
+
+def _about_run(
+    request: Request, operations: Operations, run: uuid.UUID, path: list[str], thread: uuid.UUID | None
+) -> Reply:
+    match request.method, path:
+        case "GET", []:
+            return json_reply(_made(operations, run, thread)["run"])
+        case "POST", []:
+            return json_reply(_resumed(operations, run, thread, request)["run"])
+        case "GET", ["wait"]:
+            return json_reply(_made(operations, run, thread, WAIT_SECONDS))
+        case "GET", ["stream"]:
             after = request.headers.get("Last-Event-ID", "")
-            return _streamed(operations, _uuid(run), thread, after)
-        case "POST", [run, "cancel"]:
+            return _streamed(operations, run, thread, after)
+        case "POST", ["cancel"]:
             acp_options.check_cancelling(request.query.get("action"), request.query.get("wait", ""))
-            operations.cancel(operations.newest(_uuid(run), thread).pk)
+            operations.cancel(operations.newest(run, thread).pk)
+            return Reply(status=204)
+        case "DELETE", []:
+            operations.remove(operations.newest(run, thread).pk)
             return Reply(status=204)
     raise Http404
 

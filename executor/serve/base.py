@@ -228,10 +228,14 @@ class Operations:
         self._spend_a_call()
         wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
         try:
-            return calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
+            answer = calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
         except UnknownToolError:
             self.note_unknown(wish.tool)
             raise
+        if answer.call and answer.call.removed_at:
+            message = "The call with this id was deleted, and is not made again. Take a new id."
+            raise DomainError("call_removed", message, status=409)
+        return answer
 
     def made(
         self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0, has_room: bool = False
@@ -264,6 +268,14 @@ class Operations:
             raise self.caller.may_not_run
         found, release, _ = self._own_call(call)
         calls.cancel(found, release, actor=self.caller.user, key=self.caller.key)
+
+    def remove(self, call: uuid.UUID | int) -> None:
+        """Such a call is found here no more, and ends if it is under way."""
+        if self.caller.may_not_run:
+            raise self.caller.may_not_run
+        found, release, _ = self._own_call(call)
+        why = calls.runtime_of(release, self.caller.key).why
+        cancellation.remove(found, actor=self.caller.user, why=why)
 
     def cancel_marked(self, mark: str) -> None:
         """Ends such calls as carry this mark and are under way."""
@@ -379,7 +391,10 @@ class Operations:
 
     def _calls(self) -> QuerySet[Call]:
         return Call.objects.select_related("version__tool__endpoint__vendor", "thread").filter(
-            api_key=self.caller.key, agent=self.release.agent_id, sub_agent=self.sub_agent
+            api_key=self.caller.key,
+            agent=self.release.agent_id,
+            sub_agent=self.sub_agent,
+            removed_at=None,
         )
 
     def _own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
