@@ -99,6 +99,10 @@ class Kind(ABC):
         the tool that it runs for."""
         return ""
 
+    def may_ask(self, config: Mapping[str, Any]) -> bool:
+        """Whether it may stop to ask by itself, beside what the tools and activities that it runs may ask."""
+        return False
+
     def tools(self, config: Mapping[str, Any]) -> Sequence[tuple[int, int]]:
         """The versions of tools that it calls at their vendors: id of the tool, and ordinal."""
         return ()

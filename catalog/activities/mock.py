@@ -11,7 +11,7 @@ import redis
 
 from catalog.activities.base import Kind, Work
 from catalog.activities.mocks import answers
-from catalog.activities.mocks.situations import Situation
+from catalog.activities.mocks.situations import Interrupt, Situation
 from catalog.models import Call
 from catalog.protocols.base import Outcome, is_withheld
 from catalog.protocols.calls import outcomes
@@ -32,6 +32,9 @@ class Mock(Kind):
 
     def check(self, config: Mapping[str, Any], interface: Signature | None) -> dict[str, Any]:
         return answers.check(config, interface)
+
+    def may_ask(self, config: Mapping[str, Any]) -> bool:
+        return any(isinstance(each, Interrupt) and each.is_on for each in answers.read(config).situations)
 
     def perform(self, work: Work) -> Outcome:
         call = work.call

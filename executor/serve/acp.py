@@ -415,8 +415,7 @@ def _ended(
     elif status == "interrupted":
         (ask,) = result.asks
         beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
-        kind = ask.id if acp_agents.says_its_questions(answer.call.version) else acp_agents.QUESTION
-        interrupt = {"interrupt_type": kind, "message": ask.message, **beside}
+        interrupt = {"interrupt_type": acp_agents.kind_of(ask, answer.call), "message": ask.message, **beside}
         output = {"type": "interrupt", "interrupt": interrupt}
     else:
         number = ERRORS.get(answer.outcome or "", 0)

@@ -7,14 +7,19 @@ import msgspec
 from django.http import Http404
 from msgspec import structs
 
+from catalog.activities import kinds, reach
 from catalog.calls import threads, versions
-from catalog.models import ToolVersion
+from catalog.models import ActivityVersion, Call, ToolVersion
+from catalog.models.calls import Asked
 from catalog.protocols.acp import ACP as VENDORS_ACP
 from catalog.protocols.acp import CONFIG, NO_CONFIG
 from catalog.protocols.acp.runs import declared
 from catalog.protocols.acp.threads import schema_of
 from catalog.protocols.signature import Parameter
 from catalog.tools import configurations
+from core.errors import DomainError
+from designer import environments
+from designer.environments import Subject
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
@@ -26,7 +31,8 @@ from executor.serve import acp_threads
 from executor.serve.base import Operations
 
 FORMAT = exported.FORMAT.name
-# The one kind of question of tools whose vendors say none beforehand: what is asked stands in it.
+# The one kind of question of activities, and of tools whose vendors say none beforehand: what is asked stands
+# in it.
 QUESTION = "question"
 _QUESTIONS = {
     "interrupt_type": QUESTION,
@@ -96,7 +102,7 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
     tool = agent.tool.signature
     version = versions.find(agent.tool.id, agent.tool.version.ordinal)
     has_threads = version is not None and threads.can_have(version)
-    asks = _interrupts(version) if version else []
+    asks = _interrupts(operations, agent.tool, version) if version else []
     specs: dict[str, Any] = {
         "capabilities": {
             "threads": has_threads,
@@ -120,14 +126,40 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
     return {"metadata": summary(operations, agent)["metadata"], "specs": specs}
 
 
-def _interrupts(version: ToolVersion) -> list[dict[str, Any]]:
-    if says_its_questions(version):
+def _interrupts(operations: Operations, tool: ReleasedTool, version: ToolVersion) -> list[dict[str, Any]]:
+    # What runs is decided for an environment, and may be changed without another release.
+    try:
+        place = environments.chosen(operations.release, operations.caller.key)
+        runs = environments.resolve(place, Subject.of(tool))
+    except DomainError:
+        return []  # nothing runs
+    if runs.runs == "vendor" and _says_its_questions(version):
         return list(declared(version.decoded()).values())
-    return [_QUESTIONS] if version.tool.endpoint.speak().may_ask() else []
+    activity = environments.version_of(runs)
+    may_ask = _activity_may_ask(activity) if activity else runs.runs == "vendor" and _vendor_may_ask(version)
+    return [_QUESTIONS] if may_ask else []
 
 
-def says_its_questions(version: ToolVersion) -> bool:
+def _activity_may_ask(activity: ActivityVersion) -> bool:
+    found = reach.reached([activity])[activity.pk]
+    asks_itself = any(kinds.get(each.kind).may_ask(each.config) for each in found.versions)
+    return asks_itself or any(map(_vendor_may_ask, found.tools))
+
+
+def _vendor_may_ask(version: ToolVersion) -> bool:
+    if _says_its_questions(version):
+        return bool(declared(version.decoded()))
+    return version.tool.endpoint.speak().may_ask()
+
+
+def _says_its_questions(version: ToolVersion) -> bool:
     return version.tool.endpoint.protocol == VENDORS_ACP.name
+
+
+def kind_of(ask: Asked, call: Call) -> str:
+    """The kind of interrupt that a question of a call is."""
+    is_vendors = call.activity_id is None and _says_its_questions(call.version)
+    return ask.id if is_vendors else QUESTION
 
 
 def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
