@@ -68,7 +68,8 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
 
 def remove(call: Call, *, actor: User, why: str = "") -> None:
     """With all calls that it goes on from and that go on from it: they are told no more to the program that
-    asked for them. Those under way are cancelled."""
+    asked for them. Those under way are cancelled, and vendors that wait for an answer are told that none
+    comes."""
     while call.continues:
         call = call.continues
     steps = newer = [call.pk]
@@ -79,6 +80,8 @@ def remove(call: Call, *, actor: User, why: str = "") -> None:
     for step in whole.filter(status__in=ACTIVE_CALLS).select_related("version__tool__endpoint"):
         with suppress(DomainError):  # it ended meanwhile
             cancel(step, actor=actor, why=why)
+    for step in whole.filter(outcome="needs_input", continued_by=None, removed_at=None):
+        tell_of_no_answer(step, step.decoded().resume)
     with transaction.atomic():
         # Nothing goes on by itself that no one hears of.
         if whole.filter(removed_at=None).update(removed_at=Now(), resumes_when_granted=False):

@@ -11,7 +11,8 @@ from tests.clients import client_of
 from tests.executor.serve.test_acp import ROOT, found, post
 from tests.executor.serve.test_mcp import lending
 from tests.executor.serve.test_own_agents import inner, runs
-from tests.executor.test_calls import runtime
+from tests.executor.test_calls import desk_with, runtime
+from tests.executor.test_questions_on_streams import Asking, question
 
 __all__ = ["inner", "lending", "runs"]
 pytestmark = pytest.mark.django_db
@@ -86,6 +87,17 @@ def test_a_run_goes_with_all_its_steps(lending):
     assert deleted(lending, f"/runs/{first.key}").status_code == 204
     assert is_gone(lending, first.key)
     assert is_gone(lending, second.key)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_vendor_that_waits_for_an_answer_is_told_that_none_comes(owner, vendor):
+    vendor.script = Asking(question())
+    agent, _ = desk_with(owner, vendor, protocol="mcp", inputs=(), outputs=())
+    client = runtime(owner, agent)
+    stopped = post(client, "/runs/wait", {"agent_id": found(client)[0]["agent_id"]}).json()
+    assert stopped["output"]["type"] == "interrupt"
+    assert deleted(client, f"/runs/{stopped['run']['run_id']}").status_code == 204
+    assert "notifications/cancelled" in vendor.script.others
 
 
 def test_a_deleted_run_does_not_go_on_once_its_user_has_authorized_it(client, vendor):
