@@ -17,7 +17,7 @@ from designer import (
 from designer.forms.agents import AgentEditForm, AgentForm, CopyAgentForm, TokenLimitForm
 from designer.models import Agent
 from designer.releases import drafts
-from designer.views import agent_panes
+from designer.views import agent_panes, last_agent
 from people import teams
 from people.models import Role
 from people.permissions import person, requires
@@ -55,6 +55,7 @@ def agent_list(request: HttpRequest) -> HttpResponse:
 def agent(request: HttpRequest, slug: str) -> HttpResponse:
     rows = Agent.objects.live().visible_to(person(request)).with_counts()
     row = get_object_or_404(rows.select_related("parent", "team", "token_limit"), slug=slug)
+    last_agent.remember(request, row)
     drafts.with_is_changed([row])
     asked = shown_tools.TEXTS.get(request.GET.get("format", ""))
     in_format = shown_tools.budget(row, asked) if asked and row.pin_count else None

@@ -5,6 +5,7 @@ from catalog.models.tools import ToolStatus
 from catalog.tools import comparison
 from catalog.views.asked import numbers
 from designer.models import Agent, Pin
+from designer.views import last_agent
 from people.models import Role
 from people.permissions import person, requires
 
@@ -13,15 +14,15 @@ from people.permissions import person, requires
 def tool_compare(request: HttpRequest) -> HttpResponse:
     """Up to four tools beside each other, with what differs marked, and a press that pins one of them."""
     found = comparison.compare(numbers(request.GET.getlist("tool")))
-    agents = Agent.objects.active().visible_to(person(request)).only("slug", "name")
+    agents = Agent.objects.active().visible_to(person(request)).only("slug", "name").order_by("name")
     is_brief = request.GET.get("only") == "differences"
     context = {
         "found": found,
         "columns": list(zip(found.columns, found.descriptions, _uses(request, found), strict=True)),
         "inputs": [line for line in found.inputs if line.differs or not is_brief],
         "outputs": [line for line in found.outputs if line.differs or not is_brief],
-        "agents": agents.order_by("name"),
-        "chosen": request.GET.get("agent", ""),
+        "agents": agents,
+        "chosen": request.GET.get("agent") or last_agent.proposed(request, agents),
         "is_brief": is_brief,
         "other_url": _address(request.GET, is_brief=not is_brief),
     }

@@ -16,7 +16,7 @@ from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from designer import agent_addresses
 from designer.models import Agent, Pin
-from designer.views import add_tools
+from designer.views import add_tools, last_agent
 from designer.views.tool_search import FILTER_PARAMETERS, filters, found, query_of, says_count
 from people.models import Role
 from people.permissions import person, requires
@@ -45,10 +45,12 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         response["HX-Replace-Url"] = _address(asked)
         return response
     endpoints = Endpoint.objects.filter(pk=number(asked.get("endpoint", "")))
+    agents = seen.only("slug", "name")
     around = {
         "filters": filters(asked),
         "endpoint": endpoints.first() if asked.get("endpoint") else None,
-        "agents": seen.only("slug", "name"),
+        "agents": agents,
+        "chosen": last_agent.proposed(request, agents),
     }
     return render(request, "designer/tools.html", context | around)
 
@@ -65,6 +67,7 @@ def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
 def tool_pin_many(request: HttpRequest) -> HttpResponse:
     """What is ticked, each in its current version. What is refused stays ticked on the agent's own page."""
     agent = _chosen_agent(request, request.POST.get("agent", ""))
+    last_agent.remember(request, agent)
     done, refused = add_tools.pin_ticked(request, agent)
     for error in refused.values():
         messages.error(request, error.message)

@@ -24,6 +24,7 @@ from designer import agents, pending_work, pins, tunings, upgrades, vendor_usage
 from designer.forms.pins import PinForm, version_words
 from designer.models import Agent, Pin
 from designer.signatures.words import less_cautious
+from designer.views import last_agent
 from designer.views.tunings import restored, settled
 from designer.words_form import WordsForm
 from people.audit import edit_conflicts
@@ -39,9 +40,9 @@ CHANGES_SHOWN = 5
 @requires(Role.VIEWER)
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    # Where there is one agent, it is the one that is meant.
-    seen = list(Agent.objects.active().visible_to(person(request)).values_list("slug", flat=True)[:2])
-    initial = {"agent": seen[0] if len(seen) == 1 else None}
+    # Where there is one agent, it is the one that is meant; among several, the one that is worked on.
+    seen = list(Agent.objects.active().visible_to(person(request)).only("slug"))
+    initial = {"agent": seen[0].slug if len(seen) == 1 else last_agent.proposed(request, seen)}
     return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 
 
@@ -92,6 +93,8 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
             pin = _pin(form, row, person(request))
         except DomainError as error:
             form.refuse(error)
+    if pin:
+        last_agent.remember(request, pin.agent)
     if request.headers.get("HX-Request"):
         return render(request, "designer/_pin_made.html", {"pin": pin, "form": form, "tool": row})
     if pin is None:

@@ -104,6 +104,7 @@ def test_fifty_pins_make_a_small_and_cheap_page(designer, alice, desk, django_as
         tunings.tune(pin, actor=alice, title="Ours")
     editing.create_procedure(desk, actor=alice, title="When", body="Ask, then tool_with_a_usual_name_1().")
 
+    designer.get("/agents/desk/")  # from then on the session names this agent
     with django_assert_max_num_queries(13):  # one of them: does the reader follow the agent?
         response = designer.get("/agents/desk/")
 

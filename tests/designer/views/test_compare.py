@@ -122,3 +122,34 @@ def test_many_inputs_and_pins_cost_no_more_queries(designer, tools, django_asser
         said = text_of(designer.get(address([*tools, *wide])))
 
     assert "and 3 more" in said
+
+
+def test_the_agent_that_was_opened_last_is_proposed_wherever_a_tool_is_pinned(designer, tools):
+    make_agent(slug="desk", name="Desk")
+    make_agent(slug="trips", name="Trips")
+    proposal = '<option value="trips" selected>Trips</option>'
+
+    assert proposal not in designer.get(address(tools)).content.decode()
+    designer.get("/agents/trips/")
+
+    for page in (address(tools), "/tools/", f"/tools/{tools[0].pk}/"):
+        assert proposal in designer.get(page).content.decode()
+    assert '<option value="desk" selected>' in designer.get(address(tools, "&agent=desk")).content.decode()
+
+
+def test_the_agent_that_a_tool_was_pinned_to_is_proposed_for_the_next(designer, tools):
+    make_agent(slug="desk", name="Desk")
+    make_agent(slug="trips", name="Trips")
+
+    designer.post(f"/tools/{tools[0].pk}/pin/", {"agent": "trips", "ordinal": 1})
+
+    assert '<option value="trips" selected>' in designer.get(address(tools)).content.decode()
+
+
+def test_an_agent_that_is_archived_is_not_proposed(designer, tools):
+    make_agent(slug="desk", name="Desk")
+    trips = make_agent(slug="trips", name="Trips")
+    designer.get("/agents/trips/")
+    type(trips).objects.filter(pk=trips.pk).update(archived_at=trips.created_at)
+
+    assert " selected>" not in designer.get(address(tools)).content.decode()
