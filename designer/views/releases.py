@@ -248,8 +248,9 @@ def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, An
     chosen = next(
         (each for each in fetches if each.format.name == name and each.query and each.format.is_text), None
     )
-    # Where none is chosen, the first that carries something is offered to fetch.
-    offered = chosen or next((each for each in fetches if each.query), None)
+    # Where none is chosen, the first that leaves out no tool is offered to fetch, or the first that has any.
+    able = [each for each in fetches if each.query]
+    offered = chosen or next((each for each in able if each.judged.is_whole), able[0] if able else None)
     if chosen is None:
         return {"offered": offered}
     document, _ = publishing.export(row, name, is_partial=not chosen.judged.is_whole)

@@ -1,5 +1,6 @@
 import hashlib
 import json
+import re
 import threading
 
 import pytest
@@ -26,6 +27,7 @@ from tests.factories import (
     make_version,
 )
 from tests.module_data import module_data
+from tests.pages import signed_in
 
 URL = "/api/v1/agents/desk/releases/"
 
@@ -247,6 +249,14 @@ def mixed(alice, desk):
 
 
 PARTIAL = {"format": "a2t", "partial": "1"}
+
+
+def test_the_line_to_copy_fetches_a_format_that_leaves_out_no_tool(alice, mixed):
+    page = signed_in(Role.DESIGNER).get("/agents/desk/releases/1/").content.decode()
+
+    (line,) = re.findall(r'<code id="curl".*?</code>', page)
+    assert "format=openai-chat" in line
+    assert "partial" not in line
 
 
 def test_tools_that_do_not_fit_are_left_out_by_name_when_asked(api, mixed):
