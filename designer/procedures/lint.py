@@ -19,9 +19,12 @@ from designer.procedures.references import (
     Reference,
     Vocabulary,
 )
+from designer.procedures.template import TEMPLATE
 
 Severity = Literal["error", "warning"]
 MAX_REMARKS = 200
+# What a new procedure says under its headings, for the designer to write over.
+_HINTS = frozenset(line for line in TEMPLATE.splitlines() if line and not line.startswith("#"))
 # The quote behind the name is never the one before the value.
 _VALUE_FOR = (
     r"\b{}\b[`\"'”]?+\s*(?:(?:is\s+|be\s+)?set\s+)?(?:to|as|=|:|is|of|with)?\s*"
@@ -110,6 +113,7 @@ def lint(
     """In the order of the text, at most MAX_REMARKS; equal input gives equal remarks."""
     text = _prose(pieces)
     found = [
+        *_of_hints(pieces),
         *_of_references(pieces, vocabulary, elsewhere or {}),
         *_of_order(pieces, vocabulary),
         *_of_values(pieces, vocabulary, text),
@@ -152,6 +156,21 @@ def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> li
         if (True, agent.id) not in named and not agent.state
     ]
     return tools + agents
+
+
+def _of_hints(pieces: Iterable[Piece]) -> Iterator[Remark]:
+    lines = "".join(piece.shown for piece in pieces).splitlines()
+    left = [number for number, line in enumerate(lines, 1) if line.strip() in _HINTS]
+    if left:
+        more = f" and {len(left) - 1} more lines are hints" if len(left) > 1 else " line is a hint"
+        # Said once: a new procedure has one under each of its headings.
+        yield Remark(
+            line=left[0],
+            code="hint_left",
+            severity="warning",
+            message=f"This{more} that a new procedure starts with.",
+            fix="Write your own words in their place, or take them out: a model reads them as they stand.",
+        )
 
 
 def _of_references(

@@ -9,6 +9,7 @@ import pytest
 from designer.procedures import lint
 from designer.procedures.lint import Elsewhere, Remark
 from designer.procedures.references import KnownAgent, KnownInput, KnownOutput, KnownTool, Vocabulary, parse
+from designer.procedures.template import TEMPLATE
 
 LABELLED = Path(__file__).parents[2] / "fixtures" / "labelled_procedures.json"
 LOOK_UP = KnownTool(
@@ -228,3 +229,17 @@ def test_labelled_procedures_are_told_apart():
     assert len(labelled["procedures"]) >= 140
     assert right / (right + false) >= 0.9
     assert right / (right + missed) >= 0.9
+
+
+def test_hints_of_a_new_procedure_are_told_once_while_they_stand():
+    (told,) = lint.lint(parse(TEMPLATE, PHARMACY), PHARMACY)
+
+    assert (told.line, told.code, told.severity) == (3, "hint_left", "warning")
+    assert told.message == "This and 7 more lines are hints that a new procedure starts with."
+    assert codes("# Goal\n\nA refill is on its way.\n") == []
+
+
+def test_one_hint_that_was_left_is_told_at_its_line():
+    (told,) = lint.lint(parse("# Goal\n\nWhat the customer says or wants.\n", PHARMACY), PHARMACY)
+
+    assert (told.line, told.message) == (3, "This line is a hint that a new procedure starts with.")
