@@ -1,6 +1,6 @@
 """`tools/list` and `tools/call`: what a release shows in the format `mcp`, and outcomes as results of MCP."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -15,12 +15,12 @@ from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
 from designer.exports import schema, transfers
-from designer.signatures.effective import Effective
+from designer.exports.document import ReleasedTool
 from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve import cursors
 from executor.serve.base import Operations, Request, explained
-from executor.serve.mcp import clients, outputs, questions
+from executor.serve.mcp import clients, icons, outputs, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
 
@@ -44,10 +44,9 @@ def listed(
 ) -> dict[str, Any]:
     """Raises RpcError for a cursor that is not of this release: the list is to be read from its start."""
     release, cursor, start = operations.release, params.get("cursor"), 0
-    unknown = client.unknown_members
     # The same for ever, so each process writes it once: what follows puts finished texts together.
-    key = ("mcp", release.pk, operations.sub_agent, unknown, client.is_modern)
-    tools = sealed(release).derived(key, lambda: _tools(operations, unknown, client))
+    key = ("mcp", release.pk, operations.sub_agent, client.unknown_members, client.is_modern)
+    tools = sealed(release).derived(key, lambda: _tools(operations, client))
     of = f"{release.digest} {operations.sub_agent}"
     if cursor is not None:
         found = cursors.read(cursor, of, len(tools))
@@ -67,25 +66,31 @@ def listed(
     return result
 
 
-def _tools(operations: Operations, unknown: Set[str], client: Client) -> list[msgspec.Raw]:
+def _tools(operations: Operations, client: Client) -> list[msgspec.Raw]:
     tools = msgspec.json.decode(operations.exported(FORMAT), type=_Listed).tools
-    if client.is_modern:
-        # The export is for both eras, and the older one takes objects alone.
-        shown = (tool.signature for tool in operations.shown().tools)
-        others = {tool.name: tool for tool in shown if outputs.wire(tool).whole_output}
-        return [_with_its_output(tool, others) for tool in tools] if others else tools
-    return [_without(tool, unknown) for tool in tools] if unknown else tools
+    shown = {tool.signature.name: tool for tool in operations.shown().tools}
+    pictures = {} if "icons" in client.unknown_members else icons.of(shown.values())
+    return [_written(tool, shown, pictures, client) for tool in tools]
 
 
-def _with_its_output(tool: msgspec.Raw, others: Mapping[str, Effective]) -> msgspec.Raw:
-    other = others.get(msgspec.json.decode(tool, type=_Named).name)
-    return msgspec.Raw(msgspec.json.encode(exported.with_its_output(other))) if other else tool
-
-
-def _without(tool: msgspec.Raw, unknown: Set[str]) -> msgspec.Raw:
-    document: dict[str, Any] = msgspec.json.decode(tool)
-    known = {name: value for name, value in document.items() if name not in unknown}
-    return msgspec.Raw(msgspec.json.encode(known))
+def _written(
+    tool: msgspec.Raw,
+    shown: Mapping[str, ReleasedTool],
+    pictures: Mapping[str, list[dict[str, Any]]],
+    client: Client,
+) -> msgspec.Raw:
+    """The tool of the export, which is for both eras and for counting, as this client takes it."""
+    name, unknown = msgspec.json.decode(tool, type=_Named).name, client.unknown_members
+    signature = shown[name].signature
+    takes_more = client.is_modern and outputs.wire(signature).whole_output
+    if not (takes_more or unknown or name in pictures):
+        return tool
+    document = exported.with_its_output(signature) if takes_more else msgspec.json.decode(tool)
+    if name in pictures:
+        document["icons"] = pictures[name]
+    return msgspec.Raw(
+        msgspec.json.encode({member: value for member, value in document.items() if member not in unknown})
+    )
 
 
 def called(
