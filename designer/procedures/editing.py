@@ -4,7 +4,7 @@ A saved text is a version that nothing rewrites. What a user types and has not s
 draft, so that neither a closed browser nor the work of another user loses it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -200,6 +200,17 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
         defaults={"title": title, "text": text, "based_on": based_on, "saved_at": timezone.now()},
     )
     return draft
+
+
+def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
+    """Of which of these the user has typed another title or text than the saved one. In one question."""
+    rows = {row.pk: row for row in procedures}
+    drafts = ProcedureDraft.objects.filter(user=user, procedure__in=rows) if rows else ()
+    return {
+        draft.procedure_id
+        for draft in drafts
+        if (draft.title, draft.text) != (rows[draft.procedure_id].title, rows[draft.procedure_id].text)
+    }
 
 
 def drop_draft(procedure: Procedure, *, user: User) -> None:

@@ -1,6 +1,6 @@
 """The facts that a draft is judged by before it is published, read for a whole tree at once."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from django.urls import reverse
 
@@ -14,7 +14,7 @@ from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
-from designer.procedures import checking, vocabulary
+from designer.procedures import checking, editing, vocabulary
 from designer.rehearsals.results import Comparison
 from designer.releases import channels, effective_versions
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
@@ -55,6 +55,7 @@ def checks_of(
     kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
     rows = [node.agent for node in tree]
     allowed, limits = agent_vendors.of_several(rows), agent_budgets.limits_of(rows)
+    typed = editing.unsaved([each for node in tree for each in node.rows.procedures], reader)
     found = []
     for node in tree:
         agent, usable, tools = node.agent, allowed[node.agent.pk], []
@@ -87,7 +88,7 @@ def checks_of(
                 carried=tuple((format_.label, judged) for format_, judged in fits[agent.slug]),
                 strands=strands.get(agent.pk, {}),
                 budget=Budget(row.tokens, row.stops, where) if row else None,
-                more=tuple(_remarks_on_procedures(node, kept, reader)) if node.rows.procedures else (),
+                more=tuple(_remarks_on_procedures(node, kept, reader, typed)) if node.rows.procedures else (),
                 sub_agent=agent.name if node != tree[0] else "",
                 rehearsed=rehearsals.get(agent.pk),
             )
@@ -96,7 +97,7 @@ def checks_of(
 
 
 def _remarks_on_procedures(
-    node: Node, kept_out: Mapping[int, tuple[FindingState, str]], reader: User
+    node: Node, kept_out: Mapping[int, tuple[FindingState, str]], reader: User, typed: Collection[int]
 ) -> Iterator[Check]:
     known = vocabulary.of_rows(
         ((pin, tool.signature) for pin, tool in node.tools),
@@ -110,6 +111,12 @@ def _remarks_on_procedures(
     is_clean = True
     for procedure in node.rows.procedures:
         where = reverse("procedure", args=[node.agent.slug, procedure.slug])
+        if procedure.pk in typed:
+            message = (
+                f"“{procedure}”: what you have typed there is not saved, so the release does not hold it. "
+                "Save or discard it."
+            )
+            yield Check(code="unsaved_text", severity="warning", message=message, where=where)
         for remark in checked.remarks[procedure.pk]:
             if remark.code in _TOLD_OF_PINS:
                 continue

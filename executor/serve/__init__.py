@@ -6,7 +6,8 @@ Each says in its own words what `executor.calls` does for every caller; docs/run
 from executor.serve import a2t, acp, mcp, oxp
 from executor.serve.base import ServedProtocol
 
-SERVED: tuple[ServedProtocol, ...] = (a2t.PROTOCOL, acp.PROTOCOL, mcp.PROTOCOL, oxp.PROTOCOL)
+# As *Connect* shows them: what most clients speak comes first.
+SERVED: tuple[ServedProtocol, ...] = (mcp.PROTOCOL, a2t.PROTOCOL, oxp.PROTOCOL, acp.PROTOCOL)
 
 
 def get(name: str) -> ServedProtocol | None:

@@ -161,6 +161,29 @@ def test_tools_in_no_procedure_are_one_row_with_their_names(browser, api, alice,
     assert len([each for each in told if each["code"] == "never_referenced"]) == count
 
 
+def test_what_was_typed_and_not_saved_is_said_to_the_user_who_typed_it(browser, api, alice, desk, sky):
+    bob = make_user(Role.DESIGNER)
+    procedure = editing.create_procedure(desk, actor=alice, title="Look up", body="Call sky().")
+    typed = {"title": "Look up", "based_on": procedure.number}
+    editing.keep_draft(procedure, user=bob, body="Call sky() twice.", **typed)
+    editing.keep_draft(procedure, user=alice, body="Call sky().", **typed)
+
+    def warned():
+        told = api.get(f"{AGENT}draft/").json()["checks"]
+        return [each["severity"] for each in told if each["code"] == "unsaved_text"]
+
+    assert warned() == []
+    editing.keep_draft(procedure, user=alice, body="Call sky() at noon.", **typed)
+    assert warned() == ["warning"]
+    page = browser.get(PAGE)
+    assert "“Look up”: what you have typed there is not saved, so the release does not hold it." in text_of(
+        page
+    )
+    assert f'href="/agents/desk/procedures/{procedure.slug}/"' in page.content.decode()
+    editing.drop_draft(procedure, user=alice)
+    assert warned() == []
+
+
 def test_one_press_publishes_and_another_promotes_too(browser, api, alice, desk, sky):
     page = browser.get(PAGE)
     form = {"seen": page.context["review"].digest, "led_to": "0", "channel": ""}
