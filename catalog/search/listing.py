@@ -6,7 +6,7 @@ the first one costs.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
@@ -271,18 +271,24 @@ def choices() -> dict[str, list[Choice]]:
     """What the list can be narrowed by: live vendors, protocols in use, the tags on most tools, statuses."""
     endpoints = _used().rows()
     used = {protocol for _, _, protocol in endpoints}
+    tags = (text.removeprefix("#") for text in _common_tags().rows())
     return {
-        "vendor": [Choice(slug, name) for slug, name in dict.fromkeys((s, n) for s, n, _ in endpoints)],
+        "vendor": _by_label(Choice(slug, name) for slug, name, _ in endpoints),
         "protocol": [Choice(name, label) for name, label in protocols.choices() if name in used],
-        "tag": [Choice(tag, tag) for tag in sorted(text.removeprefix("#") for text in _common_tags().rows())],
+        "tag": _by_label(Choice(tag, tag) for tag in tags),
         "status": [Choice(value, label) for value, label in ToolStatus.choices],
     }
+
+
+def _by_label(choices: Iterable[Choice]) -> list[Choice]:
+    # As a reader looks for a word: capitals make no difference.
+    return sorted(set(choices), key=lambda choice: (choice.label.casefold(), choice))
 
 
 @cache
 def _used() -> CompiledQuery[tuple[str, str, str]]:
     used = Endpoint.objects.offering().values_list("vendor__slug", "vendor__name", "protocol")
-    return CompiledQuery(used.order_by("vendor__name"))
+    return CompiledQuery(used)
 
 
 @cache

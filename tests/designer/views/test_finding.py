@@ -194,3 +194,15 @@ def test_a_pin_made_from_an_odd_address_leads_to_its_agent(designer):
     reply = designer.post(f"/tools/{tool.pk}/pin/", {"agent_name": "Desk", "ordinal": 1, "next": "0"})
 
     assert (reply.status_code, reply.url) == (302, "/agents/desk/")
+
+
+def test_what_a_list_is_narrowed_by_is_in_the_order_of_a_dictionary(designer):
+    for name in ("apples", "Bikes", "Zebras", "cars"):
+        endpoint = make_endpoint(vendor=make_vendor(name=f"{name} Inc"))
+        indexed(make_tool(make_signature(name, tags=(f"{name} tag",)), endpoint=endpoint))
+    page = designer.get("/tools/").content.decode()
+    for offered in ("{} tag", "{} Inc"):
+        places = [
+            page.index(f">{offered.format(name)}</option>") for name in ("apples", "Bikes", "cars", "Zebras")
+        ]
+        assert places == sorted(places)
