@@ -4,6 +4,9 @@ The process that sent the request reads on in a thread of its own and passes wha
 server, so that any process can go on with it. What lies there is encrypted, and for as long as it is wanted:
 `OPEN_SECONDS`, and anew with each question. If the process dies, so does the connection, and whoever asks for
 the reply learns that it is not open any more.
+
+Where a vendor keeps only its session open, what is needed to go on in it lies there in the same way
+(`keep_facts`).
 """
 
 import contextlib

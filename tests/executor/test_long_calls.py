@@ -203,65 +203,58 @@ def test_a_run_is_cancelled_at_its_vendor(client, runs):
     assert client.get(at(call)).json()["outcome"] == "cancelled"
 
 
-def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, monkeypatch):
-    monkeypatch.setattr(remote_runs, "LATE_STARTS", [0.05] * 100)
+def cancelled_while_it_begins(owner, script) -> dict:
+    """What is told of the call then, once its worker has ended."""
     is_asked, goes_on = threading.Event(), threading.Event()
 
     def slow(line, request):
         if (request.method, request.path) == ("POST", "/runs"):
             is_asked.set()
             goes_on.wait(20)
+        return script(line, request)
+
+    with HostileVendor(slow) as vendor:
+        agent, _ = desk_with(owner, vendor, protocol="acp", outputs_rest={})
+        client = runtime(owner, agent)
+        call = client.post(url(), ASYNC).json()["call"]
+        worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
+        worker.start()
+        assert is_asked.wait(20)
+
+        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
+        goes_on.set()
+        worker.join(20)
+
+    assert not worker.is_alive()
+    return client.get(at(call)).json()
+
+
+def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, monkeypatch):
+    monkeypatch.setattr(remote_runs, "LATE_STARTS", [0.05] * 100)
+
+    def slow(line, request):
         answered = runs(line, request)
         if runs.stopped:
             # So long that its worker learns of the end, too.
             time.sleep(1)
         return answered
 
-    with HostileVendor(slow) as vendor:
-        agent, _ = desk_with(owner, vendor, protocol="acp", outputs_rest={})
-        client = runtime(owner, agent)
-        call = client.post(url(), ASYNC).json()["call"]
-        worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
-        worker.start()
-        assert is_asked.wait(20)
-
-        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
-        goes_on.set()
-        worker.join(20)
-
-    assert not worker.is_alive()
+    assert cancelled_while_it_begins(owner, slow)["outcome"] == "cancelled"
     assert runs.stopped == list(runs.started) != []
-    assert client.get(at(call)).json()["outcome"] == "cancelled"
 
 
 def test_a_run_is_stopped_once_though_its_worker_learns_of_the_end_meanwhile(owner, runs, monkeypatch):
     tell, untold = events.tell, []
     monkeypatch.setattr(events, "tell", lambda *told: untold.append(told))
-    is_asked, goes_on = threading.Event(), threading.Event()
 
     def slow(line, request):
-        if (request.method, request.path) == ("POST", "/runs"):
-            is_asked.set()
-            goes_on.wait(20)
         if request.path.endswith("/cancel"):
             while untold:
                 tell(*untold.pop())
             time.sleep(1)
         return runs(line, request)
 
-    with HostileVendor(slow) as vendor:
-        agent, _ = desk_with(owner, vendor, protocol="acp", outputs_rest={})
-        client = runtime(owner, agent)
-        call = client.post(url(), ASYNC).json()["call"]
-        worker = threading.Thread(target=lambda: (perform_call(call), connection.close()))
-        worker.start()
-        assert is_asked.wait(20)
-
-        assert client.post(at(call, "cancel/")).json()["outcome"] == "cancelled"
-        goes_on.set()
-        worker.join(20)
-
-    assert not worker.is_alive()
+    assert cancelled_while_it_begins(owner, slow)["outcome"] == "cancelled"
     assert runs.stopped == list(runs.started) != []
 
 

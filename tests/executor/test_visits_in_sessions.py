@@ -8,10 +8,11 @@ import redis
 from catalog.calls import cancellation
 from catalog.models import Call, Endpoint
 from core import open_replies, redis_client
-from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
+from tests.executor.test_calls import GIVEN, owner, url
+from tests.executor.test_questions_on_streams import client, vendor
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 
-__all__ = ["owner"]
+__all__ = ["client", "owner", "vendor"]
 pytestmark = pytest.mark.django_db(transaction=True)
 VISIT = {"mode": "url", "message": "Sign in.", "url": "https://v.example/in", "elicitationId": "e1"}
 CALL, HELLO = "tools/call", "initialize"
@@ -67,18 +68,6 @@ class Remembering:
 @pytest.fixture
 def library():
     return Remembering()
-
-
-@pytest.fixture
-def vendor(library):
-    with HostileVendor(library) as running:
-        yield running
-
-
-@pytest.fixture
-def client(owner, vendor):
-    agent, _ = desk_with(owner, vendor, protocol="mcp")
-    return runtime(owner, agent)
 
 
 def asked(client):

@@ -9,24 +9,14 @@ from catalog.tasks import perform_call
 from people.models import ApiKey, AuditEntry
 from tests.clients import client_of
 from tests.executor.serve.test_acp import ROOT, found, post
+from tests.executor.serve.test_acp_runs import begun, client
 from tests.executor.serve.test_mcp import lending
 from tests.executor.serve.test_own_agents import inner, runs
 from tests.executor.test_calls import desk_with, runtime
 from tests.executor.test_questions_on_streams import Asking, question
 
-__all__ = ["inner", "lending", "runs"]
+__all__ = ["client", "inner", "lending", "runs"]
 pytestmark = pytest.mark.django_db
-GIVEN = {"input": {"Zip_code": "0150"}}
-
-
-@pytest.fixture
-def client(owner, desk):
-    return runtime(owner, desk[0])
-
-
-def begun(client, path="/runs", **more):
-    (agent,) = found(client)
-    return post(client, path, {"agent_id": agent["agent_id"], **GIVEN, **more})
 
 
 def deleted(client, path):

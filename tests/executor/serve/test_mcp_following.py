@@ -138,8 +138,8 @@ def test_what_a_tool_asks_comes_on_the_same_stream(client, vendor):
     assert end["result"]["content"]
 
 
-def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
-    vendor.script = asks
+def followed_and_answered(client):
+    """The stream of a call that has asked, and what it tells after the answer."""
     hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
     session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
     stream = called(client, old, meta={"progressToken": 3}, **session)
@@ -147,6 +147,12 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
     answer = {"action": "accept", "content": {"branch": "East"}}
     heard = {"jsonrpc": "2.0", "id": next(told)["id"], "result": answer}
     assert post(client, heard, **BOTH, **session).status_code == 202
+    return stream, told
+
+
+def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
+    vendor.script = asks
+    stream, told = followed_and_answered(client)
     progress, end = told
     assert progress["params"] == {**TOLD, "progressToken": 3}
     assert end["result"]["content"]
@@ -158,12 +164,7 @@ def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, mo
     monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.1)
     vendor.script = asks
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}}, "clientInfo": {}}
-    session = {"Mcp-Session-Id": old(client, "initialize", hello)["Mcp-Session-Id"]}
-    stream = called(client, old, meta={"progressToken": 3}, **session)
-    told = (json.loads(part.split(b"data: ")[1]) for part in stream.streaming_content if b"data: " in part)
-    answer = {"action": "accept", "content": {"branch": "East"}}
-    post(client, {"jsonrpc": "2.0", "id": next(told)["id"], "result": answer}, **BOTH, **session)
+    _, told = followed_and_answered(client)
     *_, end = told
     assert end["result"]["content"][0]["text"] == "done"
 
