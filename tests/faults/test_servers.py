@@ -221,6 +221,8 @@ def test_a_worker_outlives_a_message_that_a_full_broker_does_not_let_it_take(sta
     wait_for_success(stand, request(stand), BROKER_BACK, "a run with the broker")
     process = psutil.Process(stand.processes["worker"].pid)
     process.suspend()
+    # The broker would hand the message to a blocking pop that the worker sent before it was suspended.
+    wait_for(lambda: stand.valkey().info("clients")["blocked_clients"] == 0, 10, "the pop's own time limit")
     waiting = request(stand)
     wait_for(lambda: stand.valkey().llen("enumeration"), 10, "a message in the queue")
     stand.valkey().config_set("maxmemory", "1mb")
