@@ -1,4 +1,4 @@
-"""Thousands of tools of public APIs, or recorded ones where those are not at hand, in every export format.
+"""Tools that other programs wrote, in every export format.
 
 Each document keeps its target's rules, and its provider's own package takes it.
 """
@@ -7,14 +7,14 @@ import json
 
 from designer.exports.base import carried
 from soak.frame import Field, stopwatch
-from tests.designer.exports import real
+from tests.designer.exports import real_tools
 from tests.designer.exports.formats import FORMATS, VALIDATORS
 from tests.designer.exports.test_by_sdk import JUDGES
 
 
 def storm(field: Field) -> None:
-    found = real.signatures() or real.recorded()
-    release = real.release_of(found[:: field.times(short=10, long=1)])
+    found = real_tools.signatures()
+    release = real_tools.release_of(found[:: field.times(short=10, long=1)])
     field.figure("tools", len(release.tools))
     for name, validator in VALIDATORS.items():
         with stopwatch() as seconds:

@@ -1,16 +1,16 @@
-"""Thousands of output schemas of public APIs, mocked by three seeds each: an answer fits its schema, and the
-same seed gives it again. Recorded ones, where those are not at hand.
+"""Output schemas that other programs wrote, mocked by three seeds each: an answer fits its schema, and the
+same seed gives it again.
 """
 
 from catalog.activities.mocks import answers
 from catalog.activities.mocks.answers import Mock
 from catalog.activities.mocks.generation import UnmetSchemaError
 from soak.frame import Field, stopwatch
-from tests.designer.exports import real
+from tests.designer.exports import real_tools
 
 
 def storm(field: Field) -> None:
-    found = [signature for signature in real.signatures() or real.recorded() if answers.promises(signature)]
+    found = [signature for signature in real_tools.signatures() if answers.promises(signature)]
     found = found[:: field.times(short=10, long=1)]
     seeds = range(3)
     with stopwatch() as seconds:

@@ -18,8 +18,6 @@ from tests.catalog.protocols.test_contract import FIXTURES, TOY, Scene
 from tests.factories import make_tool, make_user, make_version
 from tests.vendor import tool
 
-VENDORS = schemas.shared("vendors/*.nact.json")
-
 
 def stored(protocol, document):
     """As it comes back out of the database."""
@@ -45,13 +43,6 @@ def test_recorded_items_are_written_as_they_came(protocol, scene):
     assert items
     for item in items:
         assert [path for path in lost(recorded.protocol, item) if not known(protocol, path)] == []
-
-
-@pytest.mark.parametrize("vendor", VENDORS, ids=[path.stem for path in VENDORS])
-def test_tools_of_public_vendors_are_written_as_they_came(vendor):
-    for document in json.loads(vendor.read_text(encoding="utf-8"))["items"]:
-        written = A2T().write(stored(A2T(), document), document["toolId"], str(document["version"]))
-        assert canonical(written) == canonical(document)
 
 
 @given(schemas.values, schemas.values)

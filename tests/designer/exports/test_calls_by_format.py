@@ -1,13 +1,12 @@
 """Every tool of a release is called by the names that each format shows of it, and answers by the same."""
 
-import json
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from rest_framework.test import APIClient
 
-from catalog import protocols
+from catalog.protocols.calls import arguments
 from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
 from designer.exports import document as release_document
@@ -17,7 +16,7 @@ from designer.releases import publishing
 from designer.signatures.effective import Effective, effective
 from designer.signatures.words import ParameterWords, Words
 from people.models import Role
-from tests.catalog.protocols.json import schemas
+from tests.designer.exports import real_tools
 from tests.designer.exports.formats import FORMATS, PROVED, REFUSING, SCHEMA_FORMATS, listed, names
 from tests.designer.exports.test_exports import make_release, written
 from tests.designer.exports.test_schemas import signature_of
@@ -137,8 +136,8 @@ def call_all_by_every_format(api, owner, signatures: list[Signature], slug: str 
 
 def call(api, echo, tool: Effective, address: str, ins: list[str], outs: list[str]) -> None:
     theirs = {shown.parameter.name: value_of(shown.parameter) for shown in tool.inputs}
-    arguments = dict(zip(ins, theirs.values(), strict=True))
-    answer = api.post(address, {"arguments": arguments, "confirm": True}).json()
+    values = dict(zip(ins, theirs.values(), strict=True))
+    answer = api.post(address, {"arguments": values, "confirm": True}).json()
     assert (tool.wire_name, answer["outcome"], answer["error"]) == (tool.wire_name, "ok", None)
     assert echo.sent.pop() == theirs
     came = {output.parameter.name: answer_of(output.parameter) for output in tool.outputs}
@@ -164,19 +163,16 @@ def test_tools_with_odd_names_are_called_by_the_names_of_every_format(api, owner
     assert call_all_by_every_format(api, owner, signatures) == len(signatures) * len(PROVED)
 
 
-@pytest.mark.timeout(1800)
-def test_five_hundred_real_tools_are_called_by_the_names_of_every_format(api, owner):
-    reader = protocols.get("a2t")({})
-    found = []
-    for path in schemas.shared("vendors/*.nact.json"):
-        items = json.loads(path.read_text(encoding="utf-8"))["items"]
-        found += [reader.read(item) for item in items[:: max(1, len(items) // 45)]]
-    fitting = [each for each in found if carried(make_release(each), FORMATS["a2t"].limits).is_whole]
-    if fitting:  # nothing is tried where there are none
-        assert len(fitting) >= 500
-        for start in range(0, 500, 25):
-            some = fitting[start : start + 25]
-            assert call_all_by_every_format(api, owner, some, f"desk-{start}") == 25 * len(PROVED)
+def test_recorded_tools_are_called_by_the_names_of_every_format(api, owner):
+    signatures = [*real_tools.recorded_tools(), *real_tools.rest_operations()]
+    fitting = [
+        signature
+        for signature in signatures
+        if carried(make_release(signature), FORMATS["a2t"].limits).is_whole
+        and not arguments.problems(signature, {each.name: value_of(each) for each in signature.inputs})
+    ][:40]
+    assert len(fitting) == 40
+    assert call_all_by_every_format(api, owner, fitting) == len(fitting) * len(PROVED)
 
 
 @pytest.fixture
@@ -298,9 +294,9 @@ def tool_of(inputs: Any, outputs: Any = None) -> Effective:
 
 def test_inputs_below_one_are_taken_out_again():
     tool, given = tool_of(ROOT_RULE), {"a": "1"}
-    for said, arguments in (*((name, {"input": given}) for name in REFUSING), ("mcp", given)):
-        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, said), arguments) == given
-        assert wire.arguments_for_the_vendor(tool, exports.wires(tool), arguments) == given
+    for said, values in (*((name, {"input": given}) for name in REFUSING), ("mcp", given)):
+        assert wire.arguments_for_the_vendor(tool, exports.wires(tool, said), values) == given
+        assert wire.arguments_for_the_vendor(tool, exports.wires(tool), values) == given
 
 
 @pytest.mark.parametrize(
@@ -331,9 +327,9 @@ def test_input_that_stands_for_all_is_taken_as_each_format_shows_it():
     """One that is an object all the same is shown by mcp as what it is."""
     tool = tool_of({"type": "object", "properties": {" ": {"type": "string"}}})
     value = {" ": "x"}
-    for said, arguments in (("json-schema", {"input": value}), ("mcp", value)):
+    for said, values in (("json-schema", {"input": value}), ("mcp", value)):
         for wires in (exports.wires(tool, said), exports.wires(tool)):
-            assert wire.arguments_for_the_vendor(tool, wires, arguments) == {"input": value}
+            assert wire.arguments_for_the_vendor(tool, wires, values) == {"input": value}
     assert wire.faults_for_the_caller(tool, exports.wires(tool, "mcp"), {"input": "No."}, value) == {
         "": "No."
     }

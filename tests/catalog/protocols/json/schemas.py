@@ -1,11 +1,9 @@
-"""JSON Schemas as Hypothesis sees them, and documents of others where this machine has some."""
+"""JSON Schemas as Hypothesis draws them, and the published meta-schemas of every draft."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
+from jsonschema_specifications import REGISTRY
 
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 texts = st.text(characters, max_size=12)
@@ -106,16 +104,7 @@ def objects(draw: Any) -> dict[str, Any]:
     return draw(_around) | {name: value for name, value in own.items() if draw(st.booleans())}
 
 
-def shared(path: str) -> list[Path]:
-    """Files of others, which are in no repository: nothing is tried where there are none."""
-    root = os.environ.get("PEGBOARD_DATA")
-    return sorted(Path(root).glob(path)) if root else []
-
-
-def lines(path: str) -> list[Any]:
-    texts = [each.read_text(encoding="utf-8") for each in shared(path)]
-    return [json.loads(line) for text in texts for line in text.split("\n") if line]
-
-
-def suite() -> list[Any]:
-    return lines("hostile/json_schema_suite.jsonl")
+# Without those that are put together from vocabularies in other documents, which are never fetched.
+META_SCHEMAS: dict[str, Any] = {
+    uri: REGISTRY.contents(uri) for uri in sorted(REGISTRY) if "allOf" not in REGISTRY.contents(uri)
+}

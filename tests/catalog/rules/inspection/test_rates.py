@@ -5,18 +5,16 @@ changes rules adds to `attacks_developed_on` and leaves the other file alone.
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
 from django.conf import settings
 
-from benchmarks.inspection import read
 from catalog.rules import inspection
+from tests.designer.exports import real_tools
 from tests.factories import make_signature
 
 FIXTURES = Path(settings.BASE_DIR) / "tests" / "fixtures" / "inspection"
-CORPUS = os.environ.get("PEGBOARD_CORPUS", "")
 
 
 def lines(name: str) -> list[dict[str, str]]:
@@ -57,9 +55,6 @@ def test_ordinary_sentences_with_the_same_words_are_let_through():
     assert len(flagged("ordinary")) <= 0.01 * len(lines("ordinary"))
 
 
-@pytest.mark.skipif(
-    not CORPUS, reason="PEGBOARD_CORPUS names a folder with real tools, which are not shipped"
-)
 def test_real_tools_are_let_through():
-    tools = [tool for corpus in read(Path(CORPUS)).values() for _, tool in corpus]
+    tools = real_tools.signatures()
     assert sum(map(is_flagged, tools)) <= 0.005 * len(tools)

@@ -1,27 +1,27 @@
-"""Tools of public APIs, which are in no repository (`PEGBOARD_DATA` says where they are)."""
+"""Tools that other programs wrote: recorded vendors, and this product's REST interface by drf-spectacular."""
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 
 from catalog import protocols
+from catalog.protocols.base import UnreadableItemError
+from catalog.protocols.openapi import signature as openapi_signature
 from catalog.protocols.signature import Signature
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import effective
-from tests.catalog.protocols.json import schemas
+from pegboard.web import api_reference
+from tests.catalog.protocols.openapi.documents import cuts
 from tests.catalog.protocols.test_contract import Scene
 
 
 def signatures() -> list[Signature]:
-    reader = protocols.get("a2t")({})
-    documents = [
-        json.loads(path.read_text(encoding="utf-8")) for path in schemas.shared("vendors/*.nact.json")
-    ]
-    return [reader.read(item) for document in documents for item in document["items"]]
+    return [*recorded_tools(), *rest_operations()]
 
 
-def recorded() -> list[Signature]:
-    """Those that the tests of the protocols keep."""
+def recorded_tools() -> list[Signature]:
+    """The tools in the recorded replies that the tests of the protocols use."""
     scenes = [Scene(protocol, "list") for protocol in protocols.PROTOCOLS]
     return [
         scene.protocol.read(item.document)
@@ -31,10 +31,19 @@ def recorded() -> list[Signature]:
     ]
 
 
-def release_of(found: Sequence[Signature]) -> ReleaseDocument:
+def rest_operations() -> list[Signature]:
+    """Some hundred operations of every shape; those that no protocol could carry as a tool are left out."""
+    operations = []
+    for operation in cuts(json.loads(api_reference.document())).values():
+        with suppress(UnreadableItemError):
+            operations.append(openapi_signature.read(operation))
+    return operations
+
+
+def release_of(signatures: Sequence[Signature]) -> ReleaseDocument:
     taken: set[str] = set()
     tools = []
-    for number, signature in enumerate(found, start=1):
+    for number, signature in enumerate(signatures, start=1):
         name = model_names.propose(signature.name, taken, vendor=f"vendor-{number}")
         taken.add(name)
         tools.append(
