@@ -12,7 +12,7 @@ NO_SPACE = ("No space left on device", "could not extend file", "File too large"
 
 
 class QueryDeadlineError(psycopg.OperationalError):
-    """All queries of one request together took too long: pegboard/web/query_deadline.py."""
+    """All queries of one request together took too long: core/query_deadline.py."""
 
 
 @dataclass(frozen=True, slots=True)

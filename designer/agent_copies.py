@@ -2,10 +2,9 @@
 
 from collections.abc import Collection
 
-from django.db import transaction
-
 from catalog.models import Vendor
 from core.errors import DomainError
+from core.query_deadline import long_transaction
 from designer import agent_budgets, agent_vendors, agents, mocks, pins, transfers
 from designer.models import Agent, Pin, RehearsalPlan, Transfer
 from designer.procedures import editing
@@ -15,7 +14,7 @@ from people.models import User
 PREFIX = "Copy of "
 
 
-@transaction.atomic
+@long_transaction()
 def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bool = False) -> Agent:
     """A new agent with the same tools, words, procedures and mocks, and on request with copies of all below.
 

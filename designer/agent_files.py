@@ -19,6 +19,7 @@ from catalog.tools import definitions, versions
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
+from core.query_deadline import long_transaction
 from designer import agent_budgets, agent_vendors, agents, pinned_signatures, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.models.pins import PinMode
@@ -293,7 +294,7 @@ def bring_in(
     that are not here are left out, and other versions taken where the file's are not.
     """
     done = Imported()
-    with transaction.atomic():
+    with long_transaction():
         transfers.lock_tree()
         # All agents before any content: transfers and procedures name agents that come later in the file.
         for each in filed.agents:

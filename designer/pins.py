@@ -16,6 +16,7 @@ from catalog.rules.retries import Stated
 from catalog.tools import configurations, versions
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
+from core.query_deadline import long_transaction
 from designer import agent_vendors, agents, transfers, tunings
 from designer.agents import locked
 from designer.errors import NameTakenError
@@ -84,7 +85,7 @@ class PinRequest:
     configuration: str | None = None
 
 
-@transaction.atomic
+@long_transaction()
 def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> list[Pin | DomainError]:
     """One answer for each. They are pinned in this order, so the first of two that have one name gets it.
 
@@ -165,7 +166,7 @@ def move_several(
     `is_dry` does all of it, answers what came of it, and takes it back.
     """
     answers: list[Pin | DomainError] = []
-    with transaction.atomic():
+    with long_transaction():
         locked(agent)
         for each in wanted:
             try:

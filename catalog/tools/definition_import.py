@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
-
 from catalog.models import Tool
 from catalog.protocols import definition
 from catalog.protocols.base import UnreadableItemError
@@ -18,6 +16,7 @@ from catalog.protocols.definition import ACTIVITY, Parts
 from catalog.tools import definitions
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
+from core.query_deadline import long_transaction
 from people.models import User
 
 MAX_TOOLS = 200
@@ -33,7 +32,7 @@ OPTIONAL = {"title": "", "activity": None}
 MAX_UNKNOWN_TOLD = 20
 
 
-@transaction.atomic
+@long_transaction()
 def define_all(given: Any, *, actor: User) -> list[Tool]:
     """Raises DomainError, which names the faults of all tools by their places."""
     parts, faults = _read(listed(given), is_composed=is_composed(given))

@@ -36,6 +36,7 @@ from core import slugs, unique_violations
 from core.errors import DomainError, invalid
 from core.outbound.addresses import in_ascii
 from core.outbound.sockets import authorities_problem
+from core.query_deadline import long_transaction
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
@@ -89,7 +90,7 @@ def update_vendor(
     return vendor
 
 
-@transaction.atomic
+@long_transaction()
 def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credentials: bool = False) -> None:
     """Removes its endpoints too. What agents have pinned and published stays."""
     vendor = locked(vendor, Vendor.objects.live())
@@ -246,7 +247,7 @@ def update_endpoint(
     return endpoint
 
 
-@transaction.atomic
+@long_transaction()
 def remove_endpoint(
     endpoint: Endpoint, *, actor: User, why: str = "", with_credentials: bool = False
 ) -> None:

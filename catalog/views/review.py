@@ -2,7 +2,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.contrib import messages
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 
@@ -16,6 +15,7 @@ from catalog.tools import versions
 from catalog.views import review_list
 from catalog.views.asked import number, numbers
 from core.errors import DomainError
+from core.query_deadline import long_transaction
 from people.models import Role, User
 from people.permissions import person, requires
 
@@ -134,7 +134,7 @@ def _asked(given: QueryDict, asked: Question) -> tuple[decisions.Decision, Findi
     return decision, Finding.objects.filter(pk__in=numbers(given.getlist("finding"))), True
 
 
-@transaction.atomic
+@long_transaction()
 def _resolve(
     rows: FindingQuerySet, actor: User, decision: decisions.Decision, given: QueryDict, *, is_bulk: bool
 ) -> int:

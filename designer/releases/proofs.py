@@ -11,7 +11,8 @@ import hmac
 import os
 from uuid import UUID
 
-from django.db import DatabaseError, connection, transaction
+from django.db import ProgrammingError, connection, transaction
+from psycopg import errors
 
 from core import encryption
 from core.encryption import Secret
@@ -23,7 +24,7 @@ NAME = "publishing"
 BLOCK_BYTES = 64  # of SHA-256
 LOCKED = (
     "Pegboard cannot publish: the key that proves what it publishes is missing. "
-    "An administrator of this installation looks at PEGBOARD_KEYS, then runs manage.py database_role."
+    "Check PEGBOARD_KEYS, then run manage.py database_role."
 )
 
 
@@ -41,13 +42,18 @@ def _proof(key: bytes, *facts: object) -> str:
 
 
 def key() -> bytes:
-    """Raises DomainError (publishing_locked) while there is none that opens and none can be made."""
+    """Return the key that proves what is published.
+
+    Raises DomainError (publishing_locked) where no key can be decrypted and this role may not make one.
+    A database that is away or slow raises its own error.
+    """
     try:
         return _kept() or make_key()
     except DomainError as exc:
         raise DomainError("publishing_locked", LOCKED, status=503) from exc
-    except DatabaseError as exc:
-        if connection.needs_rollback:
+    except ProgrammingError as exc:
+        # Only the owner of the tables may make the key.
+        if not isinstance(exc.__cause__, errors.InsufficientPrivilege):
             raise
         raise DomainError("publishing_locked", LOCKED, status=503) from exc
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
-from django.db import connection, transaction
+from django.db import connection
 from django.http import Http404
 from django.utils.http import parse_etags
 from msgspec import structs
@@ -14,6 +14,7 @@ from catalog.models import ToolVersion
 from catalog.notifications import outbox
 from core.errors import DomainError
 from core.prepared_statements import run_prepared
+from core.query_deadline import long_transaction
 from designer import agent_addresses, agents, exports, transfers
 from designer.errors import ChecksFailedError
 from designer.exports import document as release_document
@@ -91,7 +92,7 @@ def publish(
     # What older releases hold, and no more than that, is numbered outside of the transaction, which holds the
     # whole tree: there may be hundreds of them.
     effective_versions.number(agent.pk)
-    with transaction.atomic():
+    with long_transaction():
         agent = _with_all_below_locked(agent)
         tree = composition.trees([agent])[agent.pk]
         document = _something_new(agent, tree)

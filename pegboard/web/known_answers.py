@@ -22,12 +22,12 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.http import HttpResponse
 
 from core import log_context
+from core.query_deadline import limit_queries
 from designer.access_tokens import ROOT
 from designer.middleware import fetched
 from designer.releases import readable
 from designer.releases.readable import Readable, Wanted
 from pegboard.web import tracing
-from pegboard.web.query_deadline import limited
 from people.throttling import is_within_limit
 
 # As WSGI hands it over; Django calls it `META`.
@@ -161,7 +161,7 @@ def _served(meta: Mapping[str, Any]) -> Wanted | None:
 
 
 def _found(question: _Question) -> tuple[Readable, _Answer] | None:
-    with limited(settings.QUERY_DEADLINE):
+    with limit_queries(settings.QUERY_DEADLINE):
         row = readable.read(question.wanted)
     # As at the end of each request of Django's.
     if not (ours := connections[DEFAULT_DB_ALIAS]).in_atomic_block:

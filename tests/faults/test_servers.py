@@ -124,6 +124,25 @@ def test_a_locked_table_holds_up_nobody_for_long(stand):
     assert max(answer.seconds for answer in answers) < 2 * PAGE
 
 
+SLOW_EXPORTS = """
+CREATE FUNCTION slow_export() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$;
+CREATE TRIGGER slow_export BEFORE INSERT ON designer_export FOR EACH ROW EXECUTE FUNCTION slow_export()
+"""
+
+
+def test_publishing_may_take_longer_than_a_page(stand):
+    """Ten exports of half a second each: more than one statement, and all queries of a page, may take."""
+    stand.query(SLOW_EXPORTS)
+    try:
+        edited = stand.ask("/api/v1/agents/clerk/", {"description": "Published slowly."}, method="PATCH")
+        published = stand.ask("/api/v1/agents/clerk/releases/", {"note": "slow"})
+    finally:
+        stand.query("DROP FUNCTION slow_export() CASCADE")
+    assert (edited.status, published.status) == (200, 201)
+    assert published.seconds > PAGE - 1
+
+
 FILL = """
 INSERT INTO designer_agent SELECT (jsonb_populate_record(a, jsonb_build_object(
     'id', nextval(pg_get_serial_sequence('designer_agent', 'id')), 'slug', 'fill-' || n,
