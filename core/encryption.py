@@ -70,11 +70,26 @@ class Secret:
 
 
 class UndecryptableError(DomainError):
-    """The key is missing or wrong, or the ciphertext belongs elsewhere; `why` goes on after “the secret”."""
+    """The key is missing or wrong, or the ciphertext belongs elsewhere.
 
-    def __init__(self, name: str, why: str) -> None:
+    why: the end of a sentence that begins with “The secret”.
+    missing_key: the id of the key that is not in PEGBOARD_KEYS; "" where the key is not what is missing.
+    """
+
+    def __init__(self, name: str, why: str, missing_key: str = "") -> None:
         super().__init__("CREDENTIAL_LOCKED", f"The secret of “{name}” {why}")
         self.why = why
+        self.missing_key = missing_key
+
+    @property
+    def remedy(self) -> str:
+        """What an operator does about a secret that this installation made itself and can make again."""
+        if not self.missing_key:
+            return "Its key is damaged. Restore the database from a backup, or ask for help with the log."
+        return (
+            f"Its key is encrypted under “{self.missing_key}”, which is not in PEGBOARD_KEYS. Put that back. "
+            f"If it is lost, run manage.py rotate_keys --forget {self.missing_key}: a new key is made then."
+        )
 
 
 class KeyringError(Exception):
@@ -161,6 +176,7 @@ def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
     """Raises UndecryptableError, which tells a person about `name`; never returns ciphertext."""
     if not ciphertext:
         raise UndecryptableError(name, GONE)
+    key_id = ""
     try:
         version, key_id, text = ciphertext.split(":")
         data = base64.b64decode(text, validate=True)
@@ -169,7 +185,7 @@ def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
             raise UndecryptableError(name, DAMAGED)
         return Secret(key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(row, field)).decode())
     except (KeyError, KeyringError) as exc:
-        raise UndecryptableError(name, NO_KEY) from exc
+        raise UndecryptableError(name, NO_KEY, missing_key=key_id) from exc
     except (ValueError, InvalidTag) as exc:
         raise UndecryptableError(name, DAMAGED) from exc
 

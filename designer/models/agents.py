@@ -64,6 +64,10 @@ class Agent(models.Model):
     # What is stated for all of its tools of what a call does that fails (catalog/rules/retries.py).
     retry = models.JSONField(default=dict, db_default={})
 
+    # Releases up to this number may be in use although this database does not contain them: it was restored
+    # from a backup (pegboard/ops/newer_facts.py). No number is given a second time.
+    numbers_used = models.PositiveIntegerField(default=0, db_default=0)
+
     # The number of its newest release; set by `with_counts`.
     last_release: int | None
 

@@ -80,7 +80,12 @@ def draft(agent: Agent) -> ReleaseDocument:
 
 
 def next_number(agent: Agent) -> int:
-    return (agent.releases.aggregate(last=Max("number"))["last"] or 0) + 1
+    return number_after(agent, agent.releases.aggregate(last=Max("number"))["last"] or 0)
+
+
+def number_after(agent: Agent, newest: int) -> int:
+    """The number of the release that follows release `newest` (0: there is none yet)."""
+    return max(agent.numbers_used, newest) + 1
 
 
 def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:

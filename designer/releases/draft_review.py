@@ -58,7 +58,7 @@ def of(agent: Agent, reader: User) -> DraftReview:
     """`reader` is who is told: of other agents' tools, as far as that user may see them."""
     newest = agent.releases.order_by("-number").first()
     tree = composition.trees([agent])[agent.pk]
-    draft = composition.document(tree, number=newest.number + 1 if newest else 1)
+    draft = composition.document(tree, number=composition.number_after(agent, newest.number if newest else 0))
     against = draft_checks.compared_with(agent)
     old = release_document.decode(against.document) if against else None
     last = release_document.decode(newest.document) if newest else None

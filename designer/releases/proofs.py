@@ -15,16 +15,16 @@ from django.db import ProgrammingError, connection, transaction
 from psycopg import errors
 
 from core import encryption
-from core.encryption import Secret
+from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from designer.models import PUBLISHING_KEY, PublishingKey
 
 FIELD = "designer.publishingkey.sealed"
 NAME = "publishing"
 BLOCK_BYTES = 64  # of SHA-256
-LOCKED = (
-    "Pegboard cannot publish: the key that proves what it publishes is missing. "
-    "Check PEGBOARD_KEYS, then run manage.py database_role."
+NO_KEY = (
+    "Pegboard cannot publish: there is no key that proves what it publishes, and its database role may not "
+    "make one. Run manage.py database_role."
 )
 
 
@@ -44,18 +44,18 @@ def _proof(key: bytes, *facts: object) -> str:
 def key() -> bytes:
     """Return the key that proves what is published.
 
-    Raises DomainError (publishing_locked) where no key can be decrypted and this role may not make one.
+    Raises DomainError (publishing_locked) where it cannot be decrypted, or this role may not make one.
     A database that is away or slow raises its own error.
     """
     try:
         return _kept() or make_key()
-    except DomainError as exc:
-        raise DomainError("publishing_locked", LOCKED, status=503) from exc
+    except UndecryptableError as exc:
+        raise DomainError("publishing_locked", f"Pegboard cannot publish. {exc.remedy}", status=409) from exc
     except ProgrammingError as exc:
         # Only the owner of the tables may make the key.
         if not isinstance(exc.__cause__, errors.InsufficientPrivilege):
             raise
-        raise DomainError("publishing_locked", LOCKED, status=503) from exc
+        raise DomainError("publishing_locked", NO_KEY, status=409) from exc
 
 
 def make_key() -> bytes:

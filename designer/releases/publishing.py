@@ -140,7 +140,7 @@ def _with_all_below_locked(agent: Agent) -> Agent:
 
 def _something_new(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
     last = agent.releases.order_by("-number").first()
-    document = composition.document(tree, number=last.number + 1 if last else 1)
+    document = composition.document(tree, number=composition.number_after(agent, last.number if last else 0))
     if document.is_empty:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DomainError("nothing_to_publish", message, status=409)

@@ -15,7 +15,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from core import encryption
-from core.encryption import Secret
+from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from designer.exports import document as release_document
 from designer.models import Release, ReleaseSignature, SigningKey
@@ -46,9 +46,14 @@ def signature_of(release: Release) -> ReleaseSignature:
 
 @transaction.atomic
 def sign(release: Release) -> ReleaseSignature:
+    """Raises DomainError (signing_locked) where the signing key cannot be decrypted."""
     _lock()
     key = public_keys().filter(retired_at=None).exclude(sealed="").first() or _make()
-    opened = encryption.decrypt(key.sealed, row=key.pk, field=FIELD, name=NAME).reveal()
+    try:
+        opened = encryption.decrypt(key.sealed, row=key.pk, field=FIELD, name=NAME).reveal()
+    except UndecryptableError as exc:
+        message = f"The release cannot be signed. {exc.remedy}"
+        raise DomainError("signing_locked", message, status=409) from exc
     made = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(opened)).sign(bytes.fromhex(release.digest))
     # Two who ask at once get the one that was first.
     row, _ = ReleaseSignature.objects.get_or_create(

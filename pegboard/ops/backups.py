@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 from django.core.management import call_command
 from django.db import connection
 
 from catalog import invariants
 from core import encryption
 from pegboard.local.embedded import EmbeddedError, embedded_programs
+from pegboard.ops import newer_facts
 from people.audit import verify
 
 # Users sign in again after a restore.
@@ -28,31 +30,46 @@ class BackupError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What the copy holds, and what is wrong with it: sentences, none where all is well."""
+    """What the backup contains; what was written after it; what is wrong with it, in sentences."""
 
     tools: int
     releases: int
+    newer: tuple[str, ...]
     problems: tuple[str, ...]
 
 
 def back_up(target: Path) -> int:
-    """Into a file that its owner alone may read; its size in bytes. One moment of the database."""
+    """Write one moment of the database into a file that only its owner may read; return its size in bytes.
+
+    A backup that fails leaves no file. Raises BackupError.
+    """
     if target.exists():
         raise BackupError(f"{target} exists already. Choose another name, or move it away.")
-    # Written beside and renamed, so that a copy that was interrupted is never taken for a whole one.
-    fresh = target.with_name(target.name + ".new")
+    # A backup that was killed is never mistaken for a complete one: it has another name.
+    partial = target.with_name(target.name + ".new")
     left_out = [f"--exclude-table-data={table}" for table in LEFT_OUT]
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        _run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", *left_out, output=file.fileno())
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(target)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            _run(
+                "pg_dump", "--format=custom", "--no-owner", "--no-privileges", *left_out, output=file.fileno()
+            )
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return target.stat().st_size
 
 
-def restore(source: Path) -> Restored:
-    """Into an empty database, in one transaction; then newer migrations, and a look at what is there."""
+def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Restored:
+    """Restore into an empty database, in one transaction; then migrate it and check its claims.
+
+    replaced: address of the database that this one takes the place of, to find what the backup lacks.
+    is_newest: nothing was written after the backup, so release numbers continue without a gap.
+    Raises BackupError.
+    """
     if not source.is_file():
         raise BackupError(f"There is no file {source}.")
     # Restoring over what is there would mix two installations.
@@ -75,7 +92,32 @@ def restore(source: Path) -> Restored:
         cursor.execute("ANALYZE")
         cursor.execute("SELECT (SELECT count(*) FROM catalog_tool), (SELECT count(*) FROM designer_release)")
         tools, releases = cursor.fetchone()
-    return Restored(tools, releases, tuple(_problems()))
+    newer = tuple(_newer(replaced, is_newest=is_newest))
+    return Restored(tools, releases, newer, tuple(_problems()))
+
+
+def _newer(replaced: str, *, is_newest: bool) -> Iterator[str]:
+    last = newer_facts.newest_entry()
+    if last:
+        yield f"Its last audit entry is of {last:%Y-%m-%d %H:%M:%S} UTC."
+    if is_newest:
+        return
+    if not replaced:
+        newer_facts.reserve_numbers(None)
+        yield (
+            "What was written after that is not in this backup: releases, API keys, audit entries. Runtimes "
+            "may use releases that are missing here, so the next release of each agent leaves a gap of "
+            f"{newer_facts.GAP:,} numbers."
+        )
+        return
+    try:
+        facts = newer_facts.read_newer_facts(replaced)
+    except psycopg.Error as error:
+        newer_facts.reserve_numbers(None)
+        yield f"The replaced database could not be read: {' '.join(str(error).split())}"
+    else:
+        newer_facts.reserve_numbers(facts.numbers)
+        yield from facts.sentences()
 
 
 def _problems() -> Iterator[str]:

@@ -1,3 +1,4 @@
+import os
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -13,14 +14,22 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("file", type=Path)
+        parser.add_argument(
+            "--newest",
+            action="store_true",
+            help="nothing was written after this backup: release numbers continue without a gap",
+        )
 
-    def handle(self, *args: object, file: Path, **options: object) -> None:
+    def handle(self, *args: object, file: Path, newest: bool, **options: object) -> None:
         try:
-            found = restore(file)
+            # In the environment and not as an argument, which every user of the machine can read.
+            found = restore(file, replaced=os.environ.get("REPLACED_DATABASE_URL", ""), is_newest=newest)
         except (BackupError, OSError) as error:
             raise CommandError(str(error)) from error
         tools, releases = pluralize(found.tools), pluralize(found.releases)
         self.stdout.write(f"Restored: {found.tools:,} tool{tools}, {found.releases:,} release{releases}.")
+        for sentence in found.newer:
+            self.stdout.write(sentence)
         if found.problems:
             raise CommandError("Restored, and not whole:\n" + "\n".join(found.problems))
         self.stdout.write("Every claim about the data holds, and the audit trail is whole.")

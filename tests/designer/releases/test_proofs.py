@@ -1,13 +1,15 @@
 """The key that proves what was published: what is reported while it cannot be read."""
 
+import base64
 import os
 
 import psycopg
 import pytest
 from django.db import OperationalError, connection, transaction
 from django.db.models import Value
-from django.db.models.functions import Replace
+from django.db.models.functions import Concat
 
+from catalog.credentials import rotation
 from core.errors import DomainError
 from designer.models import PublishingKey
 from designer.releases import proofs
@@ -30,10 +32,24 @@ def test_a_time_out_is_not_reported_as_a_missing_key():
 @pytest.mark.django_db
 def test_a_key_that_cannot_be_decrypted_locks_publishing():
     proofs.key()
-    PublishingKey.objects.update(sealed=Replace("sealed", Value("v1:"), Value("v1:x")))
+    PublishingKey.objects.update(sealed=Concat("sealed", Value("AAAA")))
     with pytest.raises(DomainError) as refused:
         proofs.key()
-    assert (refused.value.code, refused.value.status) == ("publishing_locked", 503)
+    assert (refused.value.code, refused.value.status) == ("publishing_locked", 409)
+    assert "--forget" not in refused.value.message, "no key is missing"
+
+
+@pytest.mark.django_db
+def test_a_lost_key_is_reported_with_the_command_that_gives_it_up(settings):
+    proofs.key()
+    lost = settings.KEYS[0].partition(":")[0]
+    settings.KEYS = ("k9:" + base64.b64encode(b"9" * 32).decode(),)
+    with pytest.raises(DomainError) as refused:
+        proofs.key()
+    assert (refused.value.code, refused.value.status) == ("publishing_locked", 409)
+    assert f"rotate_keys --forget {lost}" in refused.value.message
+    rotation.forget(lost)
+    assert proofs.key()
 
 
 @pytest.mark.django_db

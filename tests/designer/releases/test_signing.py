@@ -1,5 +1,6 @@
 """Releases are signed, and anybody who has the public keys can verify them."""
 
+import base64
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from django.test import Client
 
 from catalog.credentials import rotation
 from core import encryption
+from core.errors import DomainError
 from designer.models import ReleaseSignature, SigningKey
 from designer.releases import publishing, signing
 from people.models import AuditEntry
@@ -123,3 +125,17 @@ def test_the_private_key_is_encrypted_and_moves_with_the_keys_of_the_installatio
     key.refresh_from_db()
     assert key.sealed.startswith("v1:k9:")
     assert signing.sign(release)
+
+
+def test_a_lost_signing_key_is_reported_with_the_command_that_gives_it_up(alice, settings):
+    agent = make_agent(slug="desk")
+    make_pin(agent)
+    publishing.publish(agent, actor=alice)
+    lost = settings.KEYS[0].partition(":")[0]
+    settings.KEYS = ("k9:" + base64.b64encode(b"9" * 32).decode(),)
+    with pytest.raises(DomainError) as refused:
+        signing.sign(agent.releases.get())
+    assert (refused.value.code, refused.value.status) == ("signing_locked", 409)
+    assert f"rotate_keys --forget {lost}" in refused.value.message
+    rotation.forget(lost)
+    assert signing.sign(agent.releases.get())

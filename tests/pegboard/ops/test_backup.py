@@ -15,10 +15,12 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
-from designer import pins
+from designer import agents, pins
 from designer.releases import publishing
+from pegboard.ops import newer_facts
+from people import api_keys
 from people.models import Role
-from tests.factories import make_agent, make_user
+from tests.factories import make_agent, make_tool, make_user
 from tests.vendor import Vendor, serving, tools
 
 pytestmark = [pytest.mark.faults, pytest.mark.django_db(transaction=True)]
@@ -116,3 +118,60 @@ def test_a_file_that_is_no_backup_is_refused_in_words(elsewhere, tmp_path):
     assert done.returncode == 1
     assert "pg_restore failed" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def publish_change(agent, actor, text):
+    agents.update_agent(agent, actor=actor, description=text)
+    return publishing.publish(agent, actor=actor)
+
+
+@pytest.fixture
+def published(db):
+    """An agent with one release."""
+    admin, agent = make_user(Role.ADMIN), make_agent()
+    pins.pin_tool(agent, actor=admin, tool=make_tool())
+    publishing.publish(agent, actor=admin)
+    return admin, agent
+
+
+def next_number(environment):
+    ask = "import django; django.setup(); from designer.models import Agent\n"
+    ask += "from designer.releases import composition; print(composition.next_number(Agent.objects.get()))"
+    done = subprocess.run(
+        [sys.executable, "-c", ask], env=environment, capture_output=True, text=True, timeout=60, check=True
+    )
+    return int(done.stdout.splitlines()[-1])
+
+
+def test_an_older_backup_reports_what_is_newer_and_gives_no_number_twice(
+    process_environment, elsewhere, published, tmp_path
+):
+    admin, agent = published
+    copy = tmp_path / "copy.pegboard"
+    assert manage(process_environment, "backup", str(copy)).returncode == 0
+    publish_change(agent, admin, "Second.")
+    publish_change(agent, admin, "Third.")
+    api_keys.issue(admin, actor=admin, name="after-the-backup", scopes=["runtime"])
+    replaced = {"REPLACED_DATABASE_URL": process_environment["DATABASE_URL"]}
+    done = manage({**elsewhere, **replaced}, "restore", str(copy))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{agent.slug} 2, {agent.slug} 3" in done.stdout
+    assert "after-the-backup" in done.stdout
+    assert next_number(elsewhere) == 4
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), 1 + newer_facts.GAP + 1), (("--newest",), 2)])
+def test_without_the_replaced_database_numbers_leave_a_gap_unless_nothing_is_newer(
+    process_environment, elsewhere, published, tmp_path, options, expected
+):
+    copy = tmp_path / "copy.pegboard"
+    assert manage(process_environment, "backup", str(copy)).returncode == 0
+    assert manage(elsewhere, "restore", str(copy), *options).returncode == 0
+    assert next_number(elsewhere) == expected
+
+
+def test_a_failed_backup_leaves_no_file(process_environment, tmp_path):
+    lost = urlsplit(process_environment["DATABASE_URL"])._replace(path="/there_is_no_such_database").geturl()
+    done = manage({**process_environment, "DATABASE_URL": lost}, "backup", str(tmp_path / "copy"))
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
