@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.utils.http import is_same_domain
 from rest_framework.request import Request
 
 
@@ -21,6 +22,46 @@ def public_url(path: str, request: HttpRequest | Request | None = None) -> str:
 def runtimes_url(path: str, request: HttpRequest | Request | None = None) -> str:
     """The same for programs that run released tools, where they have processes of their own."""
     return f"{settings.RUNTIMES_URL}{path}" if settings.RUNTIMES_URL else public_url(path, request)
+
+
+def is_foreign_page(request: HttpRequest) -> bool:
+    """Whether a page of another site sent the request, by its `Origin`; a program sends none.
+
+    An origin is a scheme, a host and a port (RFC 6454). Own origins are the address of the request,
+    `PEGBOARD_URL`, `PEGBOARD_RUNTIMES_URL` and `PEGBOARD_ORIGINS`.
+    """
+    if "Origin" not in request.headers:
+        return False
+    addresses = (request.build_absolute_uri("/"), settings.PUBLIC_URL, settings.RUNTIMES_URL)
+    origin = request.headers["Origin"]
+    if _origin_of(origin) is None:
+        return True
+    if _origin_of(origin) in {_origin_of(address) for address in addresses if address}:
+        return False
+    return not any(_matches(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
+
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+def _origin_of(address: str) -> tuple[str, str, int | None] | None:
+    try:
+        parts = urlsplit(address)
+        port = parts.port
+    except ValueError:
+        return None
+    if not parts.scheme or not parts.hostname:
+        return None
+    return parts.scheme, parts.hostname, port or DEFAULT_PORTS.get(parts.scheme)
+
+
+def _matches(origin: str, trusted: str) -> bool:
+    # As Django reads CSRF_TRUSTED_ORIGINS: `https://*.example.com` covers all names below that domain.
+    scheme, _, host = trusted.partition("://")
+    if not host.startswith("*"):
+        return _origin_of(origin) == _origin_of(trusted)
+    parts = urlsplit(origin)
+    return parts.scheme == scheme and is_same_domain(parts.netloc, host.lstrip("*"))
 
 
 def is_open_elsewhere(request: HttpRequest) -> bool:

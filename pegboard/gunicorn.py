@@ -57,6 +57,10 @@ limit_request_line = 8190
 # The heartbeat file on a slow disk makes healthy workers look dead.
 worker_tmp_dir = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - a directory for gunicorn
 control_socket_disable = True
+# By default gunicorn accepts SCRIPT_NAME and X-Forwarded-Proto of clients on this machine. No header may
+# move the application, and only the proxy that PEGBOARD_HTTPS announces may set the scheme.
+forwarder_headers = ""
+secure_scheme_headers: dict[str, str] = {}
 
 
 # Objects that are made before the youngest are looked through. A call makes some thousands, which go with it.

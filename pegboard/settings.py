@@ -170,6 +170,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "pegboard.web.tracing.TraceMiddleware",
     "pegboard.web.middleware.SecurityHeadersMiddleware",
+    "pegboard.web.middleware.HostMiddleware",
     "pegboard.web.query_deadline.QueryDeadlineMiddleware",
     "django.middleware.security.SecurityMiddleware",
     # Takes addresses of one form and reads no body, so that it needs no bounds before it.

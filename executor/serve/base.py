@@ -8,7 +8,7 @@ asked (executor/serve/views.py), so that no protocol can forget it.
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -49,15 +49,14 @@ CONFIRM_HEADER = "Pegboard-Confirm"
 @dataclass(frozen=True, kw_only=True)
 class Request:
     """`path` is what follows the protocol's root, without the slash between; "" is the root itself. Names of
-    headers are found in any case. The body is bounded. `own_hosts` are those that pages of ours are at.
-    `has_left` says whether the client has closed its connection since."""
+    headers are found in any case. The body is bounded. `has_left` says whether the client has closed its
+    connection since."""
 
     method: str
     path: str
     query: QueryDict
     headers: Mapping[str, str]
     body: bytes
-    own_hosts: Collection[str]
     has_left: Callable[[], bool] = lambda: False
 
     def on_behalf_of(self, named: object = None) -> OnBehalfOf | None:

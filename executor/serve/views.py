@@ -8,7 +8,6 @@ import select
 import socket
 from dataclasses import replace
 from functools import partial
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
@@ -19,7 +18,7 @@ from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import APIException, NotAuthenticated
 
 from core.errors import DomainError
-from core.public_url import public_url, runtimes_url
+from core.public_url import is_foreign_page, public_url, runtimes_url
 from designer import access_tokens
 from designer.access_tokens import ROOT, RuntimeAuthentication
 from designer.api.asked_releases import found_release
@@ -62,6 +61,7 @@ def serve(
 ) -> HttpResponseBase:
     spoken = served.get(protocol)
     try:
+        _refuse_foreign_page(request)
         asked = _request(request, rest)
         if spoken and (reply := spoken.answer_anyone(asked)):
             return _response(reply)
@@ -175,20 +175,21 @@ def _note(caller: Caller, operations: Operations) -> None:
 
 
 def _request(request: HttpRequest, rest: str) -> Request:
-    own_hosts = set()
-    # A program that is no page sends none, and nothing is compared.
-    if "Origin" in request.headers:
-        ours = (public_url("/", request), runtimes_url("/", request))
-        own_hosts = {request.get_host(), *(urlsplit(address).netloc for address in ours)}
     return Request(
         method=request.method or "",
         path=rest,
         query=request.GET,
         headers=request.headers,
         body=request.body,
-        own_hosts=own_hosts,
         has_left=partial(_has_left, request.META.get("gunicorn.socket")),
     )
+
+
+def _refuse_foreign_page(request: HttpRequest) -> None:
+    # Against DNS rebinding (MCP 2026-07-28, Transports, Security Warning), in every protocol.
+    if is_foreign_page(request):
+        message = "Pages of other sites cannot send requests here. Send them from a program."
+        raise DomainError("foreign_origin", message, status=403)
 
 
 def _has_left(client: socket.socket | None) -> bool:

@@ -40,6 +40,20 @@ class SecurityHeadersMiddleware:
         return response
 
 
+class HostMiddleware:
+    """Refuses a host that is not in PEGBOARD_HOSTS, before any other layer can answer.
+
+    Django checks the host in `CommonMiddleware`, which answers for runtimes are given without.
+    """
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        request.get_host()
+        return self.get_response(request)
+
+
 class BoundsMiddleware:
     """How long an address, how many headers and how large a body may be, before anything reads them.
 

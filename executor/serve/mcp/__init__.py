@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.http import Http404
 
@@ -89,10 +88,6 @@ class MCP(ServedProtocol):
     def answer(self, request: Request, operations: Operations) -> Reply:
         if request.path.strip("/"):
             raise Http404
-        # Against DNS rebinding, as the transport asks for it: a page of another site may not ask.
-        if (page := request.headers.get("Origin")) and urlsplit(page).netloc not in request.own_hosts:
-            message = "Pages of other sites may not ask here. Let a program ask."
-            raise DomainError("foreign_origin", message, status=403)
         if request.method != "POST":
             # No stream to open and no session to end: clients of the older era ask for both, and go on.
             refusal = Refusal(405, "method_not_allowed", "Messages of MCP are sent with POST.")

@@ -40,6 +40,65 @@ def test_a_key_is_needed_and_a_session_is_none(protocol, given, says, desk, owne
     assert says in answer.content.decode()
 
 
+OWN_ADDRESSES = {
+    "PUBLIC_URL": "https://pegboard.example",
+    "RUNTIMES_URL": "https://run.example:8443",
+    "CSRF_TRUSTED_ORIGINS": ["https://front.example", "https://*.pages.example"],
+}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    ("origin", "is_foreign"),
+    [
+        ("http://testserver", False),
+        ("http://testserver:80", False),
+        ("https://pegboard.example", False),
+        ("https://pegboard.example:443", False),
+        ("https://run.example:8443", False),
+        ("https://front.example", False),
+        ("https://one.pages.example", False),
+        ("https://testserver", True),
+        ("http://pegboard.example", True),
+        ("http://run.example:8443", True),
+        ("https://run.example", True),
+        ("https://pegboard.example:8443", True),
+        ("http://one.pages.example", True),
+        ("https://evil.example", True),
+        ("https://pegboard.example.evil.example", True),
+        ("null", True),
+        ("", True),
+        ("https://[", True),
+        ("https://pegboard.example:port", True),
+    ],
+)
+def test_pages_of_other_sites_are_refused(protocol, origin, is_foreign, desk, owner):
+    agent, _ = desk
+    client = runtime(owner, agent)
+    with override_settings(**OWN_ADDRESSES):
+        answer = client.post(
+            root(protocol), b"{}", content_type="application/json", headers={"Origin": origin}
+        )
+    assert (answer.status_code == 403) == is_foreign
+
+
+@pytest.mark.parametrize("path", ["", "/tools", "/agents", "/health", "/ping"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_they_are_refused_wherever_no_key_is_needed_too(protocol, path, desk):
+    answer = Client().get(root(protocol) + path, headers={"Origin": "https://evil.example"})
+    assert answer.status_code == 403
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_the_host_is_checked_for_every_protocol(protocol, desk, owner):
+    client = runtime(owner, desk[0])
+    with override_settings(PUBLIC_URL="https://pegboard.example"):
+        for host, is_served in (("testserver", True), ("evil.example", False), ("testserver:port", False)):
+            answer = client.get(root(protocol), headers={"Host": host})
+            assert (answer.status_code != 400) == is_served
+            assert answer["Content-Type"] == "application/json"
+
+
 def test_another_agents_key_hears_what_it_would_of_one_that_is_not_there(desk, owner):
     other = agents.create_agent(actor=owner, name="other", slug="other")
     client = runtime(owner, other)
