@@ -24,7 +24,7 @@ from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Annotations, Signature
 from core.errors import DomainError, invalid
 from core.outbound.errors import RefusedError
-from core.outbound.policy import origin_of
+from core.outbound.policy import origin_of, source_of
 from core.outbound.session import Session
 
 # Of all others a session says by itself what they mean: who may not, when to come back, what is away.
@@ -68,7 +68,9 @@ class Http(Kind):
             sessions.open_address,
             http_request.origin(template),
             credential,
-            is_by_administrator=work.call.activity is not None and work.call.activity.is_by_administrator,
+            source=source_of(
+                is_administrator=work.call.activity is not None and work.call.activity.is_by_administrator
+            ),
         )
         speak = partial(_spoken, template, request, work.signature)
         return work.converse(partial(open_, mark=str(work.call.key)), speak)

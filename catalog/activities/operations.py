@@ -183,7 +183,9 @@ def _why_inner(kind: str, config: Mapping[str, Any]) -> str:
     # Why an address cannot be on the public internet; "" where it can.
     try:
         for origin in _sends(kind, config):
-            policy.origin_of(origin, policy=policy.public_policy())
+            policy.origin_of(
+                origin, policy=policy.policy_for(policy.Door.ACTIVITY, policy.AddressSource.DESIGNER)
+            )
     except RefusedError as error:
         return f"{error.message} An administrator may save one in a network that is open to vendors."
     return ""

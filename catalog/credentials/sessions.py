@@ -27,11 +27,12 @@ from catalog.models.vendors import CredentialKind
 from core import encryption, open_replies
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
+from core.outbound.addresses import Policy
 from core.outbound.challenges import scope_asked, wants_more_scope
 from core.outbound.connection_pool import KeptFor
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
-from core.outbound.policy import origin_of, outbound_policy, public_policy
+from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 from core.outbound.session import Carried, Follower, Session
 from people import audit
 
@@ -238,18 +239,30 @@ def open_session(
     keeps_connection: bool = False,
     mark: str = "",
     follower: Follower | None = None,
+    policy: Policy | None = None,
 ) -> AbstractContextManager[Session]:
     """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
 
     What the protocol finds out about the endpoint meanwhile is kept for the next session, and so is the
     connection if it `keeps_connection`. `carried` are secrets that requests hold beside the credential: no
-    reply may hold them either.
+    reply may hold them either. `policy` replaces that of vendors for an endpoint that is not saved.
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
     # What a user's own token or secret went over is not lent to the call of another user.
     kept_for = _kept_for(endpoint) if keeps_connection and not carried else None
-    session = _session(endpoint, carrier, exchanges, bounded, reached, kept_for, carried, mark, follower)
+    session = _session(
+        endpoint,
+        carrier,
+        exchanges,
+        bounded,
+        reached,
+        kept_for,
+        carried,
+        mark,
+        follower,
+        policy or _vendor_policy(),
+    )
     return _keeping_memory(endpoint, carrier, session)
 
 
@@ -260,16 +273,17 @@ def open_address(
     exchanges: MutableSequence[Exchange],
     limits: Limits,
     *,
-    is_by_administrator: bool,
+    source: AddressSource,
     mark: str = "",
 ) -> Iterator[Session]:
-    """Speaks to an address that is of no endpoint, under the rules for all addresses; to a network that is
-    open to vendors only where an administrator has chosen it. The credential goes to the origin that it was
-    entered for and nowhere else."""
+    """A session with the address of an activity, which belongs to no endpoint.
+
+    `source` is the role of the user who saved it. The credential is sent to no origin but its own.
+    """
     carrier = _opened(credential, url) if credential else None
     session = Session(
         url,
-        policy=outbound_policy() if is_by_administrator else public_policy(),
+        policy=policy_for(Door.ACTIVITY, source),
         authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=credential.origin if credential else None,
         renewal=carrier,
@@ -286,6 +300,10 @@ def open_address(
                     carrier.note()
             except DatabaseError:
                 logger.exception("what was said to credential %s was not kept", credential and credential.pk)
+
+
+def _vendor_policy() -> Policy:
+    return policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR)
 
 
 def _kept_for(endpoint: Endpoint) -> KeptFor:
@@ -305,7 +323,7 @@ def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: boo
     query = carrier.query if isinstance(carrier, _Use) else {}
     return Session(
         endpoint.url,
-        policy=outbound_policy(),
+        policy=_vendor_policy(),
         authorization=headers if with_credential else {},
         authorization_query=query if with_credential else {},
         authorized_for=endpoint.credential.origin if endpoint.credential else None,
@@ -370,10 +388,11 @@ def _session(
     carried: Sequence[str],
     mark: str,
     follower: Follower | None,
+    policy: Policy,
 ) -> Session:
     return Session(
         endpoint.url,
-        policy=outbound_policy(),
+        policy=policy,
         secrets=carried,
         authorization_query=carrier.query if isinstance(carrier, _Use) else {},
         authorized_for=endpoint.credential.origin if endpoint.credential else None,

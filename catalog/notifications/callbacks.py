@@ -23,9 +23,9 @@ from catalog.notifications.models import Callback, SendingState
 from core import encryption, task_dispatch
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
-from core.outbound.addresses import MAX_URL_LENGTH, check_url
+from core.outbound.addresses import MAX_URL_LENGTH, Policy, check_url
 from core.outbound.errors import ProtocolError
-from core.outbound.policy import callback_policy
+from core.outbound.policy import AddressSource, Door, policy_for
 from core.public_url import public_url
 
 TASK = "catalog.notifications.tasks.send_callback"
@@ -45,7 +45,7 @@ class Recipient:
 def check(recipient: Recipient) -> None:
     """Raises DomainError for what is no address. Whether it may be reached is judged when it is."""
     try:
-        check_url(recipient.url[: MAX_URL_LENGTH + 1], callback_policy())
+        check_url(recipient.url[: MAX_URL_LENGTH + 1], _policy())
     except ProtocolError as exc:
         raise DomainError("invalid", exc.message, fields={"callback": exc.message}) from exc
 
@@ -85,7 +85,7 @@ def send(callback_id: str) -> None:
     except UndecryptableError as exc:
         Callback.objects.filter(pk=callback.pk).update(state=SendingState.FAILED, error=exc.message[:1_000])
         return
-    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback), callback_policy())
+    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback), _policy())
     SENT.add("callback", "failed" if error else "sent")
     ours = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
     attempts = callback.attempts + 1
@@ -144,3 +144,7 @@ def _opened(callback: Callback) -> tuple[Secret, Secret]:
     both = encryption.decrypt(callback.sealed, row=callback.pk, field=FIELD, name=name)
     url, secret = json.loads(both.reveal())
     return Secret(url), Secret(secret)
+
+
+def _policy() -> Policy:
+    return policy_for(Door.CALLBACK, AddressSource.RUNTIME)

@@ -35,7 +35,7 @@ from core.outbound.addresses import MAX_URL_LENGTH, Policy
 from core.outbound.errors import ProtocolError, printable
 from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS
-from core.outbound.policy import origin_of, outbound_policy
+from core.outbound.policy import Door, origin_of, policy_for, source_of
 from core.outbound.session import Session
 from core.public_url import public_url
 from people import audit
@@ -210,8 +210,7 @@ def _post(delivery: Delivery) -> tuple[str, int, float | None]:
     webhook = delivery.webhook
     try:
         url, secret = address(webhook), _secret(webhook)
-        # An administrator has entered the address, as those of vendors.
-        return post(url, secret, delivery.pk, body(delivery.notice), outbound_policy())
+        return post(url, secret, delivery.pk, body(delivery.notice), _policy(webhook))
     except UndecryptableError as exc:
         return printable(exc.message, 1_000), 0, None
 
@@ -340,13 +339,18 @@ def _check(webhook: Webhook, url: str) -> None:
     # Without a new address the one that is there stays.
     if url or not (webhook.sealed_url or webhook.url):
         try:
-            origin_of(url[: MAX_URL_LENGTH + 1])
+            origin_of(url[: MAX_URL_LENGTH + 1], policy=_policy(webhook))
         except ProtocolError as exc:
             fields["url"] = exc.message
     if not webhook.events or not set(webhook.events) <= set(kinds.KINDS):
         fields["events"] = "Choose at least one of the events."
     if fields:
         raise DomainError("invalid", next(iter(fields.values())), fields=fields)
+
+
+def _policy(webhook: Webhook) -> Policy:
+    # Webhooks of administrators have no owner.
+    return policy_for(Door.WEBHOOK, source_of(is_administrator=webhook.owner_id is None))
 
 
 def _encrypt(webhook: Webhook, url: str) -> None:

@@ -12,6 +12,7 @@ from catalog.protocols.base import Item, NothingKnown, Page, Protocol, Unreadabl
 from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
+from core.outbound.policy import AddressSource, Door, policy_for
 
 # An administrator looks at what is there before connecting; the enumeration itself has other limits.
 MAX_TOOLS = 5_000
@@ -65,11 +66,15 @@ class Preview:
     wanted: WantedCredential | None = None
 
 
-def preview(endpoint: Endpoint) -> Preview:
-    """Reads an endpoint that need not be saved, within limits that a person can wait for."""
+def preview(endpoint: Endpoint, source: AddressSource = AddressSource.ADMINISTRATOR) -> Preview:
+    """Reads an endpoint that need not be saved, within limits that a person can wait for.
+
+    `source` is the role of the user who gave its address.
+    """
+    policy, limits = policy_for(Door.PREVIEW, source), bounds.limits_of(endpoint, LIMITS)
     gathering = _Gathering(endpoint.speak())
     try:
-        with sessions.open_session(endpoint, limits=bounds.limits_of(endpoint, LIMITS)) as session:
+        with sessions.open_session(endpoint, limits=limits, policy=policy) as session:
             if endpoint.credential is None:
                 gathering.preview.wanted = gathering.protocol.wanted_credential(session)
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):

@@ -15,6 +15,7 @@ from catalog.vendors import previews
 from catalog.vendors.previews import Preview
 from core import rate_limits, unique_violations
 from core.errors import DomainError, invalid
+from core.outbound.policy import source_of
 from people import audit
 from people.models import User
 
@@ -32,11 +33,12 @@ class TooManyPreviewsError(DomainError):
 
 
 def preview(draft: Endpoint, *, reader: User) -> Preview:
-    """What the address would bring without a credential, under the rules that hold for administrators."""
+    """What the address would bring without a credential. To a designer, networks that are open to vendors are
+    closed: no administrator has chosen the address yet."""
     now = time.time()
     if not rate_limits.spend({f"preview:{reader.pk}": MAX_PREVIEWS}, now):
         raise TooManyPreviewsError(rate_limits.seconds_left(now))
-    return previews.preview(draft)
+    return previews.preview(draft, source_of(is_administrator=reader.can_administer))
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from core.oauth.client import Form
 from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
 
@@ -58,7 +58,9 @@ def _asked(
     # Asked at the origin, because a path that ends with a slash is another address here.
     parts = urlsplit(address)
     root = f"{parts.scheme}://{parts.netloc}"
-    with Session(root, policy=outbound_policy(), limits=limits) as session:
+    # Administrators choose the vendors that name these servers, and the deployment its identity provider.
+    policy = policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR)
+    with Session(root, policy=policy, limits=limits) as session:
         return session.request(
             method, parts.path, query=parts.query, content=body, headers=headers, accept=accept
         )

@@ -1,26 +1,78 @@
-"""What this deployment opens, and what an address is bound to."""
+"""The network policy of each address: which private networks the deployment opens for it."""
+
+from collections.abc import Callable, Mapping
+from enum import StrEnum
 
 from django.conf import settings
 
 from core.outbound.addresses import Policy, check_url
 
 
+class AddressSource(StrEnum):
+    """The role that gave an address; DEPLOYMENT is a setting of the environment."""
+
+    DEPLOYMENT = "deployment"
+    ADMINISTRATOR = "administrator"
+    DESIGNER = "designer"
+    RUNTIME = "runtime"
+
+
+class Door(StrEnum):
+    """What the address is for."""
+
+    VENDOR = "vendor"
+    PREVIEW = "preview"
+    AUTHORIZATION_SERVER = "authorization server"
+    ACTIVITY = "activity"
+    WEBHOOK = "webhook"
+    CALLBACK = "callback"
+    EVALUATION_MODEL = "evaluation model"
+
+
 def outbound_policy() -> Policy:
-    """Raises ValueError for settings that cannot be read; pegboard/startup_checks.py refuses those."""
+    """The networks of PEGBOARD_OUTBOUND_ALLOW, which are open to vendors.
+
+    Raises ValueError for settings that cannot be read; pegboard/startup_checks.py refuses those.
+    """
     return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
 
 
 def callback_policy() -> Policy:
-    """For addresses that keys of runtimes give. Networks that are opened for vendors, whom administrators
-    choose, are not open to these."""
+    """The networks of PEGBOARD_CALLBACK_ALLOW, which are open to receivers of callbacks and of webhooks that
+    designers add."""
     return Policy.parse(settings.CALLBACK_ALLOW, settings.OUTBOUND_PORTS, "PEGBOARD_CALLBACK_ALLOW")
 
 
 def public_policy() -> Policy:
-    """For addresses that designers give: networks that are opened for vendors, whom administrators choose,
-    are not open to these."""
+    """The public internet alone."""
     setting = "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved"
     return Policy.parse("", settings.OUTBOUND_PORTS, setting)
+
+
+# The only place that decides it. The table in docs/security.md repeats it, and a test compares the two.
+POLICIES: Mapping[tuple[Door, AddressSource], Callable[[], Policy]] = {
+    (Door.VENDOR, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.PREVIEW, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.PREVIEW, AddressSource.DESIGNER): public_policy,
+    (Door.AUTHORIZATION_SERVER, AddressSource.DEPLOYMENT): outbound_policy,
+    (Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.ACTIVITY, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.ACTIVITY, AddressSource.DESIGNER): public_policy,
+    (Door.WEBHOOK, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.WEBHOOK, AddressSource.DESIGNER): callback_policy,
+    (Door.CALLBACK, AddressSource.RUNTIME): callback_policy,
+    (Door.EVALUATION_MODEL, AddressSource.ADMINISTRATOR): outbound_policy,
+}
+
+
+def policy_for(door: Door, source: AddressSource) -> Policy:
+    """Raises KeyError where the role gives no address for this."""
+    return POLICIES[door, source]()
+
+
+def source_of(*, is_administrator: bool) -> AddressSource:
+    """The role of a user who gives an address: administrator, or else designer."""
+    return AddressSource.ADMINISTRATOR if is_administrator else AddressSource.DESIGNER
 
 
 def origin_of(url: str, *, may_ask: bool = False, policy: Policy | None = None) -> str:

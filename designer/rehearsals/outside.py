@@ -21,7 +21,7 @@ from core import strict_json, task_dispatch
 from core.encryption import UndecryptableError
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError, printable
 from core.outbound.limits import DEFAULT_LIMITS, MIB
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.session import Session
 from designer.models import Agent, RehearsalJudge, RehearsalRun, RehearsalStatus
 from designer.rehearsals import judges, openai_chat, results, runs
@@ -157,7 +157,7 @@ def _ask(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -
     )
     with Session(
         judge.url,
-        policy=outbound_policy(),
+        policy=policy_for(Door.EVALUATION_MODEL, AddressSource.ADMINISTRATOR),
         authorization=headers,
         authorized_for=judge.origin,
         secrets=secrets,

@@ -107,6 +107,21 @@ def test_mail_goes_to_those_who_asked_for_it(ada, ben, desk, post_office):
     assert told_to(eve) == ["channel.moved", "release.published"]
 
 
+def test_networks_that_are_open_to_vendors_are_closed_to_webhooks_of_designers(ada, desk, listener, settings):
+    settings.CALLBACK_ALLOW = ""
+    with pytest.raises(DomainError) as refused:
+        hook_of(ada, listener, desk)
+    assert refused.value.fields.keys() == {"url"}
+    settings.CALLBACK_ALLOW = "127.0.0.0/8"
+    row = hook_of(ada, listener, desk)
+    settings.CALLBACK_ALLOW = ""
+    # A host name is checked when it is dialled, and so is an address that was open before.
+    assert webhooks.send_test(row, actor=ada).error
+    assert listener.requests == []
+    admin = make_user(Role.ADMIN)
+    assert not webhooks.send_test(hook_of(admin, listener), actor=admin).error
+
+
 def test_a_webhook_that_names_an_agent_hears_of_that_one(ada, ben, desk, listener):
     other = agents.create_agent(actor=ben, name="Other")
     make_pin(other)

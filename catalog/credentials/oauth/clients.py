@@ -28,7 +28,7 @@ from core.oauth import client_keys
 from core.oauth.client import ClientAuthentication
 from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError
-from core.outbound.policy import origin_of, outbound_policy
+from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
 # With the browser of an administrator, or of each user.
@@ -243,7 +243,7 @@ def why_no_address(address: str) -> str:
         return "Give this address; the vendor's documentation names it."
     bare, _, query = address.partition("?")
     try:
-        check_url(bare, outbound_policy())
+        check_url(bare, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     except RefusedError as error:
         return error.message
     if not _QUERY.fullmatch(query) or len(address) > 2_048:

@@ -28,7 +28,7 @@ from core.outbound.errors import (
     UnavailableError,
     printable,
 )
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
 
@@ -63,7 +63,7 @@ def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     is asked for it: by GET, and then for its tools as the `protocol` asks, or each of them until one is
     answered. Raises RefusedError for an address that is none; whatever else goes wrong is said in `steps`.
     """
-    check_url(url.partition("?")[0], outbound_policy())
+    check_url(url.partition("?")[0], policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     return _Search(url.partition("?")[0], protocol).look(challenge)
 
 
@@ -198,7 +198,7 @@ def _judged(server: Server) -> Server:
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
     # The challenge that meets the first request of a listing, and whether it was answered instead.
     limits = replace(http.LOOK, session=seconds)
-    with Session(url, policy=outbound_policy(), limits=limits) as session:
+    with Session(url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits) as session:
         try:
             return "", next(protocol().enumerate(session, NothingKnown()), None) is not None
         except RefusedError as error:
@@ -208,7 +208,7 @@ def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tupl
 def _why_no_issuer(issuer: str) -> str:
     # An issuer is an address without a query or a fragment: RFC 8414 section 2.
     try:
-        check_url(issuer, outbound_policy())
+        check_url(issuer, policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     except RefusedError as error:
         return error.message
     return "" if urlsplit(issuer).netloc else "It is no address."

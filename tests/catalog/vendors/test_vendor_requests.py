@@ -10,6 +10,8 @@ from catalog.models.vendor_requests import RequestState
 from catalog.notifications import dispatch, subscriptions
 from catalog.notifications.models import Event, Mail, MailAddress, Notice
 from catalog.vendors import vendor_requests
+from core.outbound import policy
+from core.outbound.policy import AddressSource, Door
 from people.models import AuditEntry, Role
 from tests.clients import client_of, signed_in
 from tests.factories import make_endpoint, make_user, make_vendor
@@ -27,6 +29,13 @@ def bob(db):
 @pytest.fixture
 def api(bob):
     return client_of(bob)
+
+
+@pytest.fixture
+def public_vendor(vendor, monkeypatch):
+    """A vendor on this machine whose address counts as public to designers."""
+    monkeypatch.setitem(policy.POLICIES, (Door.PREVIEW, AddressSource.DESIGNER), policy.outbound_policy)
+    return vendor
 
 
 @pytest.fixture
@@ -82,10 +91,19 @@ def test_what_an_administrator_could_not_connect_is_refused(api, given, field):
     assert not VendorRequest.objects.exists()
 
 
-def test_a_preview_is_read_without_a_credential_and_nothing_is_kept(api, admin_api, vendor):
-    found = api.post(f"{URL}preview/", {"protocol": "a2t", "url": vendor.url}).json()
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_networks_that_are_open_to_vendors_are_closed_to_a_designers_preview(api, admin_api, vendor, host):
+    inside = {"protocol": "a2t", "url": vendor.url.replace("127.0.0.1", host)}
+    shown = api.post(f"{URL}preview/", inside).json()
+    assert (shown["tools"], shown["error"] is None) == (0, False)
+    assert vendor.headers == []
+    assert admin_api.post(f"{URL}preview/", inside).json()["tools"] == 25
+
+
+def test_a_preview_is_read_without_a_credential_and_nothing_is_kept(api, admin_api, public_vendor):
+    found = api.post(f"{URL}preview/", {"protocol": "a2t", "url": public_vendor.url}).json()
     assert (found["tools"], found["error"]) == (25, None)
-    assert not any("authorization" in headers for headers in vendor.headers)
+    assert not any("authorization" in headers for headers in public_vendor.headers)
     assert not Endpoint.objects.exists()
     # As it is answered to an administrator: private addresses are never asked.
     private = {"protocol": "a2t", "url": "http://10.1.2.3/"}
@@ -346,9 +364,9 @@ def test_a_brace_in_a_name_is_a_brace(api, bob):
     assert Notice.objects.get(event="vendor.requested").title == "Ada {Ops} asks for “Weather”"
 
 
-def test_the_page_previews_asks_and_shows_the_outcome(page, client, vendor, admin_api):
+def test_the_page_previews_asks_and_shows_the_outcome(page, client, public_vendor, admin_api):
     new, listed = reverse("vendor-request-new"), reverse("vendor-request-list")
-    given = {"protocol": "a2t", "url": vendor.url}
+    given = {"protocol": "a2t", "url": public_vendor.url}
     looked = page.post(new, given | {"preview": "1"}).content.decode()
     assert "Nothing is saved yet." in looked
     assert not VendorRequest.objects.exists()
@@ -366,9 +384,9 @@ def test_the_page_previews_asks_and_shows_the_outcome(page, client, vendor, admi
     assert "Too dear." not in client.get("/").content.decode()
 
 
-def test_a_vendor_that_wants_a_credential_may_be_asked_for_all_the_same(page, vendor):
-    vendor.script = lambda number, body: (401, b"{}")
+def test_a_vendor_that_wants_a_credential_may_be_asked_for_all_the_same(page, public_vendor):
+    public_vendor.script = lambda number, body: (401, b"{}")
     looked = page.post(
-        reverse("vendor-request-new"), {"protocol": "a2t", "url": vendor.url, "preview": "1"}
+        reverse("vendor-request-new"), {"protocol": "a2t", "url": public_vendor.url, "preview": "1"}
     ).content.decode()
     assert "only with a credential, which an administrator adds" in looked
