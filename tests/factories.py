@@ -19,6 +19,11 @@ def make_user(role: str = Role.VIEWER, *, username: str = "", **fields: Any) -> 
     return User.objects.create_user(username or f"{role}{next(_numbers)}", PASSWORD, role=role, **fields)
 
 
+def user_of(role: str) -> User:
+    """The first user of the role: made where there is none."""
+    return User.objects.filter(role=role).order_by("pk").first() or make_user(role)
+
+
 def make_vendor(**fields: Any) -> Vendor:
     number = next(_numbers)
     return Vendor.objects.create(**{"name": f"Vendor {number}", "slug": f"vendor-{number}"} | fields)

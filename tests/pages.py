@@ -6,13 +6,17 @@ import re
 from django.http import HttpResponse
 from django.test import Client
 
-from people.models import Role
+from people.models import Role, User
 from tests.factories import make_user
 
 
 def signed_in(role: str = Role.VIEWER) -> Client:
+    return signed_in_as(make_user(role))
+
+
+def signed_in_as(user: User) -> Client:
     client = Client()
-    client.force_login(make_user(role))
+    client.force_login(user)
     return client
 
 

@@ -16,18 +16,19 @@ Row = TypeVar("Row", bound=models.Model)
 
 
 class MadeInTeams(models.QuerySet[Row]):
-    """What runtimes made for an `agent`, and users without one."""
+    """Rows of runtimes, which have an `agent`, and rows of users who try a tool, which have none."""
 
     def visible_to(self, user: User) -> "MadeInTeams[Row]":
-        """What runtimes of their teams' agents did, and what people of their teams tried.
+        """Rows of the agents of the user's teams, and rows that the user or a teammate has tried.
 
-        A user in no team but the one of all users tries in front of all users.
+        The team of all users does not count for what was tried: inputs and outcomes may hold anything.
+        Administrators see all rows.
         """
         if user.can_administer:
             return self
         whose = Membership.objects.filter(user=OuterRef("requested_by"))
         shared = whose.filter(team__in=Membership.objects.filter(user=user).values("team"))
-        tried = Q(requested_by=user) | Q(Exists(shared)) | (Q(requested_by__isnull=False) & ~Q(Exists(whose)))
+        tried = Q(requested_by=user) | Q(Exists(shared))
         return self.filter(Q(agent__in=audit.agents_seen_by(user)) | (Q(agent=None) & tried))
 
 

@@ -199,5 +199,5 @@ def tries_are_seen_by(user: User) -> str:
     """As `MadeInTeams.visible_to` has it."""
     teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
     names = ", ".join(teams.values_list("team__name", flat=True))
-    who = f"the people of {names} and by administrators" if names else "every user"
-    return f"What you try, with inputs and outcome, is seen by {who}."
+    who = f"the members of {names}, and administrators" if names else "you and administrators"
+    return f"Inputs and outcomes of what you try are visible to {who}."

@@ -153,10 +153,10 @@ def test_a_call_belongs_to_its_tool(designer_api):
 
 
 def make_call(**fields) -> Call:
-    from tests.factories import make_user
+    from tests.factories import user_of
 
     call = requesting.request_call(
-        make_it().current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
+        make_it().current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"}
     )
     Call.objects.filter(pk=call.pk).update(**{"status": "finished", "outcome": "ok"} | fields)
     return Call.objects.get(pk=call.pk)

@@ -10,7 +10,7 @@ from catalog.protocols.signature import Annotations
 from designer import agent_keys, agents, pins
 from designer.releases import publishing
 from people.models import Role
-from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
+from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, user_of
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 from tests.pages import text_of
 
@@ -99,7 +99,7 @@ def test_what_worked_and_what_was_never_sent_say_nothing_of_a_retry(designer_api
 def test_call_that_no_worker_took_may_be_made_again(designer_api):
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor)
-        queued = requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), **GIVEN)
+        queued = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), **GIVEN)
         Call.objects.update(gives_up_at="2001-01-01T00:00:00Z")
         ended = designer_api.get(f"/api/v1/tools/{tool.pk}/calls/{queued.pk}/").json()
     assert (ended["error"]["code"], ended["retry"]["can_retry"]) == ("NO_WORKER", True)
@@ -107,12 +107,10 @@ def test_call_that_no_worker_took_may_be_made_again(designer_api):
 
 def test_the_page_of_a_call_says_when_and_with_which_hint():
     designer = Client()
-    designer.force_login(make_user(Role.DESIGNER))
+    designer.force_login(user_of(Role.DESIGNER))
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
-        call = requesting.request_call(
-            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
-        )
+        call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
         invocation.perform(call.pk)
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said

@@ -7,9 +7,9 @@ from designer import agents, pins
 from designer.models.pins import PinMode
 from designer.releases import publishing
 from people.models import Role
-from tests.factories import make_agent, make_endpoint, make_tool, make_user
+from tests.factories import make_agent, make_endpoint, make_tool, make_user, user_of
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
-from tests.pages import signed_in, text_of
+from tests.pages import signed_in, signed_in_as, text_of
 
 pytestmark = pytest.mark.django_db
 FAIR = json_reply({"output_parameters": []})
@@ -71,11 +71,9 @@ def test_attempts_stand_on_a_time_line_with_their_words():
     away = reply(status=503, headers={"Retry-After": "2"})
     with HostileVendor(in_turn(away, FAIR)) as vendor:
         tool = make_tool(endpoint=make_endpoint(url=vendor.url))
-        call = requesting.request_call(
-            tool.current, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}
-        )
+        call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
         invocation.perform(call.pk)
-    answer = signed_in(Role.DESIGNER).get(f"/tools/{tool.pk}/try/?call={call.pk}")
+    answer = signed_in_as(user_of(Role.DESIGNER)).get(f"/tools/{tool.pk}/try/?call={call.pk}")
     says = text_of(answer)
     assert "1. Not available HTTP_503" in says
     assert "2. Worked after a pause of 2" in says

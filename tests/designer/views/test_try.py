@@ -12,7 +12,7 @@ from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
 from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from designer import tunings
 from people.models import Role
-from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
+from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version, user_of
 from tests.pages import signed_in, text_of
 
 pytestmark = pytest.mark.django_db
@@ -50,7 +50,7 @@ def form(tool, **given) -> dict[str, object]:
 def finished(tool, outcome="ok", *, result=UNSET, arguments=None, **fields) -> Call:
     given = {"city": "Oslo", "is_real": True} if arguments is None else arguments
     call = requesting.request_call(
-        tool.current, actor=make_user(Role.DESIGNER), arguments=given, is_confirmed=True
+        tool.current, actor=user_of(Role.DESIGNER), arguments=given, is_confirmed=True
     )
     kept = json.encode(Result() if result is UNSET else result).decode()
     facts = {"status": CallStatus.FINISHED, "outcome": outcome, "result": kept, "duration_ms": 40} | fields
@@ -510,7 +510,7 @@ def test_a_call_that_ends_while_its_page_is_drawn_is_over_everywhere(designer, m
     tool = make_it()
     call = requesting.request_call(
         tool.current,
-        actor=make_user(Role.DESIGNER),
+        actor=user_of(Role.DESIGNER),
         arguments={"city": "Oslo", "is_real": True},
         is_confirmed=True,
     )

@@ -12,8 +12,8 @@ from catalog.models.runs import Trigger
 from core.outbound import challenges
 from people.models import AuditEntry, Role
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, status_of
-from tests.factories import make_endpoint, make_user
-from tests.pages import signed_in, text_of
+from tests.factories import make_endpoint, user_of
+from tests.pages import signed_in, signed_in_as, text_of
 from tests.strict_authorization import StrictServer
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,7 +59,7 @@ def connected(admin, server) -> Endpoint:
 
 def called(tool: Tool) -> Call:
     version = tool.versions.get()
-    call = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={}, is_confirmed=True)
+    call = requesting.request_call(version, actor=user_of(Role.DESIGNER), arguments={}, is_confirmed=True)
     invocation.perform(call.pk)
     return Call.objects.get(pk=call.pk)
 
@@ -123,7 +123,7 @@ def test_what_is_wanted_is_said_over_rest_and_to_designers_without_a_button(admi
     assert (status["state"], status["remedy"]) == ("needs_scope", "sign_in")
     assert status["scopes"]["wanted"] == ["write"]
     assert "“write”" in status["message"]
-    page = signed_in(Role.DESIGNER).get(f"/tools/{call.tool_id}/try/?call={call.pk}")
+    page = signed_in_as(user_of(Role.DESIGNER)).get(f"/tools/{call.tool_id}/try/?call={call.pk}")
     assert "An administrator can sign in again with write" in text_of(page)
     assert "/sign-in/" not in page.content.decode()
     row = AuditEntry.objects.filter(action="ask").get()
