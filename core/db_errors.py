@@ -22,6 +22,11 @@ class Outage:
 
 
 AWAY = Outage("unavailable", "The database cannot be reached right now. Try again in a moment.")
+LOST = Outage(
+    "outcome_unknown",
+    "The connection to the database was lost, so it is not known whether this was saved. Look first, or "
+    "repeat the request with the same Idempotency-Key.",
+)
 BUSY = Outage("unavailable", "The database is busy. Try again in a moment.")
 FULL = Outage(
     "disk_full",
@@ -40,8 +45,11 @@ def database_answers() -> bool:
     return True
 
 
-def outage(exc: BaseException | None) -> Outage | None:
-    """None for what is no outage but an error of ours or of the request."""
+def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | None:
+    """Return what to answer; None for what is no outage but an error of ours or of the request.
+
+    is_write: the request may have been committing a change when the connection was lost.
+    """
     if not isinstance(exc, OperationalError | InterfaceError | InternalError):
         return None
     cause = exc.__cause__
@@ -49,9 +57,16 @@ def outage(exc: BaseException | None) -> Outage | None:
         return FULL
     if isinstance(exc, InternalError):
         return None
+    if is_write and is_database_lost(exc) and not _failed_to_connect(cause):
+        return LOST
     if isinstance(cause, QueryDeadlineError):
         return BUSY
     return AWAY if is_database_lost(exc) else BUSY
+
+
+def _failed_to_connect(cause: BaseException | None) -> bool:
+    # psycopg sets `pgconn` on errors of a connection attempt alone.
+    return getattr(cause, "pgconn", None) is not None
 
 
 def is_database_lost(exc: BaseException) -> bool:

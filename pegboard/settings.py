@@ -380,6 +380,11 @@ CELERY_BEAT_SCHEDULE = {
     },
     # The scheduler counts from its own start; a day would never pass on a machine that is off at night.
     "sessions": {"task": "people.tasks.forget_sessions", "schedule": 3600.0, "options": {"expires": 3600}},
+    "idempotent writes": {
+        "task": "people.tasks.forget_idempotent_writes",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
 }
 # As often as the most frequent entry above.
 CELERY_BEAT_MAX_LOOP_INTERVAL = 5

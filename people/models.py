@@ -19,6 +19,7 @@ from django.db.models.functions import Lower, Upper
 from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
+from core.encryption import EncryptedField, KeyIdField
 from core.prepared_statements import Rows, run_prepared
 from core.read_ahead import ReadAhead
 
@@ -406,3 +407,26 @@ class AuditHead(models.Model):
 
     def __str__(self) -> str:
         return f"{self.position}:{self.hash}"
+
+
+class IdempotentWrite(models.Model):
+    """A write that was sent with an Idempotency-Key, and its answer: people/idempotent_writes.py.
+
+    `caller` is `key:` or `user:` with a primary key. `request_digest` is the SHA-256 of the request.
+    """
+
+    id = models.UUIDField(primary_key=True, editable=False)
+    caller = models.CharField(max_length=40)
+    key = models.CharField(max_length=255)
+    request_digest = models.CharField(max_length=64)
+    sealed = EncryptedField(default="", db_default="")
+    key_id = KeyIdField("sealed")
+    created_at = models.DateTimeField(default=timezone.now, db_index=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["caller", "key"], name="one_write_per_idempotency_key")
+        ]
+
+    def __str__(self) -> str:
+        return f"Write of {self.caller}"

@@ -233,6 +233,7 @@ class ToolInvoke(GenericAPIView[Tool]):
     """
 
     write_role = Role.DESIGNER
+    takes_idempotency_keys = False
     serializer_class = CallOutput
     pagination_class = None
 
@@ -310,6 +311,7 @@ class CallResume(GenericAPIView[Call]):
     """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
 
     write_role = Role.DESIGNER
+    takes_idempotency_keys = False
     serializer_class = CallOutput
     pagination_class = None
     queryset = Call.objects.none()

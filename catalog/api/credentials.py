@@ -403,6 +403,7 @@ class SignInOutput(serializers.Serializer[Any]):
 
 class CredentialSignIn(GenericAPIView[Credential]):
     write_role = Role.ADMIN
+    takes_idempotency_keys = False
     queryset = ROWS
 
     @extend_schema(request=None, responses=SignInOutput)
@@ -419,6 +420,7 @@ class CredentialSignIn(GenericAPIView[Credential]):
 
 class CredentialSignOut(GenericAPIView[Credential]):
     write_role = Role.ADMIN
+    takes_idempotency_keys = False
     queryset = ROWS
 
     @extend_schema(request=None, responses={204: None})
@@ -430,6 +432,7 @@ class CredentialSignOut(GenericAPIView[Credential]):
 
 class CredentialLookup(GenericAPIView[Credential]):
     write_role = Role.ADMIN
+    takes_idempotency_keys = False
     queryset = ROWS
 
     @extend_schema(request=LookupInput, responses=LookupOutput)

@@ -301,6 +301,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
     """What an endpoint would bring, read now and not saved."""
 
     write_role = Role.ADMIN
+    takes_idempotency_keys = False
     serializer_class = PreviewOutput
     pagination_class = None
     largest_body = MAX_BODY_BYTES

@@ -109,6 +109,7 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
     """What an address would bring without a credential, read now and not saved; ten in a minute."""
 
     write_role = Role.DESIGNER
+    takes_idempotency_keys = False
     serializer_class = PreviewOutput
     pagination_class = None
     queryset = VendorRequest.objects.none()

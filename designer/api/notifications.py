@@ -295,6 +295,7 @@ class WebhookDetail(OneWebhook):
 class WebhookTest(OneWebhook):
     """Sends a delivery of the type “test” at once; `error` says why it was not taken."""
 
+    takes_idempotency_keys = False
     serializer_class = DeliveryOutput
 
     @extend_schema(request=None, responses={200: DeliveryOutput})

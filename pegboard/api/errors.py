@@ -10,6 +10,7 @@ from django.db import DataError, IntegrityError
 from django.http import Http404
 from psycopg.errors import UniqueViolation
 from rest_framework.exceptions import APIException, Throttled, ValidationError
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.response import Response
 from rest_framework.views import set_rollback
 
@@ -24,7 +25,8 @@ CHECK_FIELDS = "Some of what was sent cannot be taken."
 
 def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | None:
     """None for unexpected errors: Django records them and `pegboard.web.views.server_error` answers."""
-    problem = _as_problem(exc)
+    request = context.get("request")
+    problem = _as_problem(exc, is_write=request is not None and request.method not in SAFE_METHODS)
     if problem is None:
         return None
     set_rollback()
@@ -38,7 +40,7 @@ def exception_handler(exc: Exception, context: dict[str, Any]) -> Response | Non
     return Response(body, status=problem.status, headers=_headers(exc))
 
 
-def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line for each family of errors
+def _as_problem(exc: Exception, *, is_write: bool) -> DomainError | None:  # noqa: C901 - one line for each family of errors
     match exc:
         case DomainError():
             return exc
@@ -62,7 +64,7 @@ def _as_problem(exc: Exception) -> DomainError | None:  # noqa: C901 - one line 
             return DomainError("invalid_value", "A value is out of range or cannot be stored.")
         case IntegrityError() if isinstance(exc.__cause__, UniqueViolation):
             return DomainError("conflict", "Another user has just saved the same thing.", status=409)
-    if found := outage(exc):
+    if found := outage(exc, is_write=is_write):
         return DomainError(found.code, found.message, status=503)
     return None
 

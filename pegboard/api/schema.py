@@ -4,10 +4,14 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
 from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS, AllowAny
 
 from core.serializers import Input
+from people import idempotent_writes
+from people.api.generics import takes_idempotency_key
 from people.permissions import needed_role
 
 MAX_ID = 2**63 - 1
@@ -20,10 +24,16 @@ ERRORS = {
     "409": "It disagrees with what is already there.",
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
+    "422": "The Idempotency-Key was sent with another request.",
     "429": "Too many calls in this minute (throttled), or too many calls of tools under way at once "
     "(too_many_calls). Nothing was done; Retry-After says in how many seconds to go on.",
-    "503": "The database is away, busy or out of room (disk_full); nothing was changed. Try again later.",
+    "503": "The database is away, busy or out of room (disk_full). Nothing was changed, unless the message "
+    "says that this is not known: repeat a write with the same Idempotency-Key.",
 }
+IDEMPOTENCY_KEY = (
+    "A key of your own for this change, such as a UUID. A request with the same key within 24 hours changes "
+    "nothing again and receives the first answer, with the header Idempotency-Replayed."
+)
 RETRY_AFTER = {"description": "In seconds.", "schema": {"type": "integer", "minimum": 1, "maximum": 60}}
 ONLY_WITH_BODY = {"413", "415"}
 
@@ -84,12 +94,27 @@ class Schema(AutoSchema):
                 parameter["schema"] = {"type": "integer", "minimum": 1, "maximum": MAX_ID}
         return parameters
 
+    def get_override_parameters(self) -> list[Any]:
+        parameters: list[Any] = [*super().get_override_parameters()]
+        if takes_idempotency_key(self.view, self.method):
+            parameters.append(
+                OpenApiParameter(
+                    idempotent_writes.HEADER,
+                    OpenApiTypes.STR,
+                    OpenApiParameter.HEADER,
+                    description=IDEMPOTENCY_KEY,
+                )
+            )
+        return parameters
+
     def _possible_errors(self) -> list[str]:
         codes = set(ERRORS)
         if AllowAny in self.view.permission_classes:
             codes -= {"401", "403"}
         if self.method in SAFE_METHODS:
             codes -= {"409", *ONLY_WITH_BODY}
+        if not takes_idempotency_key(self.view, self.method):
+            codes -= {"422"}
         if "{" not in self.path:
             codes -= {"404"}
         return sorted(codes)

@@ -9,6 +9,8 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
+from pegboard.api.schema import IDEMPOTENCY_KEY
+
 MAX_DEPTH = 4
 METHODS = ("get", "post", "put", "patch", "delete")
 
@@ -163,7 +165,12 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
         anchor=operation["operationId"],
         summary=operation.get("summary") or operation.get("description", ""),
         role=operation.get("x-role", ""),
-        parameters=[_parameter(given, shapes) for given in operation.get("parameters", ())],
+        parameters=[
+            _parameter(given, shapes)
+            for given in operation.get("parameters", ())
+            # The overview explains it once for all writes.
+            if given.get("description") != IDEMPOTENCY_KEY
+        ],
         body=list(shapes.members(body)) if body is not None else [],
         replies=replies,
         example=shapes.example(body) if body is not None else None,

@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from rest_framework.permissions import SAFE_METHODS
 
 from core import db_errors
 from core.errors import DomainError
@@ -149,7 +150,7 @@ class DomainErrorMiddleware:
                 return views.problem(request, exception.status, exception.code, exception.message)
             case DataError():
                 return views.bad_request(request)
-        if found := db_errors.outage(exception):
+        if found := db_errors.outage(exception, is_write=request.method not in SAFE_METHODS):
             logger.warning("the database: %s", exception)
             return views.unavailable(request, found)
         return None

@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -103,7 +104,7 @@ def unavailable(request: HttpRequest, found: Outage) -> HttpResponse:
 
 def server_error(request: HttpRequest) -> HttpResponse:
     # Also for errors of the database that a middleware raises.
-    if found := outage(sys.exception()):
+    if found := outage(sys.exception(), is_write=request.method not in SAFE_METHODS):
         return unavailable(request, found)
     says = (
         f"Pegboard failed to answer. The error has been recorded under the number {log_context.request_id()}."

@@ -8,15 +8,23 @@ import inspect
 from typing import Any, TypeVar
 
 from django.db.models import Model
+from django.http import HttpResponse
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework import generics
 from rest_framework.exceptions import ValidationError
+from rest_framework.permissions import SAFE_METHODS
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
+from rest_framework.response import Response
 from rest_framework.settings import api_settings
 from rest_framework.views import APIView as AnyAPIView
 
+from core.errors import DomainError
 from core.serializers import refusals
+from people import idempotent_writes
+from people.idempotent_writes import Answer
+from people.permissions import key_of, person
 
 Row = TypeVar("Row", bound=Model)
 
@@ -25,8 +33,41 @@ _declared: dict[tuple[type, str], tuple[list[str], bool]] = {}
 
 
 class APIView(AnyAPIView):
+    # Whether a write is one transaction, so that it may be repeated with an Idempotency-Key. Views that send
+    # requests to other servers before they answer are not.
+    takes_idempotency_keys = True
+
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        is_write = request.method not in SAFE_METHODS
+        # Calls of tools read the header themselves.
+        if is_write and idempotent_writes.HEADER in request.headers and not getattr(self, "invokes", False):
+            self._write_once(request)
+        self._check_what_was_sent(request)
+
+    def _write_once(self, request: Request) -> None:
+        """Replace the view's handler by one that runs it once for each key of this caller."""
+        key = idempotent_writes.checked_key(request.headers[idempotent_writes.HEADER])
+        if not takes_idempotency_key(self, request.method or ""):
+            message = "This request is no single change, so it takes no Idempotency-Key. Send it without."
+            raise DomainError("idempotency_key_unsupported", message)
+        name = (request.method or "").lower()
+        handler = getattr(self, name, self.http_method_not_allowed)
+        sent = f"{request.method} {request.get_full_path()}\n".encode() + request._request.body
+
+        def answer(request: Request, *args: Any, **kwargs: Any) -> HttpResponse:
+            stored, is_repeated = idempotent_writes.write_once(
+                key,
+                user=person(request),
+                api_key=key_of(request),
+                request=sent,
+                write=lambda: _stored(handler(request, *args, **kwargs)),
+            )
+            return _response(stored, is_repeated=is_repeated)
+
+        setattr(self, name, answer)
+
+    def _check_what_was_sent(self, request: Request) -> None:
         method = "GET" if request.method == "HEAD" else request.method or ""
         may_hold_more = request.query_params or method in ("POST", "PUT", "PATCH", "DELETE")
         if not may_hold_more or not hasattr(self, method.lower()):  # without the method, the answer is 405
@@ -38,6 +79,29 @@ class APIView(AnyAPIView):
         has_a_body = request.META.get("CONTENT_LENGTH") not in (None, "", "0")
         if has_a_body and not takes_a_body and (faults := refusals(request.data, [], "member")):
             raise ValidationError(faults)
+
+
+def _stored(response: Response) -> Answer:
+    body = "" if response.data is None else JSONRenderer().render(response.data).decode()
+    headers = {name: value for name, value in response.items() if name != "Content-Type"}
+    return Answer(response.status_code, headers, body)
+
+
+def _response(stored: Answer, *, is_repeated: bool) -> HttpResponse:
+    response = HttpResponse(
+        stored.body, status=stored.status, headers={**stored.headers, "Content-Type": "application/json"}
+    )
+    if not stored.body:
+        del response.headers["Content-Type"]
+    if is_repeated:
+        response.headers["Idempotency-Replayed"] = "true"
+    return response
+
+
+def takes_idempotency_key(view: AnyAPIView, method: str) -> bool:
+    """Whether this method of the view is one change, which a client may repeat with a key."""
+    runs_tools = getattr(view, "invokes", False)
+    return method not in SAFE_METHODS and not runs_tools and getattr(view, "takes_idempotency_keys", False)
 
 
 def declared(view: AnyAPIView, method: str) -> tuple[list[str], bool]:

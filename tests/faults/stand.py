@@ -122,8 +122,12 @@ class Stand:
 
     # What a client does.
 
-    def ask(self, path: str, body: object = None, *, method: str = "", patience: float = 30) -> Answer:
+    def ask(
+        self, path: str, body: object = None, *, method: str = "", patience: float = 30, key: str = ""
+    ) -> Answer:
+        """`key` is sent as the Idempotency-Key."""
         headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        headers |= {"Idempotency-Key": key} if key else {}
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(
             f"http://127.0.0.1:{self.port}{path}",

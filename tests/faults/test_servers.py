@@ -124,6 +124,34 @@ def test_a_locked_table_holds_up_nobody_for_long(stand):
     assert max(answer.seconds for answer in answers) < 2 * PAGE
 
 
+SLOW_COMMIT = """
+CREATE FUNCTION slow_commit() RETURNS trigger LANGUAGE plpgsql AS
+    $$ BEGIN PERFORM pg_sleep(1.5); RETURN NULL; END $$;
+CREATE CONSTRAINT TRIGGER slow_commit AFTER INSERT ON designer_agent DEFERRABLE INITIALLY DEFERRED
+    FOR EACH ROW EXECUTE FUNCTION slow_commit()
+"""
+
+
+def test_a_write_whose_commit_is_not_confirmed_is_found_by_its_key(stand):
+    """The connection is lost while the server commits; only a repeat can find out what became of it."""
+    stand.query(SLOW_COMMIT)
+    body = {"name": "Unconfirmed", "slug": "unconfirmed"}
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(stand.ask, "/api/v1/agents/", body, key="once")
+            time.sleep(0.7)
+            stand.database.cut()
+            lost = first.result()
+        saved = "SELECT 1 FROM designer_agent WHERE slug = 'unconfirmed'"
+        wait_for(lambda: stand.query(saved), 10, "the commit")
+        again = stand.ask("/api/v1/agents/", body, key="once")
+    finally:
+        stand.query("DROP FUNCTION slow_commit() CASCADE")
+    assert (lost.status, lost.json()["code"]) == (503, "outcome_unknown")
+    assert (again.status, again.json()["slug"]) == (201, "unconfirmed")
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
 SLOW_EXPORTS = """
 CREATE FUNCTION slow_export() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN PERFORM pg_sleep(0.5); RETURN NEW; END $$;

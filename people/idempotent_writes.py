@@ -1,0 +1,91 @@
+"""Writes that a client may repeat: the same Idempotency-Key of the same caller changes data once.
+
+The row with the key is written in the transaction of the change, so it exists exactly if the change does. A
+client that lost the answer, or was told that the connection to the database was lost, sends the request
+again and receives the first answer. The header is that of draft-ietf-httpapi-idempotency-key-header.
+"""
+
+import hashlib
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+from django.db import transaction
+from django.utils import timezone
+
+from core import encryption
+from core.encryption import Secret
+from core.errors import DomainError
+from people.models import ApiKey, IdempotentWrite, User
+
+HEADER = "Idempotency-Key"
+KEY = re.compile(r"[!-~]{1,255}")
+STORED_FOR = timedelta(hours=24)
+FIELD = "people.idempotentwrite.sealed"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful response: its status, the headers that belong to it, and its body as JSON text."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: str
+
+
+class KeyReusedError(DomainError):
+    def __init__(self) -> None:
+        message = "This Idempotency-Key was sent with another request. Use a new key for each new change."
+        super().__init__("idempotency_key_reused", message, status=422)
+
+
+def checked_key(key: str) -> str:
+    """Raises DomainError (invalid_idempotency_key)."""
+    if not KEY.fullmatch(key):
+        message = f"{HEADER} takes 1 to 255 printable ASCII characters without blanks, such as a UUID."
+        raise DomainError("invalid_idempotency_key", message)
+    return key
+
+
+def write_once(
+    key: str, *, user: User, api_key: ApiKey | None, request: bytes, write: Callable[[], Answer]
+) -> tuple[Answer, bool]:
+    """Return the answer of `write`, or the stored one if this caller has sent the key before; and which.
+
+    request: bytes that are the same for the same request. An answer of status 400 or more, and an error,
+    undo the write and store nothing. Raises KeyReusedError.
+    """
+    caller = f"key:{api_key.pk}" if api_key else f"user:{user.pk}"
+    digest = hashlib.sha256(request).hexdigest()
+    with transaction.atomic():
+        # A second request with the key waits here until the first one has ended.
+        row, is_new = IdempotentWrite.objects.get_or_create(
+            caller=caller, key=key, defaults={"id": uuid.uuid4(), "request_digest": digest}
+        )
+        if not is_new:
+            if row.request_digest != digest:
+                raise KeyReusedError
+            return _stored_answer(row), True
+        answer = write()
+        if answer.status >= 400:
+            transaction.set_rollback(True)
+        else:
+            text = msgspec.json.encode(answer).decode()
+            # The answer may contain a new API key.
+            row.sealed = encryption.encrypt(Secret(text), row=row.pk, field=FIELD)
+            row.save(update_fields=["sealed"])
+    return answer, False
+
+
+def _stored_answer(row: IdempotentWrite) -> Answer:
+    text = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name="stored answers").reveal()
+    return msgspec.json.decode(text, type=Answer)
+
+
+def forget_old_writes() -> int:
+    """Delete the keys that are older than STORED_FOR; return how many."""
+    deleted, _ = IdempotentWrite.objects.filter(created_at__lt=timezone.now() - STORED_FOR).delete()
+    return deleted
