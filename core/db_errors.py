@@ -1,12 +1,17 @@
 """What users and programs are told while the database is away, busy or out of space."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import psycopg
 from django.db import Error, InterfaceError, InternalError, OperationalError, connection
 from psycopg import errors
 
+from core.postgresql.base import NoFreeConnectionError
+
 RETRY_AFTER = 5  # seconds
+CONNECTION_WAIT = 1.0  # seconds, of a health check
+DatabaseState = Literal["ok", "unreachable", "no free connection"]
 # PostgreSQL has an error class for a full disk only where the write itself fails.
 NO_SPACE = ("No space left on device", "could not extend file", "File too large", "could not write")
 
@@ -35,14 +40,25 @@ FULL = Outage(
 )
 
 
-def database_answers() -> bool:
+def database_state() -> DatabaseState:
+    """Whether the database answers; within about a second where this process has no connection left."""
+    # The wait for a connection is shorter than that of a request: a health check gives up before.
+    has_free_connection = getattr(connection, "has_free_connection", None)
+    if has_free_connection and not has_free_connection(CONNECTION_WAIT):
+        return "no free connection"
     try:
-        # A connection that is there says nothing: its server may have gone since.
+        # An open connection proves nothing: its server may have stopped since.
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
-    except Error:
-        return False
-    return True
+    except Error as exc:
+        return "no free connection" if _lacks_connections(exc) else "unreachable"
+    return "ok"
+
+
+def _lacks_connections(exc: Error) -> bool:
+    # 53300: the server has as many as it accepts.
+    cause = exc.__cause__
+    return isinstance(cause, NoFreeConnectionError) or getattr(cause, "sqlstate", None) == "53300"
 
 
 def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | None:
@@ -57,10 +73,10 @@ def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | Non
         return FULL
     if isinstance(exc, InternalError):
         return None
+    if isinstance(cause, QueryDeadlineError | NoFreeConnectionError):
+        return BUSY
     if is_write and is_database_lost(exc) and not _failed_to_connect(cause):
         return LOST
-    if isinstance(cause, QueryDeadlineError):
-        return BUSY
     return AWAY if is_database_lost(exc) else BUSY
 
 

@@ -354,7 +354,10 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             version,
             actor=actor,
             arguments=theirs,
-            deadline_seconds=deadline_of(wish.mode, wish.deadline_seconds),
+            # A client that reads the stream of its own request waits too; progress extends its deadline.
+            deadline_seconds=deadline_of(
+                Mode.WAIT if wish.is_made_here else wish.mode, wish.deadline_seconds
+            ),
             is_confirmed=wish.is_confirmed,
             key=wish.call_id,
             runtime=runtime_of(

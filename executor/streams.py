@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from catalog.calls import events, invocation, queue
 from catalog.calls.invocation import NoRoomError, NoRoomToFollowError
+from catalog.calls.places import Holder
 from catalog.models import Call
 from core.postgresql.base import give_back
 from designer.exports import wire
@@ -54,16 +55,16 @@ def follow(
     `place` is what `placed` gave, and is taken over. Without one raises NoRoomToFollowError before anything
     is told.
     """
-    with place or placed(NoRoomToFollowError) as held:
+    with place or placed(invocation.holder_of(call), NoRoomToFollowError) as held:
         told = _told(call, tool, format_, after if _ID.fullmatch(after) else "", alive_every)
         return Followed(told, held.pop_all())
 
 
-def placed(error: type[NoRoomError] = NoRoomError) -> ExitStack:
+def placed(holder: Holder, error: type[NoRoomError] = NoRoomError) -> ExitStack:
     """A follower's place, for as long as the stack is open: who makes a call to follow it takes it before
     the call is written, so that a call that is refused for want of it was not made. Raises NoRoomError."""
     place = ExitStack()
-    place.enter_context(invocation.room(error))
+    place.enter_context(invocation.room(holder, error))
     return place
 
 

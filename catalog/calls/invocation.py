@@ -41,6 +41,8 @@ from catalog.calls import (
 )
 from catalog.calls.checks import refuse_removed
 from catalog.calls.lease import Conversation, Heartbeat, Unspoken, Watched
+from catalog.calls.places import CallPlaces, Holder
+from catalog.calls.runtime import Runtime
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Attempt, CallStatus, Mode
@@ -61,9 +63,12 @@ from core.outbound.limits import DEFAULT_LIMITS, MIB, Limits
 from core.outbound.session import Session
 from core.postgresql.base import give_back
 from core.prepared_statements import run_prepared
+from people.models import User
 
 logger = logging.getLogger(__name__)
 
+# In all, of a call that its caller streams and that keeps reporting progress.
+MAX_SECONDS_WITH_PROGRESS = 900.0
 CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
 MAX_REPLY_BYTES = 5 * MIB
 MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
@@ -73,14 +78,14 @@ WRITE_AGAIN_AFTER = (0.5, 2.0, 5.0)  # seconds: a database that is away for a mo
 ROOM_SECONDS = 1.0
 # Asked before an activity of a call acts. Each raises DomainError where it must not.
 BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
-_threads = threading.BoundedSemaphore(settings.CALLS_IN_A_PROCESS)
+_places = CallPlaces(settings.CALLS_IN_A_PROCESS)
 
 
 class NoRoomError(DomainError):
     retry_after = 1
 
     def __init__(self, means: str = "Nothing was sent.") -> None:
-        message = f"This process makes as many calls as it may. {means} Try again in a second."
+        message = f"Too many calls are running. {means} Try again in 1 second."
         super().__init__("busy", message, status=503)
 
 
@@ -88,7 +93,7 @@ class NoRoomToFollowError(NoRoomError):
     """As it is met by who asks about a call that was made before."""
 
     def __init__(self) -> None:
-        super().__init__("The call goes on, and cannot be followed now.")
+        super().__init__("The call is still running, but its progress cannot be streamed right now.")
 
 
 def call_now(version: ToolVersion, **wish: Any) -> Call:
@@ -96,13 +101,13 @@ def call_now(version: ToolVersion, **wish: Any) -> Call:
 
     `wish` is as for `requesting.request_call`, and so is what it raises.
     """
-    with room():
+    with room(_holder_of_request(wish["actor"], wish.get("runtime"))):
         return _answered(requesting.request_call(version, is_claimed=True, **wish))
 
 
 def continue_now(call: Call, **wish: Any) -> Call:
     """As `call_now`, for `requesting.continue_call`."""
-    with room():
+    with room(holder_of(call)):
         return _answered(requesting.continue_call(call, is_claimed=True, **wish))
 
 
@@ -122,6 +127,7 @@ def continue_beside(call: Call, **wish: Any) -> Call:
 
 def _made_beside(call: Call) -> Call:
     if call.is_ours:
+        call.extends_with_progress = True
         # What the thread learns of it the caller reads from the row, which is whole at any time.
         told = contextvars.copy_context()
         threading.Thread(target=told.run, args=(_make_beside, copy.copy(call)), name="call").start()
@@ -136,16 +142,33 @@ def _make_beside(call: Call) -> None:
 
 
 @contextmanager
-def room(error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
+def room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
+    """A place among the calls of this process. Raises `error` where the holder gets none within a second."""
     # A slow vendor must not take all threads of a process that has other things to do.
-    if not _threads.acquire(blocking=False):
-        give_back()
-        if not _threads.acquire(timeout=ROOM_SECONDS):
+    with _places.place(holder, 0.0) as has_place:
+        if has_place:
+            yield
+            return
+    give_back()
+    with _places.place(holder, ROOM_SECONDS) as has_place:
+        if not has_place:
             raise error
-    try:
         yield
-    finally:
-        _threads.release()
+
+
+def holder_of(call: Call) -> Holder:
+    return holder_for(call.requested_by_id, call.agent, call.api_key_id)
+
+
+def holder_for(user: int | None, agent: int | None = None, api_key: int | None = None) -> Holder:
+    """Who holds a place: the API key, or a user without one, and the agent that the call is for."""
+    return Holder(agent, f"key {api_key}" if api_key else f"user {user}")
+
+
+def _holder_of_request(actor: User, runtime: Runtime | None) -> Holder:
+    if runtime is None:
+        return holder_for(actor.pk)
+    return holder_for(actor.pk, runtime.agent, runtime.key.pk if runtime.key else None)
 
 
 def _answered(call: Call) -> Call:
@@ -160,7 +183,7 @@ def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
     a caller that has taken a place before."""
     if not call.is_active or seconds <= 0:
         return queue.settled(call)
-    with nullcontext() if has_room else room(NoRoomToFollowError):
+    with nullcontext() if has_room else room(holder_of(call), NoRoomToFollowError):
         return queue.wait_for(call, seconds)
 
 
@@ -518,6 +541,7 @@ def _limits(call: Call) -> Limits:
         DEFAULT_LIMITS,
         request=seconds,
         is_asked_for=True,
+        with_progress=MAX_SECONDS_WITH_PROGRESS if call.extends_with_progress else 0.0,
         session=longest,
         body=MAX_REPLY_BYTES,
         session_bytes=MAX_SESSION_BYTES,

@@ -16,6 +16,7 @@ from django.utils import timezone
 from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
 from catalog.models.circuit import OpenCircuit
 from catalog.protocols.base import Outcome
+from catalog.protocols.calls.outcomes import CUT_OFF
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.retry_after import DAY
 
@@ -101,14 +102,15 @@ def record_run(endpoint: Endpoint, error: ProtocolError | None) -> None:
 
 
 def record_call(tool: Tool, outcome: Outcome) -> None:
-    # What a call met is about the tool alone, whatever the vendor meant by it. An answer says that the vendor
-    # is there, which is true of its endpoint too.
-    if outcome.outcome != "unavailable":
+    # The outcome of a call is about the tool alone, whatever the vendor meant by it. An answer shows that the
+    # vendor is there, which is true of its endpoint too. An answer that came too late is none, whatever the
+    # outcome of the call is called.
+    code = (outcome.error or {}).get("code", "")
+    if outcome.outcome != "unavailable" and code not in CUT_OFF:
         for asked in (tool, tool.endpoint):
             if not _is_known_closed(asked):
                 record_answer(asked)
         return
-    code = (outcome.error or {}).get("code", "")
     if not is_about_token(UnavailableError(code, "")):
         record_failure(tool, code, outcome.retry_after)
 

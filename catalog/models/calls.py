@@ -99,7 +99,8 @@ class Call(models.Model):
     the call, which `is_ours` says in that process, and `has_id` says that the caller gave it an id, by which
     it may ask again. `steps_made` are those that it has made for the call so far, however deep. `calls_back`
     is who hears of its end, until it is written down, and `runtime` as whom the program calls that asked this
-    process. `site` is our own address as its caller knows it, for the links that its caller follows.
+    process. With `extends_with_progress`, each sign of progress gives it its deadline anew.
+    `site` is our own address as its caller knows it, for the links that its caller follows.
 
     `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
     ended, by the database's clock. `continues` is the call whose questions this one answers.
@@ -174,6 +175,7 @@ class Call(models.Model):
 
     is_ours = False
     is_taken_up = False
+    extends_with_progress = False
     has_id = False
     steps_made = 0
     calls_back: Any = None

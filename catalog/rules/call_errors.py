@@ -134,7 +134,7 @@ _OF_REQUESTS = (
         "activity_unfit", "The activity that would run for the tool cannot run for this version of it."
     ),
     CallError("already_continued", "This call is being or was continued with other answers."),
-    CallError("busy", "This process makes as many calls as it may. Nothing was sent.", True),
+    CallError("busy", "Too many calls are running. This call was not sent.", True),
     CallError(
         "call_forgotten", "The call with this id was made before, and its outcome is not kept any more."
     ),

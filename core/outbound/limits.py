@@ -15,6 +15,7 @@ class Limits:
     """Seconds and bytes. `request` and `body` hold for one request, `session` and `session_bytes` for all.
 
     With `is_asked_for` the caller has set `request` as a deadline: then silence is lateness like any other.
+    With `with_progress`, progress gives `request` and `session` anew, up to that many seconds in all.
     Where a person can raise a limit of bytes, `body_way_out` and `session_way_out` say how.
     """
 
@@ -29,6 +30,7 @@ class Limits:
     backoff: tuple[float, ...] = (0.2, 1.0)
     patience: float = 5.0
     is_asked_for: bool = False
+    with_progress: float = 0.0
     body_way_out: str = ""
     session_way_out: str = ""
 
@@ -58,6 +60,10 @@ class Budget:
         self.ends = monotonic() + seconds
         self.allotted = seconds
         self._long_silence = math.inf
+
+    def extend(self, session_ends: float) -> None:
+        """Gives the request its time anew, as far as the session lasts."""
+        self.ends = min(monotonic() + self.limits.request, session_ends)
 
     def wait(self, at_most: float = math.inf) -> float:
         """Seconds that the next step may take."""

@@ -62,7 +62,8 @@ def _bad_chunk_size(budget: Budget) -> ProtocolViolationError:
 
 
 def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
-    # One gzip stream. Steps are small, so that a bomb is known by its ratio before it fills memory.
+    # One or more gzip members in a row (RFC 1952, section 2.2). Steps are small, so that a bomb is known by
+    # its ratio before it fills memory.
     limits = budget.limits
     stream = zlib.decompressobj(31)
     wire = plain = 0
@@ -70,7 +71,7 @@ def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
         for piece in pieces:
             while piece:
                 if stream.eof:
-                    raise zlib.error("bytes after the end of the stream")
+                    stream = zlib.decompressobj(31)
                 part = stream.decompress(piece, limits.ratio_from)
                 rest = stream.unconsumed_tail or stream.unused_data
                 wire += len(piece) - len(rest)

@@ -7,6 +7,7 @@ of three errors (errors.py). One session belongs to one thread.
 
 import copy
 import json as jsonlib
+import math
 import random
 import re
 import threading
@@ -132,7 +133,10 @@ class Session(RequestMethods):
         self._secrets = SecretScanner(secrets)
         self._limits = limits
         self._turns = turns
+        self._began = 0.0
         self._ends: float | None = None
+        self._progress = -math.inf
+        self._budget: Budget | None = None
         self._check = partial(check_url, policy=policy, may_ask=True)
         self._connect = partial(
             Connection,
@@ -192,6 +196,23 @@ class Session(RequestMethods):
             raise self._echo()
         if self._follower:
             self._follower(partial)
+        if self._limits.with_progress and not self.is_interrupted and self._has_advanced(partial):
+            self._extend()
+
+    def _has_advanced(self, partial: Mapping[str, Any]) -> bool:
+        # A vendor that repeats itself, or sends log messages alone, makes no progress.
+        progress = partial.get("progress")
+        reached = progress.get("progress") if isinstance(progress, Mapping) else None
+        if isinstance(reached, bool) or not isinstance(reached, int | float) or not reached > self._progress:
+            return False
+        self._progress = reached
+        return True
+
+    def _extend(self) -> None:
+        now = time.monotonic()
+        self._ends = min(now + self._limits.session, self._began + self._limits.with_progress)
+        if self._budget:
+            self._budget.extend(self._ends)
 
     def at(self, url: str) -> "Session":
         """A session of its own, with what is left of this one's time."""
@@ -368,7 +389,9 @@ class Session(RequestMethods):
 
     def _ask(self, request: Request, target: str) -> Reply:
         sent = self._headers(request.headers)
-        budget = Budget(self._url.authority, self._limits, time.monotonic() + self._time_left())
+        budget = self._budget = Budget(
+            self._url.authority, self._limits, time.monotonic() + self._time_left()
+        )
         is_done = False
         parts: list[bytes] = []
         rest: Rest | None = None
@@ -443,7 +466,8 @@ class Session(RequestMethods):
 
     def _time_left(self) -> float:
         if self._ends is None:
-            self._ends = time.monotonic() + self._limits.session
+            self._began = time.monotonic()
+            self._ends = self._began + self._limits.session
         return self._ends - time.monotonic()
 
     def _read(

@@ -22,6 +22,10 @@ from psycopg.pq import TransactionStatus
 WAIT_SECONDS = 10.0  # seconds, in which many requests that come at once have their turn
 
 
+class NoFreeConnectionError(psycopg.OperationalError):
+    """All connections that this process may have to the database are in use."""
+
+
 class Pool:
     """At most so many connections, of which the one that was given back last is taken first."""
 
@@ -32,14 +36,21 @@ class Pool:
     def take(
         self, make: Callable[[], psycopg.Connection[Any]], wait: float = WAIT_SECONDS
     ) -> psycopg.Connection[Any]:
-        """Raises psycopg.OperationalError where none becomes free in time."""
+        """Raises NoFreeConnectionError where none becomes free in time."""
         if not self._room.acquire(timeout=wait):
-            raise psycopg.OperationalError("all connections of this process to the database are in use")
+            raise NoFreeConnectionError("all connections of this process to the database are in use")
         try:
             return self._usable() or make()
         except BaseException:
             self._room.release()
             raise
+
+    def has_room(self, seconds: float) -> bool:
+        """Whether one more connection could be taken within so many seconds."""
+        if not self._room.acquire(timeout=seconds):
+            return False
+        self._room.release()
+        return True
 
     def take_kept(self) -> psycopg.Connection[Any] | None:
         """One that is free at once, if there is one."""
@@ -106,6 +117,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         make = super().get_new_connection
         return self._shared.take(lambda: make(conn_params))
+
+    def has_free_connection(self, seconds: float) -> bool:
+        """Whether this thread has a connection, or could have one within so many seconds."""
+        return self.connection is not None or self._shared.has_room(seconds)
 
     def _close(self) -> None:
         kept, self.connection = self.connection, None

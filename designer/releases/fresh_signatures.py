@@ -8,6 +8,7 @@ from django.db.models import Q
 
 from catalog.calls import invocation
 from catalog.calls.invocation import NoRoomError
+from catalog.calls.places import Holder
 from catalog.enumeration import one_tool
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import HELD, FindingState
@@ -39,7 +40,7 @@ def now(released: ReleasedTool) -> Decision:
         return Decision(released, reason="withdrawn")
     try:
         # Among the calls, because it holds a thread as they do.
-        with invocation.room():
+        with invocation.room(Holder(None, f"endpoint {tool.endpoint_id}")):
             fetched = one_tool.read(tool)
     except NoRoomError:
         return Decision(released, reason="unreachable")

@@ -210,7 +210,7 @@ class _Followed:
     """Holds a place among the threads of the process until it is closed. Raises NoRoomError."""
 
     def __init__(self, call: Call) -> None:
-        self._room = invocation.room()
+        self._room = invocation.room(invocation.holder_of(call))
         self._room.__enter__()
         self._call = call
         self._is_held = True

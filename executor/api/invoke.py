@@ -7,6 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from catalog.calls import invocation
 from catalog.models.calls import Mode
 from core.errors import invalid
 from designer.api.asked_releases import NUMBER, found_release
@@ -89,7 +90,8 @@ class ReleaseInvoke(GenericAPIView[Release]):
         actor, key = person(request), key_of(request)
         try:
             release = found_release(request, slug, number)
-            with streams.placed() if asked.get("mode") == Mode.STREAM else ExitStack() as place:
+            holder = invocation.holder_for(actor.pk, release.agent_id, key.pk if key else None)
+            with streams.placed(holder) if asked.get("mode") == Mode.STREAM else ExitStack() as place:
                 wish = wished(asked, request, tool=name, sub_agent=sub)
                 answer = calls.run(release, wish, actor=actor, key=key)
                 held = place.pop_all()

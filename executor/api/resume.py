@@ -6,6 +6,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from catalog.api.calls import ResumeInput
+from catalog.calls import invocation
 from catalog.models import Call
 from catalog.models.calls import Mode
 from core.public_url import public_url
@@ -58,7 +59,7 @@ class AgentCallResume(GenericAPIView[Call]):
         found, release, tool = found_call(request, slug, call)
         # What was begun in a retired release may be ended in it; the caller is told.
         tell_if_retired(request, release, hands_out=False)
-        with streams.placed() if mode == Mode.STREAM else ExitStack() as place:
+        with streams.placed(invocation.holder_of(found)) if mode == Mode.STREAM else ExitStack() as place:
             answer = calls.resume(
                 found,
                 release,

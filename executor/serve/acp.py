@@ -126,7 +126,7 @@ def _about_runs(
         case "POST", ["wait"]:
             return _waited_for(request, operations, thread)
         case "POST", ["stream"]:
-            with streams.placed() as place:
+            with streams.placed(operations.holder) as place:
                 has_left = acp_options.left(_object(request), request.has_left)
                 begun = _run(request, operations, Mode.STREAM, thread)
                 secret = _secret(operations, begun)
@@ -215,7 +215,7 @@ def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | No
         return json_reply(_run(request, operations, thread=thread))
     acp_options.left(_object(request), request.has_left)
     # A callback is told by the worker that makes the call.
-    with streams.placed():
+    with streams.placed(operations.holder):
         begun = _run(request, operations, Mode.ASYNC, thread)
         secret = _secret(operations, begun)  # there until it is sent
         run = _uuid(begun["run"]["run_id"])

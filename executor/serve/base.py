@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 
 from catalog.calls import cancellation, invocation
 from catalog.calls import threads as vendors_threads
+from catalog.calls.places import Holder
 from catalog.calls.runtime import USUAL, CallerSide
 from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS, Mode
@@ -188,6 +189,11 @@ class Operations:
     site: str
     served_at: str
     sub_agent: str = ""
+
+    @property
+    def holder(self) -> Holder:
+        """Who holds the places of calls that are followed."""
+        return invocation.holder_for(self.caller.user.pk, self.release.agent_id, self.caller.key.pk)
 
     def shown(self) -> ReleaseDocument:
         """What a model is shown: tools, transfers among them, and procedures."""

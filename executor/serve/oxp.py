@@ -17,7 +17,7 @@ from django.http import Http404
 
 from catalog.models.calls import Result
 from core import strict_json
-from core.db_errors import database_answers
+from core.db_errors import database_state
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from designer.exports import oxp as exported
@@ -58,7 +58,7 @@ class OXP(ServedProtocol):
     def answer_anyone(self, request: Request) -> Reply | None:
         if request.path.rstrip("/") != "health" or request.method not in ("GET", "HEAD"):
             return None
-        if not database_answers():
+        if database_state() != "ok":
             return json_reply({"status": "unavailable"}, 503, VERSION)
         return json_reply({"status": "ok"}, headers=VERSION)
 

@@ -15,7 +15,7 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from core import log_context
-from core.db_errors import RETRY_AFTER, Outage, database_answers, outage
+from core.db_errors import RETRY_AFTER, Outage, database_state, outage
 from core.public_url import public_url
 from designer.access_tokens import ROOT
 from executor.serve import views as serve_views
@@ -39,12 +39,12 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
     # Ready while the database answers: without the queue pages and exports work, and enumeration waits.
-    database = database_answers()
+    database = database_state()
     facts = {
-        "database": "ok" if database else "unreachable",
+        "database": database,
         "queue": "ok" if _queue_answers() else "unreachable",
     }
-    return JsonResponse(facts, status=200 if database else 503)
+    return JsonResponse(facts, status=200 if database == "ok" else 503)
 
 
 @requires(Role.ADMIN)

@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from django.db import OperationalError, connection, connections
 
+from core import db_errors
 from core.postgresql import base
 from core.postgresql.base import DatabaseWrapper, Pool
 
@@ -34,6 +35,29 @@ def process_of(one: DatabaseWrapper) -> int:
     with one.cursor() as cursor:
         cursor.execute("SELECT pg_backend_pid()")
         return cursor.fetchone()[0]
+
+
+def test_a_health_check_reports_that_no_connection_is_free(shared, monkeypatch, client):
+    monkeypatch.setattr(db_errors, "CONNECTION_WAIT", 0.01)
+    ours = shared()
+    monkeypatch.setattr(db_errors, "connection", ours)
+    others = [shared(), shared()]
+    for other in others:
+        process_of(other)
+    answer = client.get("/readyz")
+    assert (answer.status_code, answer.json()["database"]) == (503, "no free connection")
+    others[0].close()
+    assert (client.get("/readyz").status_code, client.get("/readyz").json()["database"]) == (200, "ok")
+
+
+def test_a_request_without_a_free_connection_is_told_that_the_database_is_busy(shared, monkeypatch):
+    monkeypatch.setattr(base, "WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(Pool.take, "__defaults__", (0.01,))
+    for other in (shared(), shared()):
+        process_of(other)
+    with pytest.raises(OperationalError) as raised:
+        process_of(shared())
+    assert db_errors.outage(raised.value) is db_errors.BUSY
 
 
 def test_what_one_thread_gives_back_the_next_one_takes(shared):

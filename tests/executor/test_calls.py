@@ -2,6 +2,7 @@
 
 import threading
 import uuid
+from contextlib import ExitStack
 from datetime import timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from psycopg.types.json import Json
 from rest_framework.test import APIClient
 
 from catalog.calls import invocation, queue, requesting
+from catalog.calls.places import CallPlaces, Holder
 from catalog.calls.requesting import TooManyCallsError
 from catalog.models import Call, CallId, Finding
 from catalog.protocols.signature import AllowedValue, Annotations
@@ -566,12 +568,29 @@ def test_a_call_is_made_by_the_process_that_was_asked(owner, vendor, desk, monke
 
 def test_a_process_that_makes_as_many_calls_as_it_may_says_so(owner, vendor, desk, monkeypatch):
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
-    with invocation._threads:
+    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
+    with invocation.room(Holder(None, "another")):
         busy = runtime(owner, desk[0]).post(url(), GIVEN)
     assert (busy.status_code, busy.json()["code"], busy.headers["Retry-After"]) == (503, "busy", "1")
     assert (vendor.requests, Call.objects.count()) == ([], 0)
     assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outcome"] == "ok"
+
+
+def test_calls_that_hang_leave_places_for_another_agent(owner, vendor, desk, monkeypatch):
+    monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
+    monkeypatch.setattr(invocation, "_places", CallPlaces(8))
+    agent, _ = desk
+    other = agents.create_agent(actor=owner, name="Other", slug="other")
+    pins.pin_tool(other, actor=owner, tool=agent.pins.get().tool, alias="sky")
+    publishing.publish(other, actor=owner, channel="live")
+    hanging = runtime(owner, agent)
+    key = ApiKey.objects.latest("pk").pk
+    with ExitStack() as held:
+        for _ in range(6):
+            held.enter_context(invocation.room(invocation.holder_for(owner.pk, agent.pk, key)))
+        assert hanging.post(url(), GIVEN).json()["code"] == "busy"
+        answer = runtime(owner, other).post(url(slug="other"), GIVEN)
+    assert answer.status_code == 200, answer.json()
 
 
 def test_call_that_asks_goes_on_through_the_same_door(owner):

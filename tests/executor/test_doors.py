@@ -19,6 +19,7 @@ from django.utils import timezone
 from rest_framework.test import APIClient
 
 from catalog.calls import invocation
+from catalog.calls.places import CallPlaces
 from catalog.models import Call, Finding, Tool, UserGrant
 from catalog.models.circuit import ToolCircuit
 from catalog.protocols.signature import AllowedValue, Annotations, Requirements
@@ -340,11 +341,8 @@ def no_requests_left(world: World) -> None:
 
 
 def process_without_room(world: World) -> None:
-    class Full:
-        def acquire(self, **_: Any) -> bool:
-            return False
-
-    world.patch.setattr(invocation, "_threads", Full())
+    world.patch.setattr(invocation, "_places", CallPlaces(0))
+    world.patch.setattr(invocation, "ROOM_SECONDS", 0.01)
 
 
 def openapi() -> dict[str, Any]:

@@ -8,6 +8,7 @@ from django.db import connection
 from django.test import Client
 
 from catalog.calls import events, invocation, remote_runs
+from catalog.calls.places import CallPlaces, Holder
 from catalog.models import Call, Tool
 from catalog.tasks import perform_call
 from designer import tunings
@@ -205,17 +206,17 @@ def test_a_call_that_is_tried_is_followed_on_its_page(client, owner, runs):
 
 def test_a_call_that_cannot_be_followed_is_not_made(client, monkeypatch):
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.01)
-    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
-    with invocation.room():
+    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
+    another = Holder(None, "another")
+    with invocation.room(another):
         refused = client.post(url(), STREAM)
         assert (refused.status_code, refused["Retry-After"]) == (503, "1")
-        assert "Nothing was sent." in refused.json()["message"]
         assert Call.objects.count() == 0
     followed = client.post(url(), STREAM)
     busy = client.get(at(Call.objects.get().pk, "events/"))
-    assert (busy.status_code, "The call goes on" in busy.json()["message"]) == (503, True)
+    assert (busy.status_code, busy.json()["code"]) == (503, "busy")
     followed.close()
     # What is refused or answered at once gives its place back.
     assert client.post(url(), STREAM | {"arguments": {"none": 1}}).json()["outcome"] == "invalid_arguments"
-    with invocation.room():
+    with invocation.room(another):
         pass

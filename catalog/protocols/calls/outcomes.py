@@ -29,9 +29,9 @@ _CODES = ("code", "errcode", "error_code", "type")
 _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
 # The request had left when these happened.
-_CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
+CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
 # So did these, to somewhere behind the one who answers. Of 503 HTTP says that it was not handled.
-_PERHAPS_RUN = (*_CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
+_PERHAPS_RUN = (*CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
 _NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -71,7 +71,7 @@ def after(error: ProtocolError) -> Outcome:
     """A call during which the conversation with the vendor failed."""
     match error:
         case UnavailableError():
-            doubt = " It is not known whether the tool ran." if error.code in _CUT_OFF else ""
+            doubt = " It is not known whether the tool ran." if error.code in CUT_OFF else ""
             failure = {"code": error.code, "message": error.message + doubt}
             can_retry = None if error.code in _PERHAPS_RUN else True
             return Outcome("unavailable", error=failure, retry_after=error.retry_after, can_retry=can_retry)

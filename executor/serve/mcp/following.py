@@ -109,7 +109,7 @@ def within(
 def _begun(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> tuple[int, Followed] | dict[str, Any]:
-    with streams.placed() as place:
+    with streams.placed(operations.holder) as place:
         answer = tools.begun(request, operations, client, params, is_followed=True)
         if not isinstance(answer, Answer):
             return answer

@@ -1,5 +1,6 @@
 import contextlib
 import gzip
+import math
 import random
 import time
 
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
-from core.outbound.limits import MIB, Limits
+from core.outbound.limits import MIB, Budget, Limits
+from core.outbound.response import _gunzip
 from core.outbound.session import Session
 from core.strict_json import require_json
 from tests.hostile_vendor import BEHAVIOURS, GOOD, HostileVendor, drips, floods, raw, reply
@@ -152,6 +154,30 @@ def test_compressed_body_is_held_to_the_same_size():
     assert ask(packed, Limits(body=2 * MIB)).body == body
     with pytest.raises(ProtocolViolationError, match=r"sent more than 1\.5 MB"):
         ask(packed, Limits(body=3 * MIB // 2))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000, 100_000])
+def test_a_compressed_body_may_have_several_members(size):
+    body = random.Random(2).randbytes(3_000)
+    packed = b"".join(gzip.compress(part) for part in (body[:1_000], b"", body[1_000:]))
+    pieces = [packed[at : at + size] for at in range(0, len(packed), size)]
+    budget = Budget("vendor.example", Limits(), math.inf)
+    assert b"".join(_gunzip(pieces, budget)) == body
+    assert ask(reply(packed, headers={"Content-Encoding": "gzip"})).body == body
+
+
+def test_a_bomb_in_members_is_a_bomb():
+    members = reply(gzip.compress(bytes(2 * MIB)) * 20, headers={"Content-Encoding": "gzip"})
+    with pytest.raises(ProtocolViolationError) as raised:
+        ask(members, Limits(body=64 * MIB))
+    assert raised.value.code == "BODY_RATIO"
+
+
+def test_a_second_member_that_is_cut_off_is_known_as_that():
+    packed = gzip.compress(GOOD) + gzip.compress(GOOD)[:-4]
+    with pytest.raises(UnavailableError) as raised:
+        ask(reply(packed, headers={"Content-Encoding": "gzip"}))
+    assert raised.value.code == "BODY_TRUNCATED"
 
 
 def test_small_limits_are_told_in_bytes():

@@ -3,11 +3,17 @@
 import itertools
 import json
 import threading
+import time
 
 import pytest
 
 from catalog.calls import invocation
+from catalog.calls.places import CallPlaces
 from catalog.models import Call
+from catalog.models.circuit import ToolCircuit
+from designer import agents
+from designer.models import Agent
+from designer.releases import publishing
 from executor import streams
 from executor.serve.mcp import asking, following
 from tests.executor.serve.test_mcp import BRANCH, FORMS, META, modern, old, post
@@ -82,6 +88,62 @@ def test_progress_comes_under_the_clients_own_token(client, send, token):
     }
     assert end["result"]["content"] == [{"type": "text", "text": "done"}]
     assert end["result"].get("resultType") == ("complete" if send is modern else None)
+
+
+def notes(*, progress, seconds=60.0):
+    """A vendor that sends notes for so long: `progress` by the number of the note, or else log messages."""
+
+    def script(line, request):
+        message = request.json()
+        if message.get("method") != "tools/call":
+            return chatty(line, request)
+        line.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n")
+        ends = time.monotonic() + seconds
+        for number in itertools.count(1):
+            if time.monotonic() > ends:
+                break
+            note = {"method": "notifications/message", "params": LOGGED}
+            if progress:
+                token = message["params"]["_meta"]["progressToken"]
+                params = {"progress": progress(number), "progressToken": token}
+                note = {"method": "notifications/progress", "params": params}
+            line.send(f"data: {json.dumps({'jsonrpc': '2.0', **note})}\n\n".encode())
+            line.wait(0.1)
+        result = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
+        end = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        line.send(f"data: {json.dumps(end)}\n\n".encode())
+        return False
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "progress", [None, lambda number: 1, lambda number: -number], ids=["log", "repeated", "falling"]
+)
+def test_a_call_without_progress_ends_at_its_deadline(client, vendor, progress):
+    give_up_after(1)
+    vendor.script = notes(progress=progress)
+    end = heard(called(client, meta={"progressToken": 1, f"{META}logLevel": "debug"}))[-1]
+    assert end["result"]["isError"]
+    call = Call.objects.get()
+    assert (call.error_code, call.deadline_seconds) == ("DEADLINE", 1)
+    assert ToolCircuit.objects.get().failures == 1
+
+
+def test_progress_extends_the_deadline_of_a_call(client, vendor, monkeypatch):
+    give_up_after(1)
+    vendor.script = notes(progress=lambda number: number, seconds=2.5)
+    assert heard(called(client, meta={"progressToken": 1}))[-1]["result"]["content"][0]["text"] == "done"
+    monkeypatch.setattr(invocation, "MAX_SECONDS_WITH_PROGRESS", 2.0)
+    vendor.script = notes(progress=lambda number: number)
+    assert heard(called(client, meta={"progressToken": 1}))[-1]["result"]["isError"]
+    assert Call.objects.latest("pk").error_code == "DEADLINE"
+
+
+def give_up_after(seconds):
+    agent = Agent.objects.get()
+    agents.update_agent(agent, actor=agent.created_by, retry={"give_up_after_seconds": seconds})
+    publishing.publish(agent, actor=agent.created_by, channel="live")
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("info", True), ("warning", True), ("error", False)])
@@ -161,7 +223,7 @@ def test_what_follows_an_answer_inside_a_call_is_told_as_well(client, vendor):
 
 
 def test_a_stream_that_asks_has_no_follower_s_place_meanwhile(client, vendor, monkeypatch):
-    monkeypatch.setattr(invocation, "_threads", threading.BoundedSemaphore(1))
+    monkeypatch.setattr(invocation, "_places", CallPlaces(1))
     monkeypatch.setattr(invocation, "ROOM_SECONDS", 0.1)
     vendor.script = asks
     _, told = followed_and_answered(client)

@@ -1,0 +1,73 @@
+"""The places of one process for calls: how many run at once, and how agents and API keys share them.
+
+A call that is waited for holds a thread until its vendor answers, so one slow vendor could fill all places.
+The more places a key and its agent hold, the more have to stay free for others.
+"""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+# Own places for each that stays free: a key gets three quarters of all, the keys of an agent seven eighths.
+KEY_SHARE, AGENT_SHARE = 3, 7
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """For whom a call runs: an agent and an API key. `key` names a user where there is no API key, and
+    `agent` is None for a user who tries a tool."""
+
+    agent: int | None
+    key: Hashable
+
+
+def may_take(own: int, free: int, share: int) -> bool:
+    """Whether a holder of `own` places may take one of `free` ones."""
+    return free > 0 and (own == 0 or own + 1 <= share * (free - 1))
+
+
+class CallPlaces:
+    """The places of a process. Threads that wait for one have no order among them."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._held: Counter[Hashable] = Counter()
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def place(self, holder: Holder, seconds: float) -> Iterator[bool]:
+        """Whether the holder has got a place within so many seconds; given back at the end of the block."""
+        has_place = self._take(holder, seconds)
+        try:
+            yield has_place
+        finally:
+            if has_place:
+                self._give_back(holder)
+
+    def _take(self, holder: Holder, seconds: float) -> bool:
+        ends = time.monotonic() + seconds
+        with self._changed:
+            while not self._may_take(holder):
+                if not self._changed.wait(max(0.0, ends - time.monotonic())) and time.monotonic() >= ends:
+                    return False
+            self._free -= 1
+            self._held.update(_shares(holder).keys())
+        return True
+
+    def _give_back(self, holder: Holder) -> None:
+        with self._changed:
+            self._free += 1
+            # Counts of zero are dropped.
+            self._held -= Counter(_shares(holder).keys())
+            self._changed.notify_all()
+
+    def _may_take(self, holder: Holder) -> bool:
+        return all(may_take(self._held[of], self._free, share) for of, share in _shares(holder).items())
+
+
+def _shares(holder: Holder) -> dict[Hashable, int]:
+    # A user who tries a tool does so for no agent.
+    return {holder: KEY_SHARE} if holder.agent is None else {holder: KEY_SHARE, holder.agent: AGENT_SHARE}
