@@ -1,4 +1,4 @@
-"""Server time and size of the review with 2,000 decisions waiting, beside a bare page and beside 50."""
+"""Server time and size of the review with 20,000 decisions waiting, beside a bare page and beside 500."""
 
 import json
 import random
@@ -17,7 +17,7 @@ from catalog.protocols.base import canonical, digest
 from catalog.protocols.signature import from_json, to_json
 from people.models import User
 
-FEW, MANY = 50, 2_000
+FEW, MANY = 500, 20_000
 MAX_MS, MAX_KB = 50, 60
 CAUSES = (
     ("OVERRIDE", "high", "The description tells the model to set its instructions aside."),
@@ -29,7 +29,7 @@ CAUSES = (
 )
 PAGES = {
     "review": "/review/",
-    "review, last page": "/review/?page=40",
+    "review, last page": "/review/?page=400",
     "review of one cause": "/review/?cause=orders&severity=high",
     "API list of findings": "/api/v1/findings/?state=open",
 }

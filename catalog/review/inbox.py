@@ -14,6 +14,7 @@ from catalog.models import Finding, Vendor
 from catalog.models.findings import FindingQuerySet, FindingState, Severity
 from catalog.rules import causes
 from core.compiled_queries import CompiledQuery, given_keys
+from core.prepared_statements import run_prepared
 
 PAGE_SIZE = 50
 AT_ONCE = 500  # decisions that one press about everything takes; another press takes the next
@@ -50,26 +51,68 @@ class Question:
         return all(getattr(group, part) == value for part, value in parts if value)
 
 
+class Part(NamedTuple):
+    """Decisions of one endpoint, severity and code: what a group is made of in the database."""
+
+    endpoint: int
+    severity: str
+    code: str
+
+
+@dataclass(slots=True)
+class GroupSize:
+    """How many decisions a group has, the highest key among their findings, and its parts."""
+
+    count: int = 0
+    newest: int = 0
+    parts: list[Part] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """All that waits, in the order of the list: each group with the keys of its findings.
+    """How much waits in each group, in the order of the list; `names` of the vendors are by their slugs."""
 
-    `names` of the vendors are by their slugs.
-    """
-
-    groups: dict[Group, list[int]] = field(default_factory=dict)
+    groups: dict[Group, GroupSize] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
-
-    def keys(self, asked: Question) -> list[int]:
-        return [pk for group, keys in self.groups.items() if asked.takes(group) for pk in keys]
 
     def counts(self, asked: Question, part: str) -> Counter[str]:
         """By the values of one part of the question, as the other parts narrow it."""
-        found: Counter[str] = Counter()
-        for group, keys in self.groups.items():
+        counts: Counter[str] = Counter()
+        for group, size in self.groups.items():
             if asked.takes(group, but=part):
-                found[getattr(group, part)] += len(keys)
-        return found
+                counts[getattr(group, part)] += size.count
+        return counts
+
+    def total(self, asked: Question) -> int:
+        return sum(size.count for size in self._sizes(asked))
+
+    def newest(self, asked: Question) -> int:
+        return max((size.newest for size in self._sizes(asked)), default=0)
+
+    def page(self, asked: Question, start: int, most: int) -> list[int]:
+        """Keys of the findings at these places of the list."""
+        parts: list[tuple[Part, int]] = []
+        skipped = end = 0
+        for rank, size in enumerate(self._sizes(asked)):
+            end += size.count
+            if end <= start:
+                skipped = end
+            elif end - size.count < start + most:
+                parts += [(part, rank) for part in size.parts]
+        return _keys(parts, start - skipped, most) if parts else []
+
+    def position(self, asked: Question, item: Finding) -> int | None:
+        """The place of a finding in the list, from 0; None where the list does not contain it."""
+        before, own = 0, group_of(item)
+        for group, size in self.groups.items():
+            if group == own and asked.takes(group):
+                place = _place(size.parts, item.pk)
+                return None if place is None else before + place
+            before += size.count if asked.takes(group) else 0
+        return None
+
+    def _sizes(self, asked: Question) -> list[GroupSize]:
+        return [size for group, size in self.groups.items() if asked.takes(group)]
 
 
 def decisions(asked: Question) -> FindingQuerySet:
@@ -82,26 +125,65 @@ def decisions(asked: Question) -> FindingQuerySet:
 
 
 def waiting() -> Waiting:
-    # In one query, whose rows are small: counting, grouping and sorting thousands takes milliseconds.
-    rows = sorted(_waiting_rows().rows(), reverse=True)
-    names = {slug: name for *_, slug, name in rows}
-    found: dict[Group, list[int]] = {}
-    for pk, severity, code, slug, _ in rows:
-        found.setdefault(Group(severity, slug, causes.cause_of(code)), []).append(pk)
+    groups: dict[Group, GroupSize] = {}
+    names: dict[str, str] = {}
+    for slug, name, endpoint, severity, code, count, newest in run_prepared(_GROUPS.format(_decisions()), []):
+        names[slug] = name
+        size = groups.setdefault(Group(severity, slug, causes.cause_of(code)), GroupSize())
+        size.count += count
+        size.newest = max(size.newest, newest)
+        size.parts.append(Part(endpoint, severity, code))
     order = sorted(
-        found,
-        key=lambda each: (_RANK[each.severity], names[each.vendor], each.vendor, _CAUSE_RANK[each.cause]),
+        groups,
+        key=lambda group: (
+            _RANK[group.severity],
+            names[group.vendor],
+            group.vendor,
+            _CAUSE_RANK[group.cause],
+        ),
     )
-    return Waiting({group: found[group] for group in order}, names)
+    return Waiting({group: groups[group] for group in order}, names)
+
+
+# One row for each decision, as `FindingQuerySet.decisions` has them: the heaviest finding about its bytes.
+_GROUPS = """
+    SELECT vendor.slug, vendor.name, part.* FROM (
+        SELECT endpoint_id, severity, code, count(*), max(id) FROM ({}) decision GROUP BY 1, 2, 3
+    ) part
+    JOIN catalog_endpoint endpoint ON endpoint.id = part.endpoint_id
+    JOIN catalog_vendor vendor ON vendor.id = endpoint.vendor_id
+"""
+_PAGE = """
+    SELECT decision.id FROM ({}) decision
+    JOIN unnest(%s::bigint[], %s::text[], %s::text[], %s::int[]) part (endpoint_id, severity, code, rank)
+        USING (endpoint_id, severity, code)
+    ORDER BY part.rank, decision.id DESC OFFSET %s LIMIT %s
+"""
+_PLACE = """
+    SELECT bool_or(decision.id = %s), count(*) FILTER (WHERE decision.id > %s) FROM ({}) decision
+    JOIN unnest(%s::bigint[], %s::text[], %s::text[]) part (endpoint_id, severity, code)
+        USING (endpoint_id, severity, code)
+"""
+
+
+def _keys(parts: Sequence[tuple[Part, int]], start: int, most: int) -> list[int]:
+    columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
+    return [pk for (pk,) in run_prepared(_PAGE.format(_decisions()), [*columns, start, most])]
+
+
+def _place(parts: Sequence[Part], pk: int) -> int | None:
+    columns = [list(column) for column in zip(*parts, strict=True)]
+    ((is_there, place),) = run_prepared(_PLACE.format(_decisions()), [pk, pk, *columns])
+    return place if is_there else None
 
 
 @cache
-def _waiting_rows() -> CompiledQuery[tuple[int, str, str, str, str]]:
-    # As `decisions` has them. Sorting finds the heaviest of thousands sooner than comparing each with others.
-    waiting = Finding.objects.filter(state=FindingState.OPEN).weighed()
-    heaviest = waiting.order_by("tool_id", "subject", *waiting.query.order_by).distinct("tool_id", "subject")
-    vendor = "endpoint__vendor__slug", "endpoint__vendor__name"
-    return CompiledQuery(heaviest.values_list("pk", "severity", "code", *vendor))
+def _decisions() -> str:
+    # Sorting finds the heaviest of thousands sooner than comparing each with others.
+    rows = Finding.objects.filter(state=FindingState.OPEN).weighed()
+    heaviest = rows.order_by("tool_id", "subject", *rows.query.order_by).distinct("tool_id", "subject")
+    sql, params = heaviest.values_list("id", "severity", "code", "endpoint_id").query.sql_with_params()
+    return sql % tuple(f"'{value}'" if isinstance(value, str) else value for value in params)
 
 
 def decided(asked: Question, start: int, most: int) -> list[int]:

@@ -82,18 +82,18 @@ def address(asked: Question, page: object = None, **parts: object) -> str:
 def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     is_open = asked.state == FindingState.OPEN
     waiting = inbox.waiting() if is_open else Waiting(names=inbox.vendors())
-    keys = waiting.keys(asked)
+    total = waiting.total(asked)
     item = number(given.get("item", ""))
-    page = _waiting_page(keys, item, given) if is_open else _decided_page(asked, given)
+    page = _waiting_page(waiting, asked, given, total) if is_open else _decided_page(asked, given)
     chosen, at = _chosen(item, page, is_last=given.get("item") == "last")
     here = address(asked, page.number)
     return {
         "asked": asked,
         "page": page,
         "sections": list(_sections(page.rows, waiting, asked)) if is_open else [Section(page.rows)],
-        "total": len(keys),
-        "waits": sum(map(len, waiting.groups.values())),
-        "newest": max(keys, default=0),
+        "total": total,
+        "waits": waiting.total(Question()),
+        "newest": waiting.newest(asked),
         "at_once": inbox.AT_ONCE,
         "can_accept_all": asked.severity != Severity.HIGH,
         "filters": _filters(asked, waiting, is_open=is_open),
@@ -114,15 +114,15 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     }
 
 
-def _waiting_page(keys: list[int], item: int, given: QueryDict) -> Page:
-    # The one that was asked for, or else the one that the item stands on.
-    last = max(1, ceil(len(keys) / PAGE_SIZE))  # it empties while its items are decided
-    if "page" not in given and item in keys:
-        chosen = keys.index(item) // PAGE_SIZE + 1
-    else:
-        chosen = max(1, min(number(given.get("page", "")), last))
-    start = (chosen - 1) * PAGE_SIZE
-    return Page(inbox.rows(keys[start : start + PAGE_SIZE]), chosen, chosen < last)
+def _waiting_page(waiting: Waiting, asked: Question, given: QueryDict, total: int) -> Page:
+    """The page that the address names, or else the one that contains its item."""
+    last = max(1, ceil(total / PAGE_SIZE))  # it empties while its items are decided
+    pk = 0 if "page" in given else number(given.get("item", ""))
+    item = inbox.rows([pk]) if pk else []
+    place = waiting.position(asked, item[0]) if item else None
+    chosen = place // PAGE_SIZE + 1 if place is not None else min(number(given.get("page", "")) or 1, last)
+    keys = waiting.page(asked, (chosen - 1) * PAGE_SIZE, PAGE_SIZE)
+    return Page(inbox.rows(keys), chosen, chosen < last)
 
 
 def _decided_page(asked: Question, given: QueryDict) -> Page:
@@ -173,7 +173,7 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
             severity=group.severity,
             vendor=waiting.names.get(group.vendor, group.vendor),
             cause=causes.label_of(group.cause),
-            count=len(waiting.groups.get(group, ())),
+            count=waiting.groups[group].count if group in waiting.groups else 0,
             address="" if alone == asked else address(alone),
         )
 

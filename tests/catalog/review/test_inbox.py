@@ -105,7 +105,7 @@ def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
 
 
 def test_what_waits_is_what_there_is_to_decide(endpoint):
-    """Two ways to the heaviest of those that are together; see `inbox._waiting_rows`."""
+    """Two ways to the heaviest of those that are together; see `inbox._decisions`."""
     for code, severity in (("ROLE", "medium"), (HELD, "medium"), ("STEERING", "low"), (HELD, "high")):
         held = found(f"tool_{code}_{severity}", code, severity, endpoint=endpoint)
         about(held.version, "ZERO_WIDTH", "medium")
@@ -113,7 +113,7 @@ def test_what_waits_is_what_there_is_to_decide(endpoint):
         about(held.version, "DRIFT", "high", state="accepted")
         about(held.version, "OTHER", "high", subject="other bytes")
 
-    waiting = inbox.waiting().keys(Question())
+    waiting = inbox.waiting().page(Question(), 0, 100)
 
     assert set(waiting) == set(inbox.decisions(Question()).values_list("pk", flat=True))
     assert len(waiting) == 8
