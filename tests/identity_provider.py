@@ -40,6 +40,8 @@ class IdentityProvider:
         self.keys = [jwk(RSA_KEY, "r1"), jwk(EC_KEY, "e1")]
         self.sign: Callable[[dict[str, Any]], str] = self.signed
         self.metadata: dict[str, Any] = {}
+        # Status, content type and body of a good token reply, made of its members.
+        self.token_frame: Callable[[dict[str, Any]], tuple[int, str, bytes]] | None = None
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -119,7 +121,8 @@ class IdentityProvider:
                     self._answer(201, json.loads(body) | {"client_id": PROGRAM})
                     return
                 sent = {name: values[0] for name, values in parse_qs(body).items()}
-                self._answer(*provider._token(sent, self.headers.get("Authorization", "")))
+                status, document = provider._token(sent, self.headers.get("Authorization", ""))
+                self._send(*provider._framed(status, document))
 
             def _redirect(self, where: str) -> None:
                 self.send_response(302)
@@ -128,9 +131,11 @@ class IdentityProvider:
                 self.end_headers()
 
             def _answer(self, status: int, document: object) -> None:
-                body = json.dumps(document).encode()
+                self._send(status, "application/json", json.dumps(document).encode())
+
+            def _send(self, status: int, content_type: str, body: bytes) -> None:
                 self.send_response(status)
-                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Type", content_type)
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -139,6 +144,11 @@ class IdentityProvider:
                 pass
 
         return Handler
+
+    def _framed(self, status: int, document: dict[str, Any]) -> tuple[int, str, bytes]:
+        if status == 200 and self.token_frame:
+            return self.token_frame(document)
+        return status, "application/json", json.dumps(document).encode()
 
     def _said(self) -> dict[str, Any]:
         return {

@@ -79,6 +79,13 @@ class Grant(models.Model):
     renew_at = models.DateTimeField(null=True)
     used_at = models.DateTimeField(null=True)
     granted_scope = models.CharField(max_length=4000, blank=True)
+    token_note = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        db_default="",
+        help_text="What was odd in the reply that brought the token.",
+    )
     signed_in_at = models.DateTimeField(null=True)
     signed_in_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

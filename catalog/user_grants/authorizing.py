@@ -122,6 +122,8 @@ def complete(
     message, held = "The user authorized it.", columns["granted_scopes"].split()
     if refused := [scope for scope in sent.split() if scope not in held]:
         message += f" Asked for and not granted: {token_replies.named(refused)}."
+    if tokens.note:
+        message += f" {tokens.note}"
     if not grants.settle(grant, GrantState.COMPLETED, message, **columns):
         raise DomainError("sign_in_unknown", OVER)
     grant.refresh_from_db()

@@ -74,6 +74,8 @@ def _renewed(grant: UserGrant, credential: Credential, scopes: Sequence[str]) ->
         raise
     elapsed = time.monotonic() - began
     columns = authorizing.columns_for(grant, client, tokens, elapsed, grant.held_scopes)
+    if tokens.note:
+        columns["message"] = tokens.note
     if not held.update(**columns):
         _revoke_forgotten(grant, client, tokens)
         return None

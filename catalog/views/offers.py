@@ -48,8 +48,7 @@ def look(
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
     offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
-    issuers = {server.issuer for server in found.servers}
-    has_moved = bool(registered_at and issuers) and registered_at not in issuers
+    has_moved = bool(registered_at) and found.names_others_than(registered_at)
     return {"found": found, "offers": offers, "refused_address": "", "has_moved": has_moved}
 
 

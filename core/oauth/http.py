@@ -26,8 +26,8 @@ LIMITS = replace(
 )
 # For what a server publishes: a person waits, and several addresses are asked in turn.
 LOOK = replace(LIMITS, request=10.0)
-# What a token endpoint answers in JSON: RFC 6749 section 5.
-TOKEN_STATUSES = (200, 400, 401, 403)
+# Statuses with a token or an error of RFC 6749 section 5 in the body. Tokens come with any 2xx.
+TOKEN_STATUSES = (*range(200, 300), 400, 401, 403)
 
 
 def post_form(

@@ -4,6 +4,7 @@ What it publishes (OpenID Connect Discovery 1.0, RFC 7517) is kept for ten minut
 token under a key that is not among the kept ones has the keys read again, at most every 30 seconds.
 """
 
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,9 +17,12 @@ from core import strict_json
 from core.encryption import Secret
 from core.oauth import http
 from core.oauth.client import ClientAuthentication, token_form
+from core.oauth.token_reply import is_success, read_token_reply
 from core.outbound.errors import ProtocolError, UnavailableError
 from people.models import Role
 from people.sso.errors import SignInError
+
+logger = logging.getLogger(__name__)
 
 WELL_KNOWN = "/.well-known/openid-configuration"
 # A key that the provider takes back counts for so long.
@@ -127,11 +131,15 @@ def exchange(provider: Provider, *, code: str, redirect_uri: str, verifier: str)
     form = token_form(provider.client_id, way, Secret(provider.client_secret), fields)
     try:
         reply = http.post_form(said.token, form)
-        answer = strict_json.require_json(reply)
+        answer = read_token_reply(reply)
     except ProtocolError as error:
         raise _unreachable(error) from error
-    token = answer.get("id_token") if reply.status == 200 and isinstance(answer, dict) else None
-    if not isinstance(token, str):
+    if answer.notes:
+        logger.warning("the identity provider %s", ", ".join(answer.notes))
+    token = answer.members.get("id_token")
+    token_type = str(answer.members.get("token_type") or "Bearer")
+    is_refused = answer.members.get("error") is not None or token_type.lower() != "bearer"
+    if not is_success(reply) or is_refused or not isinstance(token, str):
         raise SignInError("no_id_token", "The identity provider did not confirm this sign-in. Start again.")
     return token
 

@@ -55,6 +55,10 @@ class Discovery:
     servers: list[Server] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
 
+    def names_others_than(self, issuer: str) -> bool:
+        """Whether the vendor names authorization servers, and `issuer` is none of them."""
+        return bool(self.servers) and issuer not in {server.issuer for server in self.servers}
+
 
 def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
     """Asks the vendor at `url`, and the authorization servers it names. Takes up to 20 s and a bit.

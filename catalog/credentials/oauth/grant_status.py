@@ -70,6 +70,8 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     state, message, remedy = _about_secret(grant, now) or usual
     asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
     has_token = bool(grant.access_token)
+    if has_token and grant.token_note:
+        message += f" {grant.token_note}"
     return CredentialStatus(
         state=state,
         message=message,

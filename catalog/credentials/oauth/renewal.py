@@ -239,6 +239,7 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
         "obtained_at": Now(),
         "expires_at": None,
         "renew_at": None,
+        "token_note": tokens.note,
     }
     if is_code and tokens.refresh:
         changes["refresh_token"] = encryption.encrypt(

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.db.models.functions import Now
 
-from catalog.credentials.oauth import grant_requests, renewal, token_replies, token_request, tokens
+from catalog.credentials.oauth import discovery, grant_requests, renewal, token_replies, token_request, tokens
 from catalog.credentials.oauth.clients import WHOSE_TOKENS
 from catalog.credentials.oauth.token_replies import Answer, Tokens
 from catalog.models import Credential, Grant, SignIn
@@ -22,7 +22,7 @@ from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError
 from core.oauth.client import digest_of, new_secret
-from core.outbound.errors import ProtocolError, printable
+from core.outbound.errors import ProtocolError, RefusedError, printable
 from people import audit
 from people.models import User
 
@@ -40,6 +40,29 @@ LIFE = timedelta(minutes=10)
 MAX_OPEN = 20  # for one person
 ANY_SESSION = ""
 VERIFIER_FIELD = "catalog.signin.verifier"
+
+
+def check_server(credential: Credential) -> None:
+    """Query the vendor, and raise DomainError if it names other authorization servers than the client's.
+
+    Takes up to 20 s. A vendor that does not answer, or names none, is no reason against a sign-in.
+    """
+    grant = _grant_of(credential)
+    if not grant.issuer:
+        return
+    try:
+        discovery_result = discovery.discover(grant.resource or credential.origin)
+    except RefusedError:
+        return  # `resource` need not be an address that may be requested
+    if discovery_result.names_others_than(grant.issuer):
+        named = ", ".join(printable(server.issuer, 100) for server in discovery_result.servers)
+        raise DomainError(
+            "sign_in_moved",
+            f"The vendor now names {named} as its authorization server, and this client belongs to "
+            f"{printable(grant.issuer, 100)}. No sign-in was started. Look up the server, then change "
+            "the client.",
+            status=409,
+        )
 
 
 def begin(credential: Credential, *, actor: User, session_key: str | None, redirect_uri: str) -> str:

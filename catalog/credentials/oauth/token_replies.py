@@ -1,7 +1,8 @@
-"""What comes back: from a token endpoint, and with the browser after a sign-in. Pure, and strict.
+"""What comes back: from a token endpoint, and with the browser after a sign-in. Pure.
 
-A reply either means one thing or is refused with a code: what is kept from it is encrypted, and used for
-weeks. RFC 6749 sections 4.1.2 and 5, RFC 9207.
+The token itself, its type and an error mean one thing or are refused with a code: what is kept from them is
+encrypted, and used for weeks. Everything around a readable token is optional; where it is odd, it counts as
+left out, and a note says so. RFC 6749 sections 4.1.2 and 5, RFC 9207.
 """
 
 import base64
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, TypeGuard
 from urllib.parse import quote, quote_plus, urlsplit
 
-from core import strict_json
 from core.encryption import Secret
+from core.oauth.token_reply import is_success, kind_of, read_token_reply
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -35,7 +36,8 @@ _TOKEN = re.compile(
     r"[\x21-\x7e]+"
 )  # RFC 6749 appendix A.12, without the space, which ends a token in a header
 _SCOPE = re.compile(r"[\x20-\x7e]*")
-_DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
+_SECONDS = re.compile(r"([0-9]{1,4000})(?:\.[0-9]*)?", re.ASCII)
+MAX_NOTE_LENGTH = 300
 _PASSING = {"temporarily_unavailable", "server_error", "slow_down"}
 
 
@@ -52,12 +54,16 @@ class OAuthError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One token reply. `seconds` and `scope` are None where the server did not say."""
+    """One token reply. `seconds` and `scope` are None where the server did not state them readably.
+
+    `note` is a sentence about what is odd in the reply, "" for nothing.
+    """
 
     access: Secret
     refresh: Secret | None
     seconds: int | None
     scope: str | None
+    note: str = ""
 
 
 # What the errors of RFC 6749 section 5.2 and RFC 8707 section 2 mean for a person.
@@ -81,31 +87,29 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
     for one that passes.
     """
     host = urlsplit(reply.url).netloc
-    if reply.status != 200:
+    if not is_success(reply):
         raise _refusal(reply, host, sent)
-    document = strict_json.require_json(reply)
-    if not isinstance(document, dict):
-        raise _odd("TOKEN_SHAPE", host, f"sent {_kind(document)} where an object was expected")
-    if document.get("error") is not None:
-        raise _error_of(document, host, sent)
-    _check_type(document, host)
-    renewing = document.get("refresh_token")
-    return Tokens(
-        access=Secret(_token(document, "access_token", host)),
-        # Some servers write "" where they mean none.
-        refresh=None if renewing in (None, "") else Secret(_token(document, "refresh_token", host)),
-        seconds=_life(document, host),
-        scope=_scope(document, host),
-    )
+    token_reply = read_token_reply(reply)
+    members = token_reply.members
+    if members.get("error") is not None:
+        raise _error_of(members, host, sent)
+    _check_type(members, host)
+    access = Secret(_token(members, "access_token", host))
+    notes = [*token_reply.notes]
+    refresh = _refresh_token(members, notes)
+    seconds = _seconds(members, notes)
+    scope = _scope(members, notes)
+    note = f"{host} {', '.join(notes)}."[:MAX_NOTE_LENGTH] if notes else ""
+    return Tokens(access=access, refresh=refresh, seconds=seconds, scope=scope, note=note)
 
 
 def _refusal(reply: Reply, host: str, sent: Collection[Secret]) -> ProtocolError:
     try:
-        document = strict_json.require_json(reply)
+        members = read_token_reply(reply).members
     except ProtocolViolationError:
-        document = None
-    if isinstance(document, dict) and document.get("error") is not None:
-        return _error_of(document, host, sent)
+        members = {}
+    if members.get("error") is not None:
+        return _error_of(members, host, sent)
     return OAuthError(
         "TOKEN_REFUSED", f"{host} refused the token request ({reply.status}) without saying why.", ""
     )
@@ -131,13 +135,27 @@ def in_words(host: str, error: str, words: str) -> ProtocolError:
     return OAuthError(code, message, error)
 
 
-def _token(document: Mapping[str, Any], member: str, host: str) -> str:
-    value = document.get(member)
+def _token(members: Mapping[str, Any], name: str, host: str) -> str:
+    value = members.get(name)
     if value is None:
-        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{member}”")
-    if not isinstance(value, str) or not _TOKEN.fullmatch(value) or len(value) > MAX_TOKEN_LENGTH:
-        raise _odd("TOKEN_TEXT", host, f"sent a “{member}” that cannot be one")
-    return value
+        raise _odd("TOKEN_MISSING", host, f"sent a reply without “{name}”")
+    if not _is_token(value):
+        raise _odd("TOKEN_TEXT", host, f"sent a “{name}” that cannot be one")
+    return str(value)
+
+
+def _is_token(value: object) -> bool:
+    return isinstance(value, str) and bool(_TOKEN.fullmatch(value)) and len(value) <= MAX_TOKEN_LENGTH
+
+
+def _refresh_token(members: Mapping[str, Any], notes: list[str]) -> Secret | None:
+    value = members.get("refresh_token")
+    if value in (None, ""):  # some servers write "" where they mean none
+        return None
+    if not _is_token(value):
+        notes.append("sent a “refresh_token” that cannot be one, so there is nothing to renew the token with")
+        return None
+    return Secret(str(value))
 
 
 def _check_type(document: Mapping[str, Any], host: str) -> None:
@@ -146,20 +164,28 @@ def _check_type(document: Mapping[str, Any], host: str) -> None:
     if kind is None:
         raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
     if not isinstance(kind, str) or kind.lower() != "bearer":
-        shown = printable(kind, 40) if isinstance(kind, str) else _kind(kind)
+        shown = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
         raise _odd("TOKEN_TYPE", host, f"sent a token of the type “{shown}”, where only Bearer can be used")
 
 
-def _life(document: Mapping[str, Any], host: str) -> int | None:
-    # Seconds, as a whole number or the digits of one: RFC 6749 section 5.1.
-    value = document.get("expires_in")
+def _seconds(members: Mapping[str, Any], notes: list[str]) -> int | None:
+    """Return the whole seconds that the token lives; None where the server states no readable number.
+
+    RFC 6749 section 5.1 only recommends the member, so an odd one is a note and no reason to refuse.
+    """
+    value = members.get("expires_in")
     if value is None:
         return None
-    if isinstance(value, str) and _DIGITS.fullmatch(value):
-        value = int(value)
-    if not is_number(value) or value != int(value) or value <= 0:
-        raise _odd("TOKEN_LIFE", host, "says in “expires_in” no number of seconds that a token can live")
-    return min(int(value), MAX_LIFE_SECONDS)
+    match = _SECONDS.fullmatch(value.strip()) if isinstance(value, str) else None
+    seconds = int(match[1]) if match else int(value) if is_number(value) else 0
+    if seconds <= 0:
+        notes.append("states no lifetime in “expires_in” that a token can have, so it counts as unknown")
+        return None
+    if (isinstance(value, str) and not value.isdigit()) or seconds != (
+        value if is_number(value) else seconds
+    ):
+        notes.append(f"writes the lifetime oddly; it is read as {min(seconds, MAX_LIFE_SECONDS):,} s")
+    return min(seconds, MAX_LIFE_SECONDS)
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -167,13 +193,18 @@ def is_number(value: object) -> TypeGuard[int | float]:
     return type(value) is int or (type(value) is float and math.isfinite(value))
 
 
-def _scope(document: Mapping[str, Any], host: str) -> str | None:
-    value = document.get("scope")
+def _scope(members: Mapping[str, Any], notes: list[str]) -> str | None:
+    value = members.get("scope")
     if value is None:
         return None
-    if not isinstance(value, str) or not _SCOPE.fullmatch(value) or len(value) > MAX_SCOPE_LENGTH:
-        raise _odd("TOKEN_SCOPE", host, "sent a “scope” that is no list of words")
-    return value
+    is_list = isinstance(value, list) and all(isinstance(word, str) for word in value)
+    text = " ".join(value) if is_list else value
+    if not isinstance(text, str) or not _SCOPE.fullmatch(text) or len(text) > MAX_SCOPE_LENGTH:
+        notes.append("sent a “scope” that is no list of words, so what it granted is not known")
+        return None
+    if is_list:
+        notes.append("sent the “scope” as a list")
+    return text
 
 
 def words_of(scope: str) -> list[str]:
@@ -206,12 +237,6 @@ def named(scopes: Sequence[str]) -> str:
 
 def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
     return ProtocolViolationError(code, f"{host} {what}.")
-
-
-def _kind(value: object) -> str:
-    return {list: "a list", str: "a text", bool: "true or false", type(None): "null"}.get(
-        type(value), "a number" if isinstance(value, int | float) else "an object"
-    )
 
 
 def struck_out(text: str, sent: Collection[Secret]) -> str:

@@ -168,6 +168,9 @@ def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(
             if "protected-resource" in path
             else described(path)
         )
+        begun = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
+        assert (begun.status_code, begun.json()["code"]) == (409, "sign_in_moved")
+        assert new.issuer in begun.json()["message"]
         page = admin.post(f"/credentials/{row.pk}/sign-in/")
         assert "The vendor names another authorization server now" in text_of(page)
         [offer] = page.context["offers"]
@@ -176,6 +179,8 @@ def test_vendor_that_moved_to_another_server_is_noticed_before_the_next_sign_in(
         assert answer.status_code == 302, text_of(answer)
         grant = grant_of(row)
         assert (grant.issuer, grant.client_id == old) == (new.issuer, False)
+        begun = admin.post(f"/api/v1/credentials/{row.pk}/sign-in/")
+        assert begun.json()["address"].startswith(new.url)
         page = admin.post(f"/credentials/{row.pk}/sign-in/")
         assert goes_to(page).startswith(new.url)
         assert old not in goes_to(page)

@@ -5,6 +5,7 @@ import hashlib
 import hmac
 import json
 import time
+from urllib.parse import urlencode
 
 import jwt
 import pytest
@@ -228,6 +229,27 @@ def test_two_keys_of_one_name_are_none(client, idp):
 )
 def test_answer_that_was_changed_on_the_way_is_refused(client, idp, changed, says):
     assert_refused(client, come_back(client, idp, **changed), says)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        lambda said: (201, "application/json", json.dumps(said).encode()),
+        lambda said: (200, "application/x-www-form-urlencoded", urlencode(said).encode()),
+        lambda said: (200, "application/json", json.dumps(said | {"expires_in": "soon"}).encode()),
+        lambda said: (200, "application/json", json.dumps(said | {"token_type": "BEARER"}).encode()),
+    ],
+)
+def test_a_token_reply_with_an_odd_frame_signs_in(client, idp, frame):
+    idp.token_frame = frame
+    come_back(client, idp)
+    assert is_in(client)
+
+
+@pytest.mark.parametrize("wrong", [{"error": "access_denied"}, {"token_type": "mac"}, {"id_token": 7}])
+def test_a_token_reply_that_is_an_error_or_of_another_type_signs_no_user_in(client, idp, wrong):
+    idp.token_frame = lambda said: (200, "application/json", json.dumps(said | wrong).encode())
+    assert_refused(client, come_back(client, idp), "did not confirm")
 
 
 def test_answer_works_once(client, idp):

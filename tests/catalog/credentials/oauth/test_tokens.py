@@ -20,7 +20,7 @@ from people.models import AuditEntry, Role
 from tests.authorization_server import CLIENT_ID, CLIENT_SECRET, AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, signed_in, status_of, wear_out
 from tests.factories import make_endpoint, make_user
-from tests.hostile_vendor import reply, then_waits
+from tests.hostile_vendor import json_reply, reply, then_waits
 
 pytestmark = pytest.mark.django_db
 
@@ -87,21 +87,10 @@ ODD = {
     "an endless token": ({"access_token": "a" * 20_000}, "TOKEN_TEXT"),
     "mac": ({"token_type": "mac"}, "TOKEN_TYPE"),
     "no type": ({"token_type": None}, "TOKEN_TYPE"),
-    "-5 seconds": ({"expires_in": -5}, "TOKEN_LIFE"),
-    "0 seconds": ({"expires_in": 0}, "TOKEN_LIFE"),
-    "soon": ({"expires_in": "soon"}, "TOKEN_LIFE"),
-    "+60": ({"expires_in": "+60"}, "TOKEN_LIFE"),
-    "true seconds": ({"expires_in": True}, "TOKEN_LIFE"),
-    "1.5 seconds": ({"expires_in": 1.5}, "TOKEN_LIFE"),
-    "1e400 seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":1e400}', "TOKEN_JSON_NUMBER"),
-    "10^400 seconds": (  # JSON has no largest number, and a float has
-        b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":-1' + b"0" * 400 + b"}",
-        "TOKEN_LIFE",
-    ),
     "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "TOKEN_JSON_SYNTAX"),
     "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "TOKEN_JSON_DUPLICATE"),
-    "a list of scopes": ({"scope": ["read"]}, "TOKEN_SCOPE"),
-    "a refresh token that is none": ({"refresh_token": {"a": 1}}, "TOKEN_TEXT"),
+    "an empty token": ({"access_token": ""}, "TOKEN_TEXT"),
+    "a token with NUL": (b'{"access_token":"a\\u0000b","token_type":"Bearer"}', "TOKEN_TEXT"),
     "10 MB": (b'{"access_token":"' + b"a" * 10_000_000 + b'"}', "TOKEN_BODY_TOO_LARGE"),
     "an error that is a list": ({"error": ["x"]}, "TOKEN_SHAPE"),
 }
@@ -134,6 +123,109 @@ def test_life_is_a_number_of_seconds(seconds):
         tokens.token_for(credential)
 
     assert grant_of(credential).expires_at > grant_of(credential).now + timedelta(minutes=59)
+
+
+FINE = {"access_token": "a-fine-token", "token_type": "Bearer", "expires_in": 3600}
+FORM = {"Content-Type": "Application/x-www-form-urlencoded; charset=UTF-8"}
+UNKNOWN_LIVES = {
+    **{f"{life!r:.20}": FINE | {"expires_in": life} for life in (0, -5, "", "soon", "+60", True, [], "-1")},
+    "1e400": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":1e400}',
+    "-1e400": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":-1' + b"0" * 400 + b"}",
+    "0.9": FINE | {"expires_in": 0.9},
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN_LIVES)
+def test_a_life_that_cannot_be_read_is_unknown_and_noted(name):
+    with AuthorizationServer(scripts=[scripted(UNKNOWN_LIVES[name])]) as server:
+        credential = make_client(server)
+        assert tokens.token_for(credential).secret.reveal() == "a-fine-token"
+
+    grant = grant_of(credential)
+    assert (grant.expires_at, grant.renew_at, grant.error_code) == (None, None, "")
+    assert "expires_in" in grant.token_note
+    assert status_of(credential).message.endswith(grant.token_note)
+
+
+@pytest.mark.parametrize("life", [3599.99, "3600.0", " 3600 ", "3600.", 3600.5, "9" * 3000])
+def test_a_life_that_is_written_oddly_is_read_and_noted(life):
+    with AuthorizationServer(scripts=[scripted(FINE | {"expires_in": life})]) as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+
+    grant = grant_of(credential)
+    assert grant.expires_at - grant.now > timedelta(minutes=59)
+    assert grant.token_note if len(str(life)) < 100 else not grant.token_note
+
+
+ODD_FRAMES = {
+    "201": json_reply(FINE, status=201),
+    "299": json_reply(FINE, status=299),
+    "a form": reply(b"access_token=a-fine-token&token_type=bearer&scope=a%2Cb", headers=FORM),
+    "a form with 201": reply(b"token_type=BEARER&access_token=a-fine-token\n", status=201, headers=FORM),
+    "a form that is JSON": reply(json.dumps(FINE).encode(), headers=FORM),
+    "JSON that is called HTML": reply(json.dumps(FINE).encode(), headers={"Content-Type": "text/html"}),
+    "a list of scopes": json_reply(FINE | {"scope": ["read", "write"]}),
+    "a scope that is none": json_reply(FINE | {"scope": 7}),
+    "a refresh token that is none": json_reply(FINE | {"refresh_token": {"a": 1}}),
+}
+
+
+@pytest.mark.parametrize("name", ODD_FRAMES)
+def test_a_readable_token_is_accepted_whatever_its_frame(name):
+    with AuthorizationServer(scripts=[ODD_FRAMES[name]]) as server:
+        credential = make_client(server)
+        assert tokens.token_for(credential).secret.reveal() == "a-fine-token"
+
+    assert grant_of(credential).token_note
+    assert "a-fine-token" not in grant_of(credential).token_note
+
+
+def test_a_good_reply_ends_the_note():
+    with AuthorizationServer(scripts=[json_reply(FINE, status=201)]) as server:
+        credential = make_client(server)
+        tokens.token_for(credential)
+        wear_out(credential)
+        tokens.token_for(credential)
+
+    assert grant_of(credential).token_note == ""
+
+
+@pytest.mark.parametrize(
+    ("script", "code"),
+    [
+        (reply(b"error=invalid_grant&error_description=No+more", headers=FORM), "TOKEN_INVALID_GRANT"),
+        (reply(b"error=invalid_scope", status=400, headers=FORM), "TOKEN_INVALID_SCOPE"),
+        (reply(b"token_type=bearer", headers=FORM), "TOKEN_MISSING"),
+        (reply(b"access_token=&token_type=bearer", headers=FORM), "TOKEN_TEXT"),
+        (reply(b"access_token=a&access_token=b&token_type=bearer", headers=FORM), "TOKEN_SHAPE"),
+        (reply(b"<html>", headers=FORM), "TOKEN_SHAPE"),
+        (json_reply(FINE | {"token_type": "mac"}, status=201), "TOKEN_TYPE"),
+        (json_reply(FINE | {"error": "access_denied"}, status=201), "TOKEN_ACCESS_DENIED"),
+        (reply(b"", status=204), "TOKEN_EMPTY_REPLY"),
+    ],
+)
+def test_what_holds_no_usable_token_is_refused_in_every_frame(script, code):
+    with AuthorizationServer(scripts=[script]) as server:
+        credential = make_client(server)
+        with pytest.raises(ProtocolError) as raised:
+            tokens.token_for(credential)
+
+    assert raised.value.code == code
+    assert grant_of(credential).access_token == ""
+
+
+def test_an_odd_reply_to_a_code_or_a_refresh_token_is_accepted():
+    odd = [
+        json_reply(FINE | {"refresh_token": f"refresh-{n}", "expires_in": "soon"}, status=201) for n in (1, 2)
+    ]
+    with AuthorizationServer(scripts=odd) as server:
+        credential = signed_in(server)
+        assert grant_of(credential).token_note
+        wear_out(credential)
+        assert tokens.token_for(credential).secret.reveal() == "a-fine-token"
+
+    assert grant_of(credential).generation == 2
 
 
 def test_errors_of_oauth_are_said_in_our_words_and_theirs():
