@@ -1,5 +1,6 @@
 """What workers do. A task takes ids, may run twice, and calls one function."""
 
+import time
 import uuid
 from datetime import timedelta
 from functools import partial
@@ -23,15 +24,18 @@ from core.failpoints import failpoint
 
 # After that, what a run left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
+# Seconds after its start in which a task begins another piece of work. The soft time limit is 360.
+PORTION_SECONDS = 200.0
 
 
 @shared_task
 def enumerate_endpoint(run_id: int) -> None:
+    ends = time.monotonic() + PORTION_SECONDS
     run = enumeration_runs.perform(run_id)
     # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
-        inspector.inspect_pending(run.endpoint_id)
-        search.index_pending(run.endpoint_id)
+        inspector.inspect_pending(run.endpoint_id, ends=ends)
+        search.index_pending(run.endpoint_id, ends=ends)
         # Without the broker, the next run sees to it.
         task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
@@ -46,13 +50,13 @@ def index_pending(endpoint_id: int | None = None) -> None:
     """Once a minute: what is left unindexed by a worker that died. For one endpoint: when it is asked."""
     if endpoint_id is None:
         effective_texts.catch_up()
-    search.index_pending(endpoint_id)
+    search.index_pending(endpoint_id, ends=time.monotonic() + PORTION_SECONDS)
 
 
 @shared_task
 def inspect_pending() -> None:
     """Once a minute: what such a worker has left uninspected, and everything when the rules have changed."""
-    inspector.inspect_pending()
+    inspector.inspect_pending(ends=time.monotonic() + PORTION_SECONDS)
 
 
 @shared_task

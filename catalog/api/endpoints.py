@@ -9,6 +9,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog import bounds, protocols, twins
+from catalog.api.progress import ProgressOutput
 from catalog.api.retries import RetryChange, RetryStated, taken
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import pace
@@ -17,6 +18,7 @@ from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
 from catalog.rules import retries
+from catalog.tools.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import previews, setting_values
 from core.outbound.addresses import MAX_URL_LENGTH
@@ -189,6 +191,18 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
         return {"code": code, "message": endpoint.error_message} if code else None
 
 
+class EndpointDetailOutput(EndpointOutput):
+    progress = serializers.SerializerMethodField()
+
+    class Meta(EndpointOutput.Meta):
+        fields = [*EndpointOutput.Meta.fields, "progress"]
+        read_only_fields = fields
+
+    @extend_schema_field(ProgressOutput)
+    def get_progress(self, endpoint: Endpoint) -> Any:
+        return ProgressOutput(progress_of([endpoint.pk])).data
+
+
 class RunStarted(serializers.Serializer[Any]):
     run = serializers.IntegerField()
 
@@ -318,7 +332,7 @@ class EndpointPreview(GenericAPIView[Endpoint]):
 class EndpointDetail(GenericAPIView[Endpoint]):
     write_role = Role.ADMIN
     largest_body = MAX_BODY_BYTES
-    serializer_class = EndpointOutput
+    serializer_class = EndpointDetailOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
@@ -343,7 +357,7 @@ class EndpointDetail(GenericAPIView[Endpoint]):
 def _answer(pk: int) -> Response:
     endpoint = get_object_or_404(endpoints(), pk=pk)
     return Response(
-        EndpointOutput(endpoint).data, headers=etag_of(vendor_operations.endpoint_facts(endpoint))
+        EndpointDetailOutput(endpoint).data, headers=etag_of(vendor_operations.endpoint_facts(endpoint))
     )
 
 

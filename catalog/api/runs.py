@@ -8,9 +8,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.api.endpoints import ErrorOutput, NoteOutput, RunStarted
+from catalog.api.progress import ProgressOutput
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import LastReply, Rejection, Run
 from catalog.models.runs import RunState
+from catalog.tools.progress import progress_of
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -73,6 +75,20 @@ class RunOutput(serializers.ModelSerializer[Run]):
         return run.error
 
 
+class RunDetailOutput(RunOutput):
+    """`progress` is that of the run's endpoint as it is now."""
+
+    progress = serializers.SerializerMethodField()
+
+    class Meta(RunOutput.Meta):
+        fields = [*RunOutput.Meta.fields, "progress"]
+        read_only_fields = fields
+
+    @extend_schema_field(ProgressOutput)
+    def get_progress(self, run: Run) -> Any:
+        return ProgressOutput(progress_of([run.endpoint_id])).data
+
+
 class RunRow(RunOutput):
     """A run in a list, with the first 20 of its `rejections`."""
 
@@ -107,12 +123,12 @@ class RunList(ListAPIView[Run]):
 
 
 class RunDetail(GenericAPIView[Run]):
-    serializer_class = RunOutput
+    serializer_class = RunDetailOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
         run = get_object_or_404(Run.objects.select_related("endpoint").prefetch_related("rejections"), pk=pk)
-        return Response(RunOutput(run).data)
+        return Response(RunDetailOutput(run).data)
 
 
 class LastReplyOutput(serializers.ModelSerializer[LastReply]):

@@ -11,10 +11,12 @@ from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
 from catalog import protocols
+from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ToolStatus
 from catalog.protocols.signature import Effect
 from catalog.search import Query, search
 from catalog.search.listing import MAX_QUESTION_LENGTH, SORT_NAMES
+from catalog.tools.progress import catalog_progress
 from core.errors import invalid
 from core.public_url import public_url
 from people.api.generics import APIView
@@ -60,6 +62,7 @@ class ToolRows(serializers.Serializer[Any]):
     previous = serializers.URLField(allow_null=True)
     unmatched = serializers.ListField(child=serializers.CharField())
     repaired = serializers.DictField(child=serializers.CharField())
+    progress = ProgressOutput(help_text="Of the whole catalog.")
 
 
 SOME_TEXT = {"type": "string", "minLength": 1}
@@ -102,6 +105,7 @@ class ToolList(APIView):
                 "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
                 "unmatched": page.unmatched,
                 "repaired": page.repaired,
+                "progress": ProgressOutput(catalog_progress()).data,
             }
         )
 

@@ -7,8 +7,10 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from catalog.api.progress import ProgressOutput
 from catalog.models import Vendor
 from catalog.rules.promises import PROMISES
+from catalog.tools.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core import slugs
@@ -95,14 +97,20 @@ class ReportCardOutput(serializers.Serializer[report_card.ReportCard]):
 
 class VendorDetailOutput(VendorOutput):
     report_card = serializers.SerializerMethodField()
+    progress = serializers.SerializerMethodField()
 
     class Meta(VendorOutput.Meta):
-        fields = [*VendorOutput.Meta.fields, "report_card"]
+        fields = [*VendorOutput.Meta.fields, "report_card", "progress"]
         read_only_fields = fields
 
     @extend_schema_field(ReportCardOutput)
     def get_report_card(self, vendor: Vendor) -> Any:
         return ReportCardOutput(report_card.of(vendor)).data
+
+    @extend_schema_field(ProgressOutput)
+    def get_progress(self, vendor: Vendor) -> Any:
+        endpoints = vendor.endpoints.filter(removed_at=None).values_list("pk", flat=True)
+        return ProgressOutput(progress_of(endpoints)).data
 
 
 class VendorList(ListAPIView[Vendor]):

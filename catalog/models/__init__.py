@@ -8,6 +8,7 @@ from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
 from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
 from catalog.models.search_index import (
+    IndexQueueEntry,
     SearchDocument,
     SearchLexeme,
     SearchPosting,
@@ -37,6 +38,7 @@ __all__ = [
     "Finding",
     "FingerprintKey",
     "Grant",
+    "IndexQueueEntry",
     "KeptReply",
     "KnownPage",
     "LastReply",

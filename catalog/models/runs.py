@@ -108,6 +108,12 @@ class Run(models.Model):
     inspected = models.PositiveSmallIntegerField(
         default=0, help_text="The revision of the rules that its versions were inspected with."
     )
+    inspecting = models.PositiveSmallIntegerField(
+        default=0, db_default=0, help_text="The revision of the inspection that has begun and has not ended."
+    )
+    inspected_through = models.BigIntegerField(
+        default=0, db_default=0, help_text="The last version that this inspection has covered."
+    )
 
     objects = RunQuerySet.as_manager()
 

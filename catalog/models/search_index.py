@@ -8,6 +8,7 @@ says why the postings are arrays and why these tables, all derived, hold no fore
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import BrinIndex, GinIndex
 from django.db import models
+from django.db.models.functions import Now
 
 from catalog.models.tools import Tool, ToolVersion
 from catalog.models.vendors import Endpoint
@@ -120,3 +121,22 @@ class SearchPosting(models.Model):
 
     def __str__(self) -> str:
         return f"{self.lexeme_id} in segment {self.segment_id}"
+
+
+class IndexQueueEntry(models.Model):
+    """A tool whose document may be missing or out of date. Database triggers append the entries.
+
+    A tool may have several entries. A worker deletes only the entries that it read before it read the tool,
+    so a change that commits while the tool is indexed leaves an entry of its own.
+    """
+
+    tool_id = models.BigIntegerField()
+    endpoint_id = models.BigIntegerField()
+    queued_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        verbose_name_plural = "index queue entries"
+        indexes = [models.Index(fields=["endpoint_id", "id"], name="index_queue_by_endpoint")]
+
+    def __str__(self) -> str:
+        return f"Tool {self.tool_id}"

@@ -5,8 +5,11 @@ has been decided about it since. `Run.inspected` says with which revision of the
 """
 
 import hashlib
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any
 
 from django.db import connection, transaction
@@ -35,8 +38,8 @@ from catalog.twins import twins_of
 from core.failpoints import failpoint
 from core.outbound.errors import printable
 
-# Signatures that are in memory at once.
-CHUNK = 500
+# Signatures that are in memory at once, and in one transaction.
+CHUNK = 300
 # An instruction that names another vendor's tool is more than a word that happens to be one.
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
 
@@ -60,25 +63,62 @@ class _Inspected:
     )
 
 
-def inspect_pending(endpoint_id: int | None = None) -> int:
-    """Every successful run whose versions have not been inspected by these rules; how many there were."""
+def inspect_pending(endpoint_id: int | None = None, *, ends: float = math.inf) -> int:
+    """Inspect the versions of successful runs that these rules have not seen. Return how many runs are done.
+
+    A run that another worker inspects at the moment is left to it. `ends` is a time of `time.monotonic()`
+    after which no other chunk begins; the next call continues where this one stopped.
+    """
     runs = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0), status=RunStatus.SUCCEEDED)
     runs = runs.filter(inspected__lt=REVISION).select_related("endpoint__vendor").order_by("inspected", "pk")
     if endpoint_id is not None:
         runs = runs.filter(endpoint=endpoint_id)
-    pending = list(runs)
-    for run in pending:
-        inspect_run(run)
-    return len(pending)
+    completed = 0
+    for run in runs:
+        completed += _inspect_run(run, ends, skip_locked=True)
+        if time.monotonic() > ends:
+            break
+    return completed
 
 
 def inspect_run(run: Run) -> None:
-    last = 0
-    while rows := _rows("v.run_id = %s AND v.id > %s", [run.pk, last]):
-        _inspect(run.endpoint, run, rows, may_stop=run.inspected == 0)
-        last = rows[-1].version
+    """Inspect all that the run brought; wait for a worker that is at it."""
+    _inspect_run(run, math.inf, skip_locked=False)
+
+
+def _inspect_run(run: Run, ends: float, *, skip_locked: bool) -> bool:
+    """Return whether the run was completed here."""
+    while True:
+        step = _inspect_chunk(run, skip_locked=skip_locked)
+        if step != _Step.CONTINUES or time.monotonic() > ends:
+            return step == _Step.COMPLETED
+
+
+class _Step(Enum):
+    CONTINUES = auto()
+    COMPLETED = auto()
+    LEFT = auto()  # to another worker, which inspects the run or has completed it
+
+
+@transaction.atomic
+def _inspect_chunk(run: Run, *, skip_locked: bool) -> _Step:
+    """Inspect the next few hundred versions of the run and note how far it got, in one transaction."""
+    locked = Run.objects.select_for_update(no_key=True, skip_locked=skip_locked)
+    row = locked.filter(pk=run.pk, inspected__lt=REVISION).first()
+    if row is None:
+        return _Step.LEFT
+    # An inspection that was begun with other rules starts again.
+    last = row.inspected_through if row.inspecting == REVISION else 0
+    rows = _rows("v.run_id = %s AND v.id > %s", [run.pk, last])
+    noted = Run.objects.filter(pk=run.pk)
+    if rows:
+        _inspect(run.endpoint, run, rows, may_stop=row.inspected == 0)
+        noted.update(inspecting=REVISION, inspected_through=rows[-1].version)
+    if len(rows) == CHUNK:
+        return _Step.CONTINUES
     failpoint("inspected")
-    Run.objects.filter(pk=run.pk).update(inspected=REVISION)
+    noted.update(inspected=REVISION, inspecting=0, inspected_through=0)
+    return _Step.COMPLETED
 
 
 def inspect_version(version: ToolVersion) -> None:

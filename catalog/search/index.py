@@ -1,16 +1,21 @@
-"""Makes tools searchable: reads those that are not indexed as they are shown, and counts their words.
+"""Makes tools searchable: reads those whose entry in the queue says that their document may be out of date.
 
-A batch is one transaction, safe to run twice and beside others. Nothing here touches what enumeration
-writes, so neither waits for the other's rows.
+Database triggers fill the queue (`IndexQueueEntry`), so an idle minute reads an empty table. A batch is one
+transaction, safe to run twice and beside others. Nothing here writes what enumeration writes, so neither
+waits for the other's rows.
 """
 
+import math
+import time
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 from django.db import connection, transaction
 
+from catalog.models import IndexQueueEntry
 from catalog.protocols.signature import from_json, to_json
 from catalog.search import ranking, searched_texts, segments, words
 from catalog.search.lexicon import Lexicon
@@ -18,7 +23,8 @@ from catalog.search.searched_texts import SearchedSignature, Weighted
 from catalog.search.segments import Document, State
 from catalog.tools import effective_texts
 
-BATCH = 5_000
+# Small enough that a batch commits well before the database ends an idle transaction, on a busy machine too.
+BATCH = 500
 # An endpoint with fewer tools shares its segments with other small ones.
 LARGE = 1_000
 
@@ -38,23 +44,53 @@ class _Entry(msgspec.Struct):
     fields: Weighted
 
 
-def index_pending(endpoint_id: int | None = None) -> int:
-    """Indexes the tools of live endpoints that are not indexed as they are shown, and counts them."""
+class _WrittenBatch(NamedTuple):
+    """How many documents a batch wrote, and the homes whose segments it changed."""
+
+    documents: int
+    homes: set[int | None]
+
+
+def index_pending(endpoint_id: int | None = None, *, ends: float = math.inf) -> int:
+    """Index the tools in the queue, all or of one endpoint, and return how many documents were written.
+
+    `ends` is a time of `time.monotonic()` after which no other batch begins; the rest stays in the queue.
+    """
     lexicon = Lexicon()
-    done = 0
-    if endpoint_id is None:
-        segments.forget_removed()
-    while entries := [_entry(*row) for row in _worded(_pending(endpoint_id))]:
-        done += _index(entries, lexicon)
-    return done
+    document_count = 0
+    while batch := _index_batch(endpoint_id, lexicon):
+        document_count += batch.documents
+        for home in batch.homes:
+            segments.merge(home)
+        if time.monotonic() > ends:
+            break
+    return document_count
 
 
 @transaction.atomic
-def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
-    segments.take_turn()
-    # While we waited another worker may have indexed the same tools.
-    known = segments.indexed([entry.tool for entry in entries])
-    entries = [entry for entry in entries if known.get(entry.tool) != entry.state]
+def _index_batch(endpoint_id: int | None, lexicon: Lexicon) -> _WrittenBatch | None:
+    """Index the tools of the oldest entries that no other worker has, and delete the entries."""
+    queue = IndexQueueEntry.objects.select_for_update(skip_locked=True).order_by("id")
+    if endpoint_id is not None:
+        queue = queue.filter(endpoint_id=endpoint_id)
+    queued = dict(queue.values_list("id", "tool_id")[:BATCH])
+    if not queued:
+        return None
+    # The tools are read after the entries, so that a later change has an entry that is not deleted here.
+    tool_ids = sorted(set(queued.values()))
+    entries = [_entry(*row) for row in _worded(_stale_tools(tool_ids))]
+    written = _WrittenBatch(0, set())
+    if entries or _hidden_tools(tool_ids):
+        segments.take_turn()
+        # Meanwhile another worker may have indexed the same tool, or it changed and has a newer entry.
+        states = _stale_states(tool_ids)
+        written = _write([entry for entry in entries if states.get(entry.tool) == entry.state], lexicon)
+        written.homes.update(segments.forget(_hidden_tools(tool_ids)))
+    IndexQueueEntry.objects.filter(pk__in=queued).delete()
+    return written
+
+
+def _write(entries: list[_Entry], lexicon: Lexicon) -> _WrittenBatch:
     runs: set[str] = set()
     for entry in entries:
         for _, text in (*entry.prose, *entry.fields):
@@ -66,36 +102,60 @@ def _index(entries: list[_Entry], lexicon: Lexicon) -> int:
         homes[entry.endpoint if entry.endpoint in large else None].append(_document(entry, lexicon))
     for home, documents in homes.items():
         segments.add(home, documents)
-        segments.merge(home)
-    return len(entries)
+    return _WrittenBatch(len(entries), set(homes))
 
 
 Row = tuple[int, int, datetime | None, datetime | None, int, str, str]
 
 
-def _pending(endpoint: int | None) -> list[Row]:
+# Tools of live endpoints whose document is not made of what a search shows of them now.
+_STALE = """
+    FROM catalog_tool t
+    JOIN catalog_toolversion v ON v.id = t.current_id
+    JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
+    JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
+    LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
+    WHERE t.id = ANY(%s) AND (d.version_id IS DISTINCT FROM t.current_id
+        OR d.worded_at IS DISTINCT FROM t.worded_at OR d.renamed_at IS DISTINCT FROM vendor.renamed_at)
+"""
+
+
+def _stale_tools(tool_ids: list[int]) -> list[Row]:
     with connection.cursor() as cursor:
         cursor.execute(
-            """
-            SELECT pending.id, v.id, worded_at, renamed_at, pending.endpoint_id, pending.vendor, v.signature
-            FROM (
-                SELECT t.id, t.current_id, t.worded_at, vendor.renamed_at, t.endpoint_id,
-                    vendor.name || ' ' || vendor.slug AS vendor
-                FROM catalog_tool t
-                JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL
-                JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
-                LEFT JOIN catalog_searchdocument d ON d.tool_id = t.id
-                WHERE (d.version_id IS DISTINCT FROM t.current_id
-                        OR d.worded_at IS DISTINCT FROM t.worded_at
-                        OR d.renamed_at IS DISTINCT FROM vendor.renamed_at)
-                    AND (%(endpoint)s::bigint IS NULL OR t.endpoint_id = %(endpoint)s)
-                ORDER BY t.endpoint_id, t.id LIMIT %(batch)s
-            ) pending JOIN catalog_toolversion v ON v.id = pending.current_id
+            f"""
+            SELECT t.id, v.id, t.worded_at, vendor.renamed_at, t.endpoint_id,
+                vendor.name || ' ' || vendor.slug, v.signature {_STALE} ORDER BY t.endpoint_id, t.id
             """,
-            {"endpoint": endpoint, "batch": BATCH},
+            [tool_ids],
         )
         rows: list[Row] = cursor.fetchall()
         return rows
+
+
+def _stale_states(tool_ids: list[int]) -> dict[int, State]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT t.id, v.id, t.worded_at, vendor.renamed_at {_STALE}",
+            [tool_ids],
+        )
+        return {tool: State(*state) for tool, *state in cursor.fetchall()}
+
+
+def _hidden_tools(tool_ids: list[int]) -> list[int]:
+    """Return those of a removed endpoint or vendor that still have a document."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT t.id FROM catalog_tool t
+            JOIN catalog_searchdocument d ON d.tool_id = t.id
+            JOIN catalog_endpoint e ON e.id = t.endpoint_id
+            JOIN catalog_vendor vendor ON vendor.id = e.vendor_id
+            WHERE t.id = ANY(%s) AND (e.removed_at IS NOT NULL OR vendor.removed_at IS NOT NULL)
+            """,
+            [tool_ids],
+        )
+        return [tool_id for (tool_id,) in cursor.fetchall()]
 
 
 def _worded(rows: list[Row]) -> list[Row]:

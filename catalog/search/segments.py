@@ -8,16 +8,16 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import NamedTuple
 
 from django.db import connection, transaction
 
 from catalog.search import ranking
 
-# Segments of about one size are merged when there are so many, up to a size where it stops to pay.
+# Segments of about one size are merged when there are so many. A merge rewrites at most so many tools,
+# because it holds the lock and is one transaction.
 FAN, MAX_TOOLS = 8, 5_000
-# A rewrite holds the lock, so only so many half-empty ones at a time.
-_AT_ONCE = 4
 # What postings call home when documents of many endpoints share it.
 SHARED = 0
 # Any number, as long as no other advisory lock of the product has it: “pegb” in ASCII.
@@ -60,17 +60,6 @@ def take_turn() -> None:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '60s'")
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_WRITING])
-
-
-def indexed(tools: list[int]) -> dict[int, State]:
-    """What each tool is indexed from; tools that are not indexed are missing."""
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT tool_id, version_id, worded_at, renamed_at FROM catalog_searchdocument "
-            "WHERE tool_id = ANY(%s)",
-            [tools],
-        )
-        return {tool: State(*state) for tool, *state in cursor.fetchall()}
 
 
 def add(home: int | None, documents: Sequence[Document]) -> None:
@@ -147,9 +136,10 @@ def _copy(table: str, lines: Iterable[str]) -> None:
         copy.write("".join(lines))
 
 
+@transaction.atomic
 def merge(home: int | None) -> None:
-    """Rewrites segments of a home so that they stay few and most of their documents are live."""
-    # What is rewritten was never larger than one batch.
+    """Rewrite segments of a home so that they stay few and most of their documents are live."""
+    take_turn()
     segments = _segments(home)
     dead = [each.id for each in segments if not each.live]
     worn = choose_worn([each for each in segments if each.live])
@@ -159,15 +149,25 @@ def merge(home: int | None) -> None:
 
 
 def choose_worn(segments: Collection[Segment]) -> list[int]:
-    """Ids of the segments to rewrite: those that are more than half dead, else `FAN` of about one size."""
-    half_gone = [each.id for each in segments if each.live * 2 < each.documents]
+    """Ids of the segments to rewrite: those that are more than half dead, else `FAN` of about one size.
+
+    Together they have at most `MAX_TOOLS` live documents, or they are one segment that is half dead.
+    """
+    half_gone = [each for each in segments if each.live * 2 < each.documents]
     if half_gone:
-        return half_gone[:_AT_ONCE]
-    sizes: defaultdict[int, list[int]] = defaultdict(list)
+        return _smallest(half_gone) or [half_gone[0].id]
+    sizes: defaultdict[int, list[Segment]] = defaultdict(list)
     for each in segments:
-        if each.live < MAX_TOOLS:
-            sizes[int(math.log(each.live, FAN))].append(each.id)
-    return next((same for same in sizes.values() if len(same) >= FAN), [])
+        if each.live * 2 <= MAX_TOOLS:
+            sizes[int(math.log(each.live, FAN))].append(each)
+    return next((_smallest(same) for same in sizes.values() if len(same) >= FAN), [])
+
+
+def _smallest(segments: Collection[Segment]) -> list[int]:
+    """Return the ids of the smallest, as many as have at most `MAX_TOOLS` live documents together."""
+    by_size = sorted(segments, key=lambda each: each.live)
+    totals = accumulate(each.live for each in by_size)
+    return [each.id for each, total in zip(by_size, totals, strict=True) if total <= MAX_TOOLS]
 
 
 def _segments(home: int | None) -> list[Segment]:
@@ -211,28 +211,16 @@ def _drop(segments: list[int]) -> None:
         )
 
 
-@transaction.atomic
-def forget_removed() -> None:
-    """Takes the tools of removed endpoints and vendors out of the index."""
+def forget(tools: list[int]) -> list[int | None]:
+    """Remove the documents of these tools and return the homes of their segments. The caller has the turn."""
+    if not tools:
+        return []
     with connection.cursor() as cursor:
         cursor.execute(
             """
-            SELECT d.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
-            JOIN catalog_tool t ON t.endpoint_id = e.id JOIN catalog_searchdocument d ON d.tool_id = t.id
-            WHERE e.removed_at IS NOT NULL OR v.removed_at IS NOT NULL
-            """
-        )
-        documents = [document for (document,) in cursor.fetchall()]
-        if not documents:
-            return
-        take_turn()
-        cursor.execute(
-            """
-            WITH gone AS (DELETE FROM catalog_searchdocument WHERE id = ANY(%s) RETURNING segment_id)
+            WITH gone AS (DELETE FROM catalog_searchdocument WHERE tool_id = ANY(%s) RETURNING segment_id)
             SELECT DISTINCT s.endpoint_id FROM gone JOIN catalog_searchsegment s ON s.id = gone.segment_id
             """,
-            [documents],
+            [tools],
         )
-        homes = [home for (home,) in cursor.fetchall()]
-    for home in homes:
-        merge(home)
+        return [home for (home,) in cursor.fetchall()]

@@ -11,6 +11,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
+from catalog.tools.progress import progress_of
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -23,7 +24,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     """The whole page, or only its moving part when the page asks how the run goes on."""
     row = get_object_or_404(_runs(), pk=pk)
     template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
-    return render(request, template, {"run": row, **_results(row)})
+    context = {"run": row, "progress": progress_of([row.endpoint_id]), **_results(row)}
+    return render(request, template, context)
 
 
 @requires(Role.ADMIN)

@@ -7,6 +7,7 @@ from catalog.forms import VendorForm
 from catalog.models import Endpoint, Finding, Vendor
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.tools.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
 from core.errors import DomainError
@@ -54,5 +55,6 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         "endpoints": endpoints,
         "finding_count": findings,
         "card": report_card.of(row),
+        "progress": progress_of([endpoint.pk for endpoint in endpoints]),
     }
     return render(request, "catalog/vendor.html", context, status=form.status)

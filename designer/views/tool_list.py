@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
+from catalog.tools.progress import catalog_progress, is_catching_up
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from designer import agent_addresses
@@ -39,6 +40,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "count_says": says_count(page),
         "is_filtered": any(asked.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
+        "progress": catalog_progress() if is_catching_up() else None,
     }
     if request.headers.get("HX-Request"):
         response = render(request, "designer/_tools.html", context)

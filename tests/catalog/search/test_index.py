@@ -212,6 +212,12 @@ def test_a_tool_with_odd_text_is_indexed():
         ([Segment(n, 1, 1) for n in range(8)], list(range(8))),
         ([Segment(n, 1, 1) for n in range(4)] + [Segment(n, 20, 20) for n in range(4, 8)], []),
         ([Segment(n, 5_000, 5_000) for n in range(20)], []),
+        ([Segment(n, 4_000, 4_000) for n in range(20)], []),
+        ([Segment(n, 500, 500) for n in range(8)], list(range(8))),
+        # At most 5,000 tools are rewritten at once.
+        ([Segment(n, 1_000, 1_000) for n in range(8)], [0, 1, 2, 3, 4]),
+        ([Segment(1, 5_000, 2_400), Segment(2, 5_000, 2_400), Segment(3, 5_000, 2_400)], [1, 2]),
+        ([Segment(1, 20_000, 8_000), Segment(2, 10, 10)], [1]),
     ],
 )
 def test_segments_are_merged_when_half_gone_or_many_of_one_size(given, worn):

@@ -1,0 +1,11 @@
+from typing import Any
+
+from rest_framework import serializers
+
+
+class ProgressOutput(serializers.Serializer[Any]):
+    """How far search and inspection have followed enumeration, in active tools."""
+
+    tools = serializers.IntegerField()
+    searchable = serializers.IntegerField(help_text="Those whose current version a search finds.")
+    inspected = serializers.IntegerField(help_text="Those whose text was inspected.")
