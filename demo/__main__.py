@@ -2,9 +2,10 @@
 
 import argparse
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from demo import VENDORS, Vendor
@@ -21,7 +22,7 @@ from demo.published_tools import PublishedTools, StateFileError
 from demo.signatures import Backend, requirements_of
 from demo.travel import Northwind
 from demo.weather import Fairweather
-from demo.web import Server
+from demo.web import Port, Server
 from demo.workshop import DOCUMENT, Workshop
 
 BACKENDS: dict[str, type[Backend]] = {
@@ -41,29 +42,29 @@ def published_tools_of(vendor: Vendor, state: Path | None) -> PublishedTools:
     )
 
 
-def a2t_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+def a2t_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
     return A2tServer(port, vendor, published_tools_of(vendor, state))
 
 
-def oxp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+def oxp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
     backend = BACKENDS[vendor.slug]
     return OxpServer(port, vendor, PublishedTools(backend), requirements_of(backend))
 
 
-def mcp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+def mcp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
     return McpServer(port, vendor, Museum(), TOOLS)
 
 
-def acp_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+def acp_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
     return AcpServer(port, vendor)
 
 
-def openapi_server(port: int, vendor: Vendor, state: Path | None) -> Server:
+def openapi_server(port: Port, vendor: Vendor, state: Path | None) -> Server:
     return OpenApiServer(port, vendor, DOCUMENT, Workshop())
 
 
 # By protocol: what listens on a port for a vendor, with a folder for what has been published.
-SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
+SERVERS: dict[str, Callable[[Port, Vendor, Path | None], Server]] = {
     "a2t": a2t_server,
     "acp": acp_server,
     "mcp": mcp_server,
@@ -72,10 +73,13 @@ SERVERS: dict[str, Callable[[int, Vendor, Path | None], Server]] = {
 }
 
 
-def open_servers(port_base: int, state: Path | None) -> list[Server]:
+def open_servers(ports: Sequence[Port], state: Path | None) -> list[Server]:
+    """`ports` has one for each vendor, in the order of `VENDORS`."""
     if state:
         state.mkdir(parents=True, exist_ok=True)
-    return [SERVERS[v.protocol](port_base + v.port_offset, v, state) for v in VENDORS]
+    return [
+        SERVERS[vendor.protocol](port, vendor, state) for port, vendor in zip(ports, VENDORS, strict=True)
+    ]
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -83,6 +87,9 @@ def parsed_arguments() -> argparse.Namespace:
         prog="python -m demo", description="Starts the demo vendors on this machine."
     )
     parser.add_argument("--port-base", type=int, default=8101, help="port of the first vendor (default 8101)")
+    parser.add_argument(
+        "--listeners", type=int, nargs="+", help="inherited sockets, one for each vendor, in place of ports"
+    )
     parser.add_argument("--state", type=Path, help="folder that remembers what has been published")
     return parser.parse_args()
 
@@ -93,7 +100,10 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        servers = open_servers(arguments.port_base, arguments.state)
+        ports: Sequence[Port] = [arguments.port_base + vendor.port_offset for vendor in VENDORS]
+        if arguments.listeners:
+            ports = [socket.socket(fileno=number) for number in arguments.listeners]
+        servers = open_servers(ports, arguments.state)
     except (OSError, OverflowError, StateFileError) as exc:
         sys.exit(f"The demo vendors cannot start on ports from {arguments.port_base} on: {exc}")
     for server in servers:

@@ -12,7 +12,7 @@ from demo.calls import CannotDoError, InvalidArgumentsError
 from demo.membership import Membership
 from demo.published_tools import PublishedTools
 from demo.signatures import Tool, wire
-from demo.web import HTML, Request, Response, Server, as_json, if_changed, whole_number
+from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed, whole_number
 
 DEFAULT_PAGE_SIZE = 25
 MAX_PAGE_SIZE = 100
@@ -180,6 +180,6 @@ def arguments_in(body: bytes, tool: Tool) -> list[tuple[str, object]]:
 
 
 class A2tServer(Server):
-    def __init__(self, port: int, vendor: Vendor, published_tools: PublishedTools) -> None:
+    def __init__(self, port: Port, vendor: Vendor, published_tools: PublishedTools) -> None:
         api = A2tApi(vendor, published_tools)
         super().__init__(port, Membership(api) if vendor.has_members else api)

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from demo import Vendor, page
 from demo.agency import AGENTS, Agent, Failure, Question, Result, Step
-from demo.web import HTML, Request, Response, Server, as_json
+from demo.web import HTML, Port, Request, Response, Server, as_json
 
 MAX_KEPT_RUNS = 500
 EVENTS = "text/event-stream"
@@ -279,5 +279,5 @@ def updates_of(run: Run) -> Iterator[dict[str, Any]]:
 
 
 class AcpServer(Server):
-    def __init__(self, port: int, vendor: Vendor) -> None:
+    def __init__(self, port: Port, vendor: Vendor) -> None:
         super().__init__(port, AcpApi(vendor))

@@ -13,7 +13,7 @@ from typing import Any
 from demo import Vendor
 from demo.calls import CannotDoError
 from demo.museum import Museum, Question, Tool
-from demo.web import HTML, Request, Response, Server, as_json
+from demo.web import HTML, Port, Request, Response, Server, as_json
 
 PATH = "/mcp"
 MODERN = "2026-07-28"
@@ -175,7 +175,7 @@ class McpApi:
 
 
 class McpServer(Server):
-    def __init__(self, port: int, vendor: Vendor, museum: Museum, tools: Sequence[Tool]) -> None:
+    def __init__(self, port: Port, vendor: Vendor, museum: Museum, tools: Sequence[Tool]) -> None:
         super().__init__(port, McpApi(vendor, museum, tools))
 
 

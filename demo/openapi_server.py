@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, unquote
 
 from demo import Vendor
 from demo.calls import CannotDoError, UnusableValueError
-from demo.web import HTML, Request, Response, Server, as_json, if_changed
+from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed
 from demo.workshop import KEY, Workshop
 
 DOCUMENT_PATH = "/openapi.json"
@@ -210,5 +210,5 @@ def followed(schema: Mapping[str, Any], document: Mapping[str, Any]) -> Mapping[
 
 
 class OpenApiServer(Server):
-    def __init__(self, port: int, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
+    def __init__(self, port: Port, vendor: Vendor, document: dict[str, Any], backend: Workshop) -> None:
         super().__init__(port, OpenApiApi(vendor, document, backend))

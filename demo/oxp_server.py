@@ -15,7 +15,7 @@ from demo import Vendor, page
 from demo.calls import CannotDoError, InvalidArgumentsError
 from demo.published_tools import PublishedTools
 from demo.signatures import Edition, Parameter, Tool
-from demo.web import HTML, Request, Response, Server, as_json, if_changed
+from demo.web import HTML, Port, Request, Response, Server, as_json, if_changed
 
 MAX_KEPT_CALLS = 1000
 TYPES = {"int": "integer", "boolean": "boolean", "enum": "string", "string": "string"}
@@ -253,7 +253,7 @@ def challenge(provider: str, host: str) -> dict[str, str]:
 class OxpServer(Server):
     def __init__(
         self,
-        port: int,
+        port: Port,
         vendor: Vendor,
         published_tools: PublishedTools,
         requirements: Mapping[str, Mapping[str, Any]],

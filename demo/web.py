@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -65,15 +66,25 @@ def if_changed(request: Request, response: Response) -> Response:
     return Response(response.status, response.body, response.content_type, headers)
 
 
+# A port of the loopback address, 0 for a free one; or a socket that listens already.
+Port = int | socket.socket
+
+
 class Server(ThreadingHTTPServer):
-    """Listens on the loopback address alone; port 0 takes a free one."""
+    """Listens on the loopback address alone."""
 
     daemon_threads = True
     request_queue_size = 64
 
-    def __init__(self, port: int, api: Api) -> None:
+    def __init__(self, port: Port, api: Api) -> None:
         self.api = api
-        super().__init__(("127.0.0.1", port), Connection)
+        if isinstance(port, int):
+            super().__init__(("127.0.0.1", port), Connection)
+            return
+        super().__init__(port.getsockname(), Connection, bind_and_activate=False)
+        self.socket.close()
+        self.socket = port
+        self.server_name, self.server_port = port.getsockname()
 
     @property
     def url(self) -> str:

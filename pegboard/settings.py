@@ -341,6 +341,9 @@ CELERY_TASK_QUEUES = [
     for name in (CELERY_TASK_DEFAULT_QUEUE, CALLS_QUEUE, SLOW_QUEUE)
 ]
 CELERY_TASK_ROUTES = {"catalog.tasks.perform_call": {"queue": CALLS_QUEUE}}
+# The pool starts processes as there is work for them. On a busy machine that takes longer than the usual 4 s,
+# after which a process is killed that has not reported yet.
+CELERY_WORKER_PROC_ALIVE_TIMEOUT = 60
 # Kilobytes. A process that once read a huge list gives its memory back by ending.
 CELERY_WORKER_MAX_MEMORY_PER_CHILD = 300_000
 # Seconds in which a task under way may end when the worker is stopped.

@@ -223,12 +223,12 @@ class EndpointList(ListAPIView[Endpoint]):
     def get_queryset(self) -> QuerySet[Endpoint]:
         return endpoints()
 
-    @extend_schema(request=EndpointInput, responses={201: EndpointOutput})
+    @extend_schema(request=EndpointInput, responses={201: EndpointDetailOutput})
     def post(self, request: Request) -> Response:
         given = EndpointInput(data=request.data)
         given.is_valid(raise_exception=True)
         endpoint = vendor_operations.create_endpoint(actor=person(request), **taken(given.validated_data))
-        return Response(EndpointOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
+        return Response(EndpointDetailOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
 class PreviewInput(Input):

@@ -50,27 +50,43 @@ class Wishes:
     restore: Path | None = None
 
 
-def free_ports(base: int, count: int) -> bool:
-    for port in range(base, base + count):
-        with socket.socket() as probe:
-            try:
-                probe.bind((HOST, port))
-            except (OSError, OverflowError):
-                return False
-    return True
+def listen_for_demo(options: Wishes) -> tuple[int, list[socket.socket]]:
+    """Bind the demo vendors' ports and return the first, with a listening socket for each vendor.
 
-
-def demo_ports(wishes: Wishes) -> int:
-    """The first of the demo vendors' ports: the same at every start, as endpoints hold these addresses."""
-    path = wishes.data / "demo-ports"
-    kept = int(path.read_text()) if path.exists() else wishes.port + 101
+    They are the same at every start, because endpoints contain these addresses. The demo inherits the
+    sockets, so that no other program can take a port before the demo starts, or while it is started again.
+    """
+    path = options.data / "demo-ports"
+    stored = int(path.read_text()) if path.exists() else options.port + 101
     deadline = time.monotonic() + HANDOVER
-    while not free_ports(kept, len(VENDORS)) and time.monotonic() < deadline:
+    listeners = _listen_on_all(stored)
+    while not listeners and time.monotonic() < deadline:
         time.sleep(0.1)
-    candidates: tuple[int, ...] = (kept, *range(18_101, 60_000, 100))
-    base = next(port for port in candidates if free_ports(port, len(VENDORS)))
+        listeners = _listen_on_all(stored)
+    base = stored
+    for candidate in range(18_101, 60_000, 100):
+        if listeners:
+            break
+        base, listeners = candidate, _listen_on_all(candidate)
+    if not listeners:
+        raise LocalError("No ports are free for the demo vendors. Start without them: make run DEMO=0")
     path.write_text(str(base))
-    return base
+    return base, listeners
+
+
+def _listen_on_all(base: int) -> list[socket.socket]:
+    """Return a listening socket for each demo vendor, or nothing where one of the ports is taken."""
+    listeners: list[socket.socket] = []
+    for vendor in VENDORS:
+        try:
+            listeners.append(_bound(base + vendor.port_offset))
+        except (OSError, OverflowError):
+            for listener in listeners:
+                listener.close()
+            return []
+    for listener in listeners:
+        listener.listen(64)
+    return listeners
 
 
 def write_private(path: Path, text: str) -> None:
@@ -121,12 +137,9 @@ def listen(port: int) -> socket.socket:
     """Bound here and handed down, so that requests queue instead of failing while the web server restarts."""
     deadline = time.monotonic() + HANDOVER
     while True:
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((HOST, port))
+            listener = _bound(port)
         except (OSError, OverflowError) as error:
-            listener.close()
             if time.monotonic() > deadline:
                 raise LocalError(
                     f"Port {port} is taken ({error}). Choose another: make run PORT={port + 1}"
@@ -138,10 +151,24 @@ def listen(port: int) -> socket.socket:
             return listener
 
 
+def _bound(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((HOST, port))
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
 def listen_beside(port: int) -> socket.socket:
     """For runtimes: on the port after this one, or on any that is free."""
-    free = port + 1 if free_ports(port + 1, 1) else 0
-    listener = socket.create_server((HOST, free), backlog=1024)
+    try:
+        listener = _bound(port + 1)
+    except (OSError, OverflowError):
+        listener = _bound(0)
+    listener.listen(1024)
     _answer_at_once(listener)
     return listener
 
@@ -187,7 +214,7 @@ class LocalProduct:
         self.listener: socket.socket | None = None
         self.runtimes: socket.socket | None = None
         self.environment = dict(os.environ)
-        self.demo_ports: tuple[str, ...] = ()
+        self.demo_listeners: list[socket.socket] = []
         self._is_told_to_stop: Callable[[], bool] = lambda: False
 
     def run(self) -> None:
@@ -203,7 +230,7 @@ class LocalProduct:
             self.supervisor.stop()
             if self.embedded:
                 self.embedded.clean_up()
-            for listener in (self.listener, self.runtimes):
+            for listener in (self.listener, self.runtimes, *self.demo_listeners):
                 if listener:
                     listener.close()
             held.close()
@@ -213,8 +240,9 @@ class LocalProduct:
         began = time.monotonic()
         self.listener = listen(self.wishes.port)
         self.runtimes = listen_beside(self.wishes.port)
+        demo_port = 0
         if self.wishes.demo:
-            self.demo_ports = ("--port-base", str(demo_ports(self.wishes)))
+            demo_port, self.demo_listeners = listen_for_demo(self.wishes)
         self._start_servers()
         try:
             psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=10).close()
@@ -228,7 +256,7 @@ class LocalProduct:
             self._wait_for(name, partial(self._answers, listener.getsockname()[1]))
         if self.wishes.demo:
             password = demo_password(self.data)
-            self._step("demo", *self.demo_ports, env={"PEGBOARD_DEMO_PASSWORD": password})
+            self._step("demo", "--port-base", str(demo_port), env={"PEGBOARD_DEMO_PASSWORD": password})
             self.say(f"Sign in as admin, designer or viewer. Password of all three: {password}")
         elif not self._has_users():
             env = shlex.quote(str(self.data / "env"))
@@ -284,7 +312,9 @@ class LocalProduct:
         self._serve("slow", *SLOW)
         self._serve("beat", *BEAT)
         if self.wishes.demo:
-            self._serve("demo", "demo", *self.demo_ports, "--state", str(self.data / "demo"))
+            numbers = tuple(listener.fileno() for listener in self.demo_listeners)
+            state = ("--state", str(self.data / "demo"))
+            self._serve("demo", "demo", *state, "--listeners", *map(str, numbers), pass_fds=numbers)
 
     def _ready_file(self, name: str) -> Path:
         return self.data / f"{name}.ready"
@@ -376,12 +406,13 @@ FOR_RUNTIMES = {"WEB_WORKERS": "2", "WEB_THREADS": "256"}
 _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
 # Chatter between workers that one machine does not need and a big deployment should not have.
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-WORKER = (*_WORKER, "--queues", "enumeration", "--concurrency", "14", *_QUIET)
+# As many processes as there is work for; idle ones end after half a minute.
+WORKER = (*_WORKER, "--queues", "enumeration", "--autoscale", "14,1", *_QUIET)
 # Threads, because a call may take a day and costs little while it waits for its vendor.
 _CALLS = ("--queues", "calls", "--hostname", "calls@%h", "--pool", "threads", "--concurrency", "64")
 CALLER = (*_WORKER, *_CALLS, *_QUIET)
 FOR_CALLS = {"PEGBOARD_DATABASE_CONNECTIONS": "12"}
-SLOW = (*_WORKER, "--queues", "slow", "--hostname", "slow@%h", "--concurrency", "2", *_QUIET)
+SLOW = (*_WORKER, "--queues", "slow", "--hostname", "slow@%h", "--autoscale", "2,1", *_QUIET)
 # What must work before the product is ready, beside the pages.
 HEARTS = ("worker", "caller", "slow", "beat")
 BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")

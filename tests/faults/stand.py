@@ -94,7 +94,7 @@ class Stand:
 
     def begin_worker(self, name: str = "worker", *, processes: int = 0, **variables: str) -> None:
         """As in production, or with fewer processes, and for slow runs too."""
-        fewer = ("--concurrency", str(processes)) if processes else ()
+        fewer = ("--autoscale", f"{processes},1") if processes else ()
         self.begin(name, *WORKER, "--queues", "enumeration,slow", *fewer, **variables)
 
     def begin_beat(self, name: str = "beat", **variables: str) -> None:

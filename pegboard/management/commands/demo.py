@@ -1,3 +1,4 @@
+import logging
 import os
 import time
 from argparse import ArgumentParser
@@ -17,6 +18,7 @@ from catalog.vendors import operations as vendor_operations
 from demo import VENDORS
 from demo import Vendor as DemoVendor
 from pegboard.local import demo_agents
+from pegboard.ops import logs
 from people import audit, users
 from people.models import Role, User
 
@@ -46,6 +48,9 @@ class Command(BaseCommand):
         password = os.environ.get("PEGBOARD_DEMO_PASSWORD")
         if not password:
             raise CommandError("Set PEGBOARD_DEMO_PASSWORD to the password of the demo accounts.")
+        # It enumerates as a worker does, whose log lines a user who starts the product does not need.
+        for name in logs.OURS:
+            logging.getLogger(name).setLevel(logging.WARNING)
         admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
         for vendor in VENDORS:
             endpoint = connect(vendor, port_base, admin)

@@ -14,12 +14,14 @@ import psutil
 import psycopg
 import pytest
 
+from demo import VENDORS
 from pegboard.local.product import (
     STOP_SIGNALS,
     LocalError,
     LocalProduct,
     Stopped,
     Wishes,
+    listen_for_demo,
     read_variables,
     stop_signals,
 )
@@ -114,6 +116,37 @@ class Product:
         output, _ = self.process.communicate(timeout=WAIT_SECONDS)
         self.said += output
         return self.process.returncode
+
+
+@pytest.mark.parametrize("taken", [0, 3], ids=["first", "another"])
+def test_demo_ports_that_another_program_has_are_not_used(tmp_path, monkeypatch, taken):
+    monkeypatch.setattr("pegboard.local.product.HANDOVER", 0.0)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1] - VENDORS[taken].port_offset - 101
+        base, listeners = listen_for_demo(Wishes(tmp_path, port, demo=True))
+    with contextlib.ExitStack() as closing:
+        for listener in listeners:
+            closing.enter_context(listener)
+        assert base != port + 101
+        ports = [listener.getsockname()[1] for listener in listeners]
+        assert ports == [base + vendor.port_offset for vendor in VENDORS]
+        # They are taken from now on, and the demo that inherits them needs not bind them.
+        with pytest.raises(OSError, match="in use"), socket.socket() as thief:
+            thief.bind(("127.0.0.1", base + VENDORS[0].port_offset))
+        numbers = [str(listener.fileno()) for listener in listeners]
+        command = [sys.executable, "-m", "demo", "--listeners", *numbers]
+        demo = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
+            pass_fds=[each.fileno() for each in listeners],
+        )
+        with demo:
+            lines = [demo.stdout.readline() for _ in VENDORS]
+            demo.terminate()
+    assert all(f":{port}/" in line for port, line in zip(ports, lines, strict=True))
 
 
 @pytest.fixture
