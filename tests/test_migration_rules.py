@@ -117,11 +117,11 @@ LISTED: dict[tuple[str, str], str] = {
         "Alter field scopes on usergrant",
     ): "text is no other type to old code than varchar, and the server changes its catalog alone",
     (
-        "catalog.0068_queue_tools_for_the_index",
+        "catalog.0069_queue_tools_for_the_index",
         "Raw SQL operation",
     ): "triggers that fill a table of the same migration; old code writes tools as before",
     (
-        "catalog.0069_queue_what_is_not_indexed",
+        "catalog.0070_queue_what_is_not_indexed",
         "Raw SQL operation",
     ): "fills a table that old code does not know, and locks no row that old code writes",
     (

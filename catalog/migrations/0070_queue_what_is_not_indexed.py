@@ -17,6 +17,6 @@ ORDER BY t.endpoint_id, t.id
 
 
 class Migration(migrations.Migration):
-    dependencies = [("catalog", "0068_queue_tools_for_the_index")]
+    dependencies = [("catalog", "0069_queue_tools_for_the_index")]
 
     operations = [migrations.RunSQL(QUEUE, migrations.RunSQL.noop)]

@@ -56,7 +56,7 @@ DROP FUNCTION pegboard_queue_new_tools();
 
 
 class Migration(migrations.Migration):
-    dependencies = [("catalog", "0067_remove_calls")]
+    dependencies = [("catalog", "0068_add_token_note")]
 
     operations = [
         migrations.CreateModel(
