@@ -76,13 +76,18 @@ class ProcedureVersion(models.Model):
 
 
 class ProcedureDraft(models.Model):
-    """What one user has typed and not saved. `based_on` is the version that the user started from."""
+    """The text of one user that is not saved yet.
+
+    based_on: the version that the user started from.
+    pins_made: the tools that the user pinned from the editor while writing this text.
+    """
 
     procedure = models.ForeignKey(Procedure, on_delete=models.CASCADE, related_name="drafts")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     title = models.CharField(max_length=120)
     text = models.TextField(blank=True)
     based_on = models.PositiveIntegerField()
+    pins_made = models.ManyToManyField(Pin, related_name="+")
     saved_at = models.DateTimeField(default=timezone.now)
 
     class Meta:

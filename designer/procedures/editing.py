@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Max
+from django.db.models import F, Max, QuerySet
 from django.utils import timezone
 
 from core import display_names, slugs
@@ -16,6 +16,7 @@ from core.errors import DomainError
 from designer.agents import locked
 from designer.models import (
     Agent,
+    Pin,
     Procedure,
     ProcedureDraft,
     ProcedureReference,
@@ -202,6 +203,12 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
     return draft
 
 
+def pins_made_for(draft: ProcedureDraft) -> QuerySet[Pin]:
+    """Return the pins of the agent that the user made from the editor while writing this draft."""
+    made = draft.pins_made.filter(removed_at=None, agent=draft.procedure.agent_id)
+    return made.order_by("name")
+
+
 def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
     """Of which of these the user has typed another title or text than the saved one. In one question."""
     rows = {row.pk: row for row in procedures}
@@ -213,8 +220,16 @@ def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
     }
 
 
-def drop_draft(procedure: Procedure, *, user: User) -> None:
-    ProcedureDraft.objects.filter(procedure=procedure, user=user).delete()
+@transaction.atomic
+def discard_draft(procedure: Procedure, *, user: User) -> list[Pin]:
+    """Return the pins that were made for the discarded text alone: no saved procedure names them."""
+    draft = ProcedureDraft.objects.filter(procedure=procedure, user=user).first()
+    if draft is None:
+        return []
+    made = pins_made_for(draft)
+    unused = list(made.exclude(pk__in=ProcedureReference.objects.filter(pin__in=made).values("pin")))
+    draft.delete()
+    return unused
 
 
 def facts(procedure: Procedure) -> dict[str, Any]:

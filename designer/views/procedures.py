@@ -3,10 +3,12 @@
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
@@ -19,7 +21,7 @@ from catalog.views.asked import number as asked_number
 from core.errors import DomainError
 from designer import agent_vendors, pinned_signatures, pins, token_budget
 from designer.forms.procedures import NewProcedureForm, ProcedureForm
-from designer.models import Agent, Procedure, ProcedureVersion
+from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Remark
@@ -95,7 +97,8 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
         **agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}"),
         "procedure": row,
         "form": form,
-        "draft": draft if started is draft else None,
+        **_draft(draft if started is draft else None),
+        "pins_offered": _pins_named(row.agent, request.GET.getlist("made")),
         **_tools(row.agent, checked),
         **_remarks(checked, row, actor),
     }
@@ -119,19 +122,34 @@ def procedure_pin(request: HttpRequest, slug: str, procedure: str) -> HttpRespon
     # No 404 for a tool that is gone by now, which would lose what was typed.
     tool = Tool.objects.filter(pk=asked_number(request.POST.get("tool", ""))).first()
     refused = "" if tool else "The catalog does not have this tool any more. Name another one."
+    pin = None
     try:
         if tool:
-            pins.pin_tool(row.agent, actor=person(request), tool=tool)
+            pin = pins.pin_tool(row.agent, actor=person(request), tool=tool)
     except DomainError as error:
         refused = error.message
-    context = {"agent": row.agent, "procedure": row, "not_pinned": refused, **_typed(request, row)}
+    context = {"not_pinned": refused, **_typed(request, row)}
+    if pin and "draft" in context:
+        context["draft"].pins_made.add(pin)
     if "HX-Request" in request.headers:
-        if "checked" in context:
-            context |= _tools(row.agent, context["checked"])
-            context |= agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}")
-        return render(request, "designer/_procedure_pinned.html", context)
+        return _pins_changed(request, row, context)
     if refused:
         messages.error(request, refused)
+    return redirect("procedure", slug, row.slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
+    """Removes pins that were made from the editor, and stores the text as it is typed, if there is one."""
+    row = _procedure(request, slug, procedure)
+    removed = _pins_named(row.agent, request.POST.getlist("pin"))
+    for pin in removed:
+        pins.remove_pin(pin, actor=person(request))
+    if "HX-Request" in request.headers:
+        return _pins_changed(request, row, _typed(request, row))
+    if removed:
+        messages.success(request, f"Unpinned: {', '.join(pin.name for pin in removed)}.")
     return redirect("procedure", slug, row.slug)
 
 
@@ -160,9 +178,12 @@ def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 @require_POST
 def procedure_discard(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     row = _procedure(request, slug, procedure)
-    editing.drop_draft(row, user=person(request))
-    messages.success(request, "What was not saved is gone. This is the saved text.")
-    return redirect("procedure", slug, row.slug)
+    pins_made = editing.discard_draft(row, user=person(request))
+    messages.success(request, "Your unsaved text is discarded. This is the saved text.")
+    # The editor offers to remove the pins that its address names.
+    query = urlencode({"made": [pin.pk for pin in pins_made]}, doseq=True)
+    address = reverse("procedure", args=[slug, row.slug])
+    return redirect(f"{address}?{query}" if query else address)
 
 
 @requires(Role.DESIGNER)
@@ -225,6 +246,19 @@ def procedure_restore(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     return redirect("procedure", slug, row.slug)
 
 
+def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any]) -> HttpResponse:
+    context |= {"agent": row.agent, "procedure": row}
+    if "checked" in context:
+        context |= _tools(row.agent, context["checked"])
+        context |= agent_panes.listed(row.agent, chosen=f"procedure-{row.pk}")
+    return render(request, "designer/_procedure_pinned.html", context)
+
+
+def _pins_named(agent: Agent, ids: Sequence[str]) -> list[Pin]:
+    asked = [pk for pk in map(asked_number, ids[: pins.MAX_AT_ONCE]) if pk]
+    return list(agent.pins.live().filter(pk__in=asked).order_by("name")) if asked else []
+
+
 def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     """What the page says of the text that was sent along, which is kept as the user's draft."""
     actor = person(request)
@@ -235,8 +269,12 @@ def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     except DomainError as error:
         return {"refused": error.message}
     checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
-    told = {"checked": checked, "draft": draft, "is_behind": base < row.number, "is_swapped": True}
+    told = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
     return told | _remarks(checked, row, actor)
+
+
+def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
+    return {"draft": draft, "pins_made": editing.pins_made_for(draft) if draft else ()}
 
 
 def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:

@@ -222,9 +222,14 @@
       if (list.hidden) return;
       const steps = { ArrowDown: 1, ArrowUp: -1 };
       if (event.key in steps) choose(chosen + steps[event.key]);
-      else if (event.key === "Enter" || event.key === "Tab") take(chosen);
+      else if (event.key === "Enter") take(chosen);
       else if (event.key === "Escape") close();
-      else return;
+      else if (event.key === "Tab" && !offers[chosen].tool) take(chosen);
+      else {
+        /* Tab never pins: on a tool of the catalog it leaves the text box, as it does without a list. */
+        if (event.key === "Tab") close();
+        return;
+      }
       event.preventDefault();
       event.stopPropagation();
     });

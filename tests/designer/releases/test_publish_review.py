@@ -180,7 +180,7 @@ def test_what_was_typed_and_not_saved_is_said_to_the_user_who_typed_it(browser, 
         page
     )
     assert f'href="/agents/desk/procedures/{procedure.slug}/"' in page.content.decode()
-    editing.drop_draft(procedure, user=alice)
+    editing.discard_draft(procedure, user=alice)
     assert warned() == []
 
 

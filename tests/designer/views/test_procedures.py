@@ -206,3 +206,46 @@ def test_the_catalog_is_offered_behind_an_at(page, refill, look_up):
 
     agents.update_agent(refill.agent, actor=make_user(Role.ADMIN), vendors=[])
     assert page.get(f"{PAGE}tools/", {"q": "look_up"}).json() == {"tools": []}
+
+
+def test_a_pin_made_from_the_editor_is_announced_and_undone(page, refill):
+    tool = make_tool(make_signature("track_parcel"))
+    typed = {"title": "Refill", "body": "Call track_parcel().", "based_on": "1"}
+    told = page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
+    pin = refill.agent.pins.live().get(tool=tool)
+    assert list(told.context["pins_made"]) == [pin]
+    assert f'value="{pin.pk}" formnovalidate formaction="{PAGE}unpin/"' in told.content.decode()
+    # It is announced for as long as the text is not saved.
+    assert list(page.post(f"{PAGE}check/", typed).context["pins_made"]) == [pin]
+
+    undone = page.post(f"{PAGE}unpin/", typed | {"pin": pin.pk}, headers={"HX-Request": "true"})
+    assert not refill.agent.pins.live().filter(tool=tool).exists()
+    assert list(undone.context["pins_made"]) == []
+    assert ProcedureDraft.objects.get().text == "Call track_parcel()."
+
+
+def test_discarding_a_draft_offers_to_remove_the_pins_made_for_it(page, refill):
+    tools = [make_tool(make_signature(name)) for name in ("track_parcel", "weigh_parcel")]
+    typed = {"title": "Refill", "body": "Call track_parcel().", "based_on": "1"}
+    for tool in tools:
+        page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
+    track, weigh = (refill.agent.pins.live().get(tool=tool) for tool in tools)
+    # Another procedure uses one of them by now, so that pin has a purpose of its own.
+    editing.create_procedure(
+        refill.agent, actor=make_user(Role.DESIGNER), title="Parcels", body="weigh_parcel()"
+    )
+
+    discarded = page.post(f"{PAGE}discard/", follow=True)
+    assert discarded.context["pins_offered"] == [track]
+    page.post(f"{PAGE}unpin/", {"pin": [track.pk]})
+    assert {pin.pk for pin in refill.agent.pins.live()} & {track.pk, weigh.pk} == {weigh.pk}
+
+
+def test_pins_of_a_saved_text_stay(page, refill):
+    tool = make_tool(make_signature("track_parcel"))
+    typed = {"title": "Refill", "body": "Call track_parcel().", "based_on": "1"}
+    page.post(f"{PAGE}pin/", typed | {"tool": tool.pk}, headers={"HX-Request": "true"})
+    page.post(PAGE, typed)
+    discarded = page.post(f"{PAGE}discard/", follow=True)
+    assert discarded.context["pins_offered"] == []
+    assert refill.agent.pins.live().filter(tool=tool).exists()
