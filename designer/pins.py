@@ -378,15 +378,19 @@ def _version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
         raise DomainError("unknown_version", message, fields={"version": message})
     # A run may have brought the version this moment, so it may not have been inspected yet.
     inspector.inspect_version(found)
-    match holds.review_state(found):
-        case None:
-            return found
-        case FindingState.BLOCKED:
-            code, why = "version_blocked", "has been blocked in review. Choose another version."
-        case _:
-            code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
-    message = f"Version {printable(found.name, 60)} of “{tool}” {why}"
-    raise DomainError(code, message, fields={"version": message}, status=409)
+    if state := holds.pinning_state(found):
+        raise review_refusal(tool, found, state)
+    return found
+
+
+def review_refusal(tool: Tool, version: ToolVersion, state: FindingState) -> DomainError:
+    """Return why review does not let this version be pinned."""
+    if state == FindingState.BLOCKED:
+        code, why = "version_blocked", "has been blocked in review. Choose another version."
+    else:
+        code, why = "version_held", "waits for review. Choose another version, or ask an administrator."
+    message = f"Version {printable(version.name, 60)} of “{tool}” {why}"
+    return DomainError(code, message, fields={"version": message}, status=409)
 
 
 def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:

@@ -8,11 +8,12 @@ from django.db.models import QuerySet
 
 from catalog.models import Tool, ToolVersion
 from catalog.protocols.signature import Signature
+from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import agent_vendors, pending_work, pins
+from designer import agent_vendors, agents, pending_work, pins
 from designer.models import Agent, Pin, Procedure, ProcedureReference
 from designer.pinned_signatures import pinned, words_about
 from designer.procedures import impact, vocabulary
@@ -47,7 +48,7 @@ class ProcedureImpact:
 @dataclass(frozen=True, slots=True)
 class Upgrade:
     """`lines` are in the order of the procedures and their texts. `refusal` says why the pin cannot move: its
-    agent may not use the vendor any more."""
+    agent may not use the vendor any more, or review does not let the version be pinned."""
 
     pin: Pin
     version: ToolVersion
@@ -73,13 +74,28 @@ class Upgrade:
 
 def of(agent: Agent) -> list[Upgrade]:
     """One for each pin of the agent that is behind, by name."""
-    return to_current(behind(agent))
+    return to_current(behind([agent]))
 
 
-def behind(agent: Agent) -> QuerySet[Pin]:
-    """The agent's pins to which their vendors offer a newer version, with all that a comparison reads."""
-    rows = pending_work.behind(agent.pins.live().filter(tool__current__isnull=False))
-    return rows.select_related(
+def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
+    """Return the breaking upgrades of the agent's sub-agents that the reader may see, in their order.
+
+    They are published with the agent, so what breaks in one breaks the release.
+    """
+    below = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
+    seen = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in below]))
+    found: dict[Agent, list[Upgrade]] = {row: [] for row in below if row in seen}
+    for upgrade in to_current(behind(list(found))) if found else ():
+        if upgrade.breaking or upgrade.is_felt:
+            found[upgrade.pin.agent].append(upgrade)
+    return {row: upgrades for row, upgrades in found.items() if upgrades}
+
+
+def behind(owners: Collection[Agent]) -> QuerySet[Pin]:
+    """The agents' pins to which their vendors offer a newer version, with all that a comparison reads."""
+    rows = Pin.objects.live().filter(agent__in=owners, tool__current__isnull=False)
+    newer_offered = pending_work.behind(rows).order_by("name", "pk")
+    return newer_offered.select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     ).defer("version__raw", "tool__current__raw")
 
@@ -161,7 +177,7 @@ def to(pin: Pin, version: ToolVersion) -> Upgrade:
 
 
 def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
-    """In four queries at most: equal versions are decoded and compared once."""
+    """In five queries at most: equal versions are decoded and compared once."""
     signatures: dict[int, Signature] = {}
     for pin, version in moves:
         for each in (pin.version, version):
@@ -173,13 +189,20 @@ def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
         for key in {(pin.version_id, version.pk) for pin, version in moves}
     }
     allowed = agent_vendors.of_several({pin.agent for pin, _ in moves})
+    states = holds.pinning_states({version for _, version in moves})
+
+    def refusal(pin: Pin, version: ToolVersion) -> str:
+        of_vendor = allowed[pin.agent_id].refusal(pin.agent, pin.tool, is_pinned=True)
+        state = states.get(version.pk)
+        return of_vendor or (pins.review_refusal(pin.tool, version, state).message if state else "")
+
     found = [
         Upgrade(
             pin,
             version,
             comparisons[pin.version_id, version.pk],
             lost(pin, signatures[version.pk]),
-            allowed[pin.agent_id].refusal(pin.agent, pin.tool, is_pinned=True),
+            refusal(pin, version),
         )
         for pin, version in moves
     ]

@@ -47,6 +47,15 @@ class FindingQuerySet(models.QuerySet["Finding"]):
         is_held = models.Q(code=HELD) & ~models.Q(state=FindingState.ACCEPTED)
         return self.filter(is_held | models.Q(state=FindingState.BLOCKED))
 
+    def waiting(self) -> "FindingQuerySet":
+        """Those that a person has yet to decide. One of low severity is a note and asks for no decision."""
+        return self.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
+
+    def refusing_pins(self) -> "FindingQuerySet":
+        """Those that keep the version that they are about from being pinned: it is blocked, held, or a
+        decision about it waits, whatever the policy of its endpoint lets through."""
+        return self.stopping() | self.waiting()
+
     def weighed(self) -> "FindingQuerySet":
         """Each with its `weight`; the heaviest first, and of those the newest."""
         return self.annotate(weight=WEIGHT).order_by("-weight", "-pk")

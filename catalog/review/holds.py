@@ -19,7 +19,7 @@ from catalog.models.findings import HELD, FindingState, Severity
 from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
-from catalog.tools.versions import predecessor, stopping, tell_moved
+from catalog.tools.versions import about_version, predecessor, stopping, tell_moved
 from core.compiled_queries import PreparedQuery, given_keys
 
 # Of a finding that keeps out a version: the tool, the digest and the version that it is about, and its state.
@@ -43,12 +43,39 @@ def about(tool: int, digest: str) -> QuerySet[Finding]:
 
 
 def review_state(version: ToolVersion) -> FindingState | None:
-    """`OPEN` while it is held, `BLOCKED`, or None when it may be pinned."""
+    """`OPEN` while it is held, `BLOCKED`, or None when calls of it may run."""
     return review_states([version]).get(version.pk)
 
 
+def pinning_state(version: ToolVersion) -> FindingState | None:
+    """`OPEN` while a decision about it waits, `BLOCKED`, or None when it may be pinned."""
+    return pinning_states([version]).get(version.pk)
+
+
+def pinning_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
+    """By primary key; versions that may be pinned are left out.
+
+    This is stricter than `review_states`: a release that has such a version already continues to run it.
+    """
+    versions = list(versions)
+    rows = Finding.objects.refusing_pins().filter(tool__in={each.tool_id for each in versions}).order_by()
+    return states_by(rows.values_list("tool_id", "subject", "version_id", "state"), versions)
+
+
+def is_about(finding: Finding, version: ToolVersion) -> bool:
+    """Whether the finding is about this version, or about the same bytes of its tool."""
+    return finding.tool_id == version.tool_id and (
+        finding.subject == version.digest or finding.version_id == version.pk
+    )
+
+
+def waiting_about_version() -> QuerySet[Finding]:
+    """Findings about the version of the outer query that wait for a decision."""
+    return about_version().waiting()
+
+
 def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
-    """By primary key; versions that may be pinned are left out."""
+    """By primary key; versions that are neither held nor blocked are left out."""
     versions = list(versions)
     return states_by(_stopping().rows(tools=list({each.tool_id for each in versions})), versions)
 
@@ -104,7 +131,7 @@ def with_review_state(versions: QuerySet[ToolVersion]) -> QuerySet[ToolVersion]:
     return versions.annotate(
         review_state=Case(
             When(Exists(stopping().filter(state=FindingState.BLOCKED)), then=Value(ReviewState.BLOCKED)),
-            When(Exists(stopping()), then=Value(ReviewState.HELD)),
+            When(Exists(about_version().refusing_pins()), then=Value(ReviewState.HELD)),
             default=Value(ReviewState.OFFERED),
         )
     )

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
 
-from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, When
+from django.db.models import Case, Exists, F, OuterRef, Q, Subquery, When
 from django.db.models.functions import Coalesce
 
 from catalog.models import Finding, Tool, ToolVersion
+from catalog.models.findings import FindingQuerySet
 from core.compiled_queries import CompiledQuery, given_keys
 from core.outbound.errors import printable
 
@@ -25,10 +26,15 @@ def pinned(tools: Collection[int]) -> list[tuple[int, int, int]]:
     return [row for source in PINNED for row in source(tools)] if tools else []
 
 
-def stopping() -> QuerySet[Finding]:
+def about_version() -> FindingQuerySet:
+    """Findings about the version of the outer query, or about the same bytes of its tool."""
+    is_about = Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest"))
+    return Finding.objects.filter(is_about, tool=OuterRef("tool"))
+
+
+def stopping() -> FindingQuerySet:
     """Findings that keep out the version of the outer query."""
-    theirs = Finding.objects.filter(Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest")))
-    return theirs.stopping().filter(tool=OuterRef("tool"))
+    return about_version().stopping()
 
 
 def predecessor(version: ToolVersion, *, is_offered: bool = False) -> ToolVersion | None:

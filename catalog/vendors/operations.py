@@ -27,6 +27,7 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
+from catalog.review import policy_changes
 from catalog.rules import policy as policies
 from catalog.rules import retries
 from catalog.rules.retries import Stated
@@ -210,17 +211,8 @@ def update_endpoint(
     """
     endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
-    if "policy" in changes:
-        endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
-    if "retry" in changes:
-        endpoint.retry = retries.stated(endpoint.retry, changes["retry"])
     kept = endpoint.settings
-    for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused", *REACH}:
-        setattr(endpoint, field, changes[field])
-    if "url" in changes:
-        endpoint.url = in_ascii(changes["url"].strip())
-    if "name" in changes:
-        endpoint.name = changes["name"].strip()
+    _set_fields(endpoint, changes)
     _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
     if endpoint.url != before["url"]:
         _check_twins(endpoint, again=again)
@@ -241,10 +233,25 @@ def update_endpoint(
     )
     endpoint.refresh_from_db(fields=["next_due_at"])
     _keep_documents(endpoint)
+    if after["policy"] != before["policy"]:
+        after |= policy_changes.apply_to_waiting(endpoint)
     audit.record(actor, "edit", endpoint, before=before, after=after)
     if endpoint.url != before["url"]:
         vendor_requests.approve(endpoint, actor=actor)
     return endpoint
+
+
+def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
+    if "policy" in changes:
+        endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
+    if "retry" in changes:
+        endpoint.retry = retries.stated(endpoint.retry, changes["retry"])
+    for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused", *REACH}:
+        setattr(endpoint, field, changes[field])
+    if "url" in changes:
+        endpoint.url = in_ascii(changes["url"].strip())
+    if "name" in changes:
+        endpoint.name = changes["name"].strip()
 
 
 @long_transaction()

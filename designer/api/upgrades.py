@@ -63,7 +63,8 @@ _MEMBERS = {
         help_text="It may move, nothing breaks, nothing is riskier, and no tuned words are lost."
     ),
     "refusal": serializers.CharField(
-        help_text="Why the pin cannot be moved: its agent may not use the vendor any more. Else empty."
+        help_text="Why the pin cannot be moved: its agent may not use the vendor any more, or the version "
+        "waits for review or is blocked. Else empty."
     ),
     "impact": ImpactOutput(many=True),
 }
@@ -108,7 +109,7 @@ class UpgradeList(ListAPIView[Pin]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Pin]:
-        return upgrades.behind(chosen_agent(self.request, self.kwargs["slug"]))
+        return upgrades.behind([chosen_agent(self.request, self.kwargs["slug"])])
 
     def list(self, request: Request, slug: str) -> Response:
         found = self.paginate_queryset(self.get_queryset())

@@ -12,7 +12,7 @@ from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.rules import retries
 from catalog.tools import configurations
-from catalog.tools.versions import stopping
+from catalog.tools.versions import about_version
 from core.errors import DomainError
 from designer.agents import MAX_NAME_LENGTH
 from designer.errors import NameTakenError
@@ -127,14 +127,16 @@ class PinForm(OperationForm):
 
 def first_offered(tool: Tool) -> int | None:
     """The ordinal of the current version if it may be pinned, else of the newest that may be, if any."""
-    ordinals = dict(tool.versions.exclude(Exists(stopping())).values_list("pk", "ordinal"))
+    ordinals = dict(
+        tool.versions.exclude(Exists(about_version().refusing_pins())).values_list("pk", "ordinal")
+    )
     return ordinals.get(tool.current_id or 0) or next(iter(ordinals.values()), None)
 
 
 def version_choices(tool: Tool) -> list[tuple[int, str]]:
     # Newest first.
     words = version_words(tool.versions.defer("signature", "raw"))
-    review_states = holds.review_states(version for version, *_ in words)
+    review_states = holds.pinning_states(version for version, *_ in words)
     choices = []
     for version, word, _ in words:
         remark = " (current)" if version.pk == tool.current_id else ""

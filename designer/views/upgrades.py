@@ -33,6 +33,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "upgrades": found,
         "safe": [each for each in found if each.is_safe],
         "refused": [each for each in found if each.refusal],
+        "breaking_below": upgrades.breaking_below(agent, person(request)),
         "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
     }
     return render(request, "designer/upgrades.html", context)

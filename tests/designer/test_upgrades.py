@@ -169,3 +169,29 @@ def test_a_move_is_looked_at_before_it_is_made(client):
     assert client.get(f"{url}?version=1").json()["changes"] == []
     assert client.get(f"{url}?ordinal=2").json()["to"] == "2"
     assert client.get(f"{url}?version=9").json()["code"] == "unknown_version"
+
+
+def test_a_parent_is_told_of_the_breaking_upgrades_of_its_sub_agents():
+    parent = make_agent(slug="front")
+    child = make_agent(slug="back", parent=parent)
+    broken, safe = make_pin(child), make_pin(child)
+    make_version(broken.tool, make_signature(broken.tool.name, inputs=()))
+    more = (make_parameter("city"), make_parameter("unit", required=False))
+    make_version(safe.tool, make_signature(safe.tool.name, inputs=more))
+
+    page = signed_in(Role.DESIGNER).get("/agents/front/upgrades/")
+    (told,) = page.context["breaking_below"].items()
+    assert (told[0], [upgrade.pin for upgrade in told[1]]) == (child, [broken])
+    assert f'href="/agents/back/pins/{broken.pk}/"' in page.content.decode()
+
+
+def test_a_sub_agent_that_goes_with_its_parent_has_no_publish_of_its_own_unless_asked_for():
+    parent = make_agent(slug="front")
+    make_pin(make_agent(slug="back", parent=parent))
+    page = signed_in(Role.DESIGNER)
+    assert "/agents/back/publish/" not in page.get("/agents/back/").content.decode()
+    assert "/agents/front/publish/" in page.get("/agents/back/").content.decode()
+    assert "/agents/back/publish/" in page.get("/agents/back/releases/").content.decode()
+    # Somebody asked for it, so it has releases of its own from now on.
+    page.post("/agents/back/publish/", {"channel": ""})
+    assert "/agents/back/changes/" in page.get("/agents/back/").content.decode()

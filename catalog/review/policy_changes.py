@@ -1,0 +1,82 @@
+"""Applies a changed policy of an endpoint to the versions that wait for review already.
+
+The policy that was in force when a version was recorded may have let it wait without holding it. A policy
+that holds or blocks what a version brings counts for that version too. A decision of a person stays.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from django.db.models import Exists, F, Q
+
+from catalog.models import Endpoint, Finding, Tool, ToolVersion
+from catalog.models.findings import HELD, FindingState
+from catalog.models.tools import lock_in_order
+from catalog.review import holds
+from catalog.review.holds import Caught
+from catalog.rules import diff, policy, promises
+from catalog.rules.inspection import Alarm
+from catalog.rules.version_names import version_name
+from catalog.tools.versions import predecessors
+from core.outbound.errors import printable
+
+# Versions that are in memory at once.
+CHUNK = 500
+
+
+def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
+    """Hold or block waiting versions as the endpoint's policy now states. Return the facts for the audit."""
+    stated = policy.whole(endpoint.policy)
+    stopped, last = 0, 0
+    while waiting := _waiting_versions(endpoint, after=last):
+        lock_in_order(Tool.objects.filter(pk__in={version.tool_id for version in waiting}))
+        caught = list(_caught(waiting, stated))
+        _block_held(caught)
+        holds.catch(endpoint, None, caught)
+        stopped += len(caught)
+        last = waiting[-1].pk
+    return {"waiting_versions_stopped": stopped} if stopped else {}
+
+
+def _waiting_versions(endpoint: Endpoint, *, after: int) -> list[ToolVersion]:
+    """Versions that the vendor lists and about which a decision waits, by primary key."""
+    is_listed = Q(tool__current=F("pk")) | Q(tool__stopped=F("pk"))
+    rows = ToolVersion.objects.filter(is_listed, tool__endpoint=endpoint, pk__gt=after)
+    rows = rows.filter(Exists(holds.waiting_about_version())).select_related("tool").defer("raw")
+    return list(rows.order_by("pk")[:CHUNK])
+
+
+def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[Caught]:
+    before = predecessors([version.pk for version in waiting])
+    known = ToolVersion.objects.defer("raw").in_bulk(set(before.values()))
+    found = Finding.objects.waiting().filter(tool__in={version.tool_id for version in waiting})
+    findings = list(found.order_by("pk"))
+    for version in waiting:
+        about = [row for row in findings if holds.is_about(row, version)]
+        signature, old = version.decoded(), known.get(before.get(version.pk, 0))
+        effects = diff.compare(old.decoded(), signature).effects if old else None
+        alarms = [
+            Alarm(row.code, row.severity, row.message)  # type: ignore[arg-type]
+            for row in about
+            if row.code != HELD and row.code not in promises.CODES
+        ]
+        is_rewritten = any(row.code == "DRIFT" for row in about)
+        classes = policy.classes(effects, alarms, is_rewritten=is_rewritten)
+        if stop := policy.judge(stated, classes, alarms):
+            name = f"“{printable(signature.name, 200)}”"
+            if version.label:
+                label = version_name(version.label, version.rewrite, version.first_seen_at)
+                name = f"Version {label} of {name}"
+            yield Caught(version.tool_id, version.pk, version.digest, name, stop)
+
+
+def _block_held(caught: Iterable[Caught]) -> None:
+    """Block what is only held so far, where the policy now blocks it."""
+    blocked = {(each.tool, each.digest): each for each in caught if each.stop.action == "block"}
+    rows = Finding.objects.filter(code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked})
+    changed = []
+    for row in rows:
+        if each := blocked.get((row.tool_id, row.subject)):
+            row.state, row.severity = FindingState.BLOCKED, each.stop.severity
+            row.message = f"{each.named} {each.stop.says}"
+            changed.append(row)
+    Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)
