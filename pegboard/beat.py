@@ -9,6 +9,7 @@ from celery.beat import ScheduleEntry, Scheduler
 
 from core import redis_client
 from pegboard import periodic
+from pegboard.celery import report_ready
 
 ALIVE = "pegboard:scheduler"
 # Many ticks long, so that one that is late does not look like a scheduler that is gone.
@@ -22,7 +23,11 @@ class InProcessScheduler(Scheduler):
     producer = None  # type: ignore[assignment]
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Notes for pages and `doctor` that a scheduler runs; it runs on when that cannot be noted."""
+        """Tells pages, `doctor` and the container's health check that a scheduler runs.
+
+        It also runs while that cannot be stored.
+        """
+        report_ready()
         with suppress(redis.RedisError):
             redis_client.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
         wait: float = super().tick(*args, **kwargs)

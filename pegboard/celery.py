@@ -18,8 +18,8 @@ app.autodiscover_tasks()
 
 @signals.worker_ready.connect
 @signals.beat_init.connect
-def tell_that_it_works(**_: object) -> None:
-    """The process that started this one may wait for the file."""
+def report_ready(**_: object) -> None:
+    """Touches the file that the process which started this one, or a health check, looks at."""
     if path := os.environ.get("PEGBOARD_READY_FILE"):
         Path(path).touch()
 
