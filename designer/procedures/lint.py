@@ -118,6 +118,7 @@ def lint(
         *_of_order(pieces, vocabulary),
         *_of_values(pieces, vocabulary, text),
         *_of_inputs(pieces, vocabulary, text),
+        *_of_authentication(vocabulary, text),
     ]
     found.sort(key=lambda remark: (remark.line or 0, remark.column or 0, remark.code))
     return found[:MAX_REMARKS]
@@ -347,6 +348,23 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
         before[tool.pin] = tool
 
 
+def _of_authentication(vocabulary: Vocabulary, text: str) -> Iterator[Remark]:
+    """A text that relies on an authentication, which no tool and no sub-agent of the agent performs."""
+    offset = supplies.find_authentication(text)
+    capabilities = [f"{tool.name} {tool.description}" for tool in vocabulary.tools if tool.state != "removed"]
+    capabilities += [f"{agent.name} {agent.title}" for agent in vocabulary.agents if not agent.state]
+    if offset is None or any(map(supplies.proves_identity, capabilities)):
+        return
+    yield Remark(
+        line=text.count("\n", 0, offset) + 1,
+        column=offset - text.rfind("\n", 0, offset) - 1,
+        code="authentication_without_tool",
+        severity="warning",
+        message="The text relies on an authentication, and no tool proves who the caller is.",
+        fix="Pin a tool that checks it, or state who checks it before the conversation begins.",
+    )
+
+
 def _given_by_reference(pieces: Sequence[Piece], tool: KnownTool, line: int) -> set[str]:
     """Items that the conversation has collected by this line, and inputs that a reference gives a value."""
     given: set[str] = set()
@@ -375,7 +393,7 @@ def _prose(pieces: Iterable[Piece]) -> str:
     """The shown text with references blanked, so that the words of a tool's name say nothing; inputs stay."""
 
     def blanked(piece: Piece) -> str:
-        if piece.reference is None:
+        if piece.reference is None or piece.reference.kind == "item":
             return piece.shown
         # The names of inputs and outputs are words that count.
         kept = len(piece.shown) if piece.reference.kind not in ("input", "output") else piece.shown.find("(")

@@ -31,7 +31,7 @@ _IDENTITY = frozenset((
 ))  # fmt: skip
 # Words for the same kind of thing: who asks "which day" has asked for a date.
 _KINDS = (
-    frozenset(("date", "day", "when", "time", "hour", "week", "slot", "departure", "arrival", "train")),
+    frozenset(("date", "day", "when", "time", "hour", "week", "departure", "arrival", "train")),
     frozenset(
         ("amount", "sum", "much", "many", "money", "limit", "price", "fee", "credit", "quantity", "count")
     )
@@ -44,6 +44,13 @@ _KINDS = (
     frozenset(("surname", "last", "family", "lastname")),
     frozenset(("order", "job", "case", "ticket")),
 )
+# What is a fact already, so that only a question with this word asks for it.
+_FACTS = frozenset((
+    "birth", "born", "expiry", "expiration", "expire", "issue", "issued", "purchase", "invoice", "due",
+    "hire", "employment", "registration", "manufacture", "creation", "created", "update", "updated",
+    "signature", "payment", "paid", "order", "effective", "cutoff", "previous", "original", "emergency",
+    "billing", "shipping", "tax",
+))  # fmt: skip
 # Those who are asked for by "who", under whichever title.
 _ROLES = frozenset(
     [
@@ -140,6 +147,23 @@ _IS_AUTHENTICATED_BEFORE = re.compile(
     r"\s(?:gives?|provides?|yields?|returns?|supplies|produces?)\b",
     re.IGNORECASE,
 )
+# An act of the conversation. Being signed in is not: the channel has seen to that.
+_DEMANDS_AUTHENTICATION = re.compile(
+    r"\bauthenticat\w+|\bidentity (?:check|verification)\b|\bwithout verification\b"
+    rf"|\b(?:verif(?:y|ied|ying)|establish(?:ed)?|confirm(?:ed)?|check(?:ed)?)\b[^.;]{{0,25}}"
+    r"(?:\bidentity\b|\bwho (?:they|the \w+) (?:is|are)\b)"
+    rf"|\bverif(?:y|ied|ying) (?:the |that )?{_PERSON}(?! (?:has|have|wants|is|knows)\b)",
+    re.IGNORECASE,
+)
+_DONE_BY_CHANNEL = re.compile(
+    r"\b(?:SSO|IVR|app|website|portal|phone system|single sign-?on|(?:signed|logged) in)\b", re.IGNORECASE
+)
+_PROVES_IDENTITY = re.compile(
+    r"\b(?:authenticat\w*|verif(?:y|ies|ication) (?:\w+ ){0,3}(?:caller|customer|member|user|person|patient|"
+    r"guest|code|pin|password|who)|identity|(?:sign|log)s? in|log ?in|passcode|otp|"
+    r"one time (?:code|password)|who (?:the caller|they) (?:is|are))\b",
+    re.IGNORECASE,
+)
 _PREREQUISITES = re.compile(
     r"\b(?:before (?:you|we) (?:start|begin)|prerequisites?|what (?:you|we) need|you (?:will )?need|"
     r"needed first|required (?:first|information|details|data|inputs)|requirements|authentication|"
@@ -208,6 +232,9 @@ def _speaks_of(name: str, text: str) -> bool:
         return bool(said & _STARTS or said & _KINDS[0])
     if words & {"end", "until", "to"} and words & _KINDS[0]:
         return bool(said & _ENDS or re.search(r"\b(?:dates|days)\b", text))
+    # “Which day” asks for the day of what is arranged, and not for a fact such as a date of birth.
+    if words & _FACTS - said:
+        return False
     return any(words & kind and said & kind for kind in _KINDS)
 
 
@@ -282,6 +309,7 @@ def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -
     """Whether prose gives the input called `name` to the tool whose reference ends at the offset `call`, in a
     step that ends at `step_end`."""
     is_authenticated = is_taken_from_there = False
+    named_ids: set[str] = set()
     for sentence in said:
         if sentence.start > step_end:
             break
@@ -295,6 +323,8 @@ def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -
             or (not is_of_the_call and bool(_IS_AUTHENTICATED_BEFORE.search(sentence.text)))
         )
         is_authenticated = is_authenticated or (does_it and sentence.start <= call)
+        if names_authentication or does_it:
+            named_ids |= _identities_in(sentence.text)
         if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
         elif not is_of_the_call:
@@ -302,7 +332,35 @@ def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -
                 return True
         elif _is_said_with_the_call(name, sentence, call - sentence.start):
             return True
-    return is_authenticated and (is_taken_from_there or bool(words_of(name) & _IDENTITY))
+    identity = words_of(name) & _IDENTITY
+    # Where the text states which id the authentication gives, it gives no other.
+    return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
+
+
+def find_authentication(text: str) -> int | None:
+    """Return where a text first relies on an authentication, as an offset; None where it does not."""
+    for sentence in sentences(text):
+        match = _DEMANDS_AUTHENTICATION.search(sentence.text)
+        if match and not _DONE_BY_CHANNEL.search(sentence.text):
+            return sentence.start + match.start()
+    return None
+
+
+def proves_identity(capability: str) -> bool:
+    """Whether the name and description of a tool say that it finds out who a person is."""
+    return bool(_PROVES_IDENTITY.search(" ".join(re.findall(r"[A-Za-z][a-z]*|[A-Z]+", capability))))
+
+
+def _identities_in(text: str) -> set[str]:
+    """Words of _IDENTITY that are part of an id: `{accountID}`, “the member number”."""
+    return {
+        match[1].lower()
+        for match in re.finditer(
+            rf"(?<![a-z])({'|'.join(sorted(_IDENTITY))})[ _-]?(?:ids?|numbers?|no|identifier)(?![a-z])",
+            text,
+            re.IGNORECASE,
+        )
+    }
 
 
 def _collects(name: str, sentence: Sentence) -> bool:

@@ -28,8 +28,9 @@ REFILL = KnownTool(
     ),
     hidden=frozenset({"secret"}),
 )
+VERIFY = KnownTool(pin=3, name="verify_caller", description="Verifies the identity of a caller.")
 PHARMACY = Vocabulary(
-    tools=(LOOK_UP, REFILL), agents=(KnownAgent(id=7, name="transfer_to_billing", title="Billing"),)
+    tools=(LOOK_UP, REFILL, VERIFY), agents=(KnownAgent(id=7, name="transfer_to_billing", title="Billing"),)
 )
 REFILL_FLOW = """\
 # Goal
@@ -169,10 +170,11 @@ def test_what_no_procedure_names_is_told_of_the_agent():
     found = lint.unreferenced(texts, PHARMACY)
     assert [(remark.line, remark.code) for remark in found] == [
         (None, "never_referenced"),
+        (None, "never_referenced"),
         (None, "agent_unreachable"),
     ]
     assert lint.unreferenced([], PHARMACY) == []
-    assert lint.unreferenced([parse("{tool:1} {tool:2} {agent:7}", PHARMACY)], PHARMACY) == []
+    assert lint.unreferenced([parse("{tool:1} {tool:2} {tool:3} {agent:7}", PHARMACY)], PHARMACY) == []
 
 
 def test_a_tool_that_is_ruled_out_is_not_called():
@@ -243,3 +245,61 @@ def test_one_hint_that_was_left_is_told_at_its_line():
     (told,) = lint.lint(parse("# Goal\n\nWhat the customer says or wants.\n", PHARMACY), PHARMACY)
 
     assert (told.line, told.message) == (3, "This line is a hint that a new procedure starts with.")
+
+
+BIRTHS = Vocabulary(
+    tools=(
+        KnownTool(
+            pin=1,
+            name="find_patient",
+            description="Finds a patient.",
+            inputs=(KnownInput(id="b", name="date_of_birth", is_required=True),),
+        ),
+        KnownTool(
+            pin=2,
+            name="book_visit",
+            inputs=(KnownInput(id="d", name="visit_date", is_required=True),),
+        ),
+        KnownTool(
+            pin=3,
+            name="list_claims",
+            inputs=(KnownInput(id="m", name="member_id", is_required=True),),
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ask which day suits.\nfind_patient()", [(2, "input_not_supplied")]),
+        ("Ask which slot they want.\nfind_patient()", [(2, "input_not_supplied")]),
+        ("Ask which slot they want.\nbook_visit()", [(2, "input_not_supplied")]),
+        ("Ask for the date of birth.\nfind_patient()", []),
+        ("Ask which day suits.\nbook_visit()", []),
+    ],
+)
+def test_a_question_for_a_day_supplies_no_other_date(text, expected):
+    assert codes(text, BIRTHS) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The caller is signed in, which gives {accountID}.\nlist_claims()", [(2, "input_not_supplied")]),
+        ("The caller is signed in, which gives {memberID}.\nlist_claims()", []),
+        ("The caller is signed in.\nlist_claims()", []),
+    ],
+)
+def test_an_authentication_gives_the_id_that_it_names_and_no_other(text, expected):
+    assert codes(text, BIRTHS) == expected
+
+
+def test_an_authentication_that_no_tool_performs_is_a_warning():
+    text = "Verify the caller's identity.\nAsk for the visit date, then call book_visit()."
+    assert codes(text, BIRTHS) == [(1, "authentication_without_tool")]
+    checks = KnownTool(pin=4, name="send_code", description="Sends a passcode to the caller's phone.")
+    assert codes(text, Vocabulary(tools=(*BIRTHS.tools, checks))) == []
+    desk = KnownAgent(id=5, name="transfer_to_identity_check", title="Identity check")
+    assert codes(text, Vocabulary(tools=BIRTHS.tools, agents=(desk,))) == []
+    assert codes("The app has signed the caller in.\nAsk which day suits: book_visit().", BIRTHS) == []
