@@ -4,18 +4,23 @@ Duplicate keys, other encodings, NaN and endless nesting are refused and not gue
 https://www.rfc-editor.org/rfc/rfc7493 asks. A good document takes the fast parser alone; the exact
 one names the fault when the fast one fails.
 
-A listing should lose one item, not a page, to a string or number that the database cannot hold:
-`loads(body, allow_unstorable=True)`, and where `may_hold_unstorable(body)`, ask `unstorable(item)`.
+A list should lose one item, not a page, to a value that cannot be read or stored: `require_list` reads it
+part by part, and `PartialDocument.problem_in` tells what is wrong with an item. The answer of a call should
+reach its caller, because the tool has run: `require_answer` replaces characters that cannot be stored.
 """
 
 import json
 import math
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import jiter
 
+from core import json_parts
+from core.json_parts import MAX_INTEGER_DIGITS, BrokenPart, UnreadableTextError
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
@@ -23,10 +28,12 @@ from core.outbound.reply import Reply
 MAX_DEPTH = 64
 MAX_VALUES = 500_000
 MAX_CONTAINERS = 400_000  # an object of one member takes 230 bytes
-MAX_INTEGER_DIGITS = 4300  # of jiter, and of Python's own conversion
+REPLACEMENT = "\ufffd"
 
 _BOM = b"\xef\xbb\xbf"
 _DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
+_NOT_FINITE = re.compile(rb"NaN|Infinity")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _BEFORE_A_NUMBER = b" :,[\t\r\n"
 # NUL, or half of a surrogate pair: a high one that no low one follows, or a low one after no high one.
 # It starts with one plain character, which the engine skips to fast. An escaped backslash before it
@@ -39,8 +46,50 @@ _ODD_ESCAPE = re.compile(
 )
 
 
-def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
-    """The document in a reply. The content type is taken loosely, but a web page is named as one."""
+@dataclass(frozen=True, slots=True)
+class PartialDocument:
+    """A document as a vendor sent it, with a `BrokenPart` for each value that cannot be read.
+
+    is_suspect: some value cannot be read or may not be storable, so that each item needs a closer look.
+    """
+
+    value: Any
+    is_suspect: bool
+
+    def problem_in(self, item: object) -> tuple[str, str] | None:
+        """Return code and reason when the item holds a value that cannot be read or stored."""
+        return unstorable(item) if self.is_suspect else None
+
+    def answer_in(self, part: Any) -> "Answer":
+        """Return a part of the document as the answer of a call. Raises as `repaired` does."""
+        return repaired(part) if self.is_suspect else Answer(_storable(part))
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The document of a reply to a call. is_repaired: characters in it were replaced."""
+
+    value: Any
+    is_repaired: bool = False
+
+
+def require_json(reply: Reply) -> Any:
+    """Return the document in a reply. Raises ProtocolViolationError."""
+    return loads(_body(reply))
+
+
+def require_list(reply: Reply) -> PartialDocument:
+    """Return the document of a list in a reply. Raises ProtocolViolationError."""
+    return loads_list(_body(reply))
+
+
+def require_answer(reply: Reply) -> Answer:
+    """Return the document of a reply to a call. Raises ProtocolViolationError."""
+    return loads_answer(_body(reply))
+
+
+def _body(reply: Reply) -> bytes:
+    # The content type is taken loosely, but a web page is named as one.
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not reply.body.strip():
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
@@ -51,7 +100,7 @@ def require_json(reply: Reply, *, allow_unstorable: bool = False) -> Any:
         raise _not_json(reply, f"{sent}. Is the address right, or is a login needed?")
     if not fits:
         raise _not_json(reply, f"{printable(kind)} where JSON was expected.")
-    return loads(reply.body, allow_unstorable=allow_unstorable)
+    return reply.body
 
 
 def _not_json(reply: Reply, sent: str) -> ProtocolViolationError:
@@ -72,7 +121,76 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
         value = jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
     except ValueError as exc:
         value = _read_exactly(body, str(exc))
-    if not allow_unstorable and may_hold_unstorable(body) and (problem := unstorable(value)):
+    return _storable(value) if not allow_unstorable and may_hold_unstorable(body) else value
+
+
+def loads_list(body: bytes) -> PartialDocument:
+    """Read a list whose items may be broken. A fault outside of its items is raised as by `loads`."""
+    try:
+        return PartialDocument(loads(body, allow_unstorable=True), may_hold_unstorable(body))
+    except ProtocolViolationError as error:
+        value = _parts(body, error)
+        if json_parts.find_broken(value, is_in_entries=False):
+            raise
+        return PartialDocument(value, is_suspect=True)
+
+
+def loads_parts(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDocument:
+    """Read a document any part of which may be broken. It may hold so many `times` as many values as usual.
+
+    Of a repeated key the last value counts, and `repeated` is called with the key.
+    """
+    try:
+        return PartialDocument(loads(body, allow_unstorable=True, times=times), may_hold_unstorable(body))
+    except ProtocolViolationError as error:
+        return PartialDocument(_parts(body, error, repeated), is_suspect=True)
+
+
+def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str], None] | None = None) -> Any:
+    # Raises `error`, which is what `loads` has raised, where the text as a whole cannot be read.
+    is_local = error.code in ("JSON_NUMBER", "JSON_DUPLICATE", "JSON_DEPTH")
+    if not is_local and not (error.code == "JSON_SYNTAX" and _NOT_FINITE.search(body)):
+        raise error
+    try:
+        return json_parts.read(body.removeprefix(_BOM).decode(), repeated)
+    except UnreadableTextError:
+        raise error from None
+
+
+def loads_answer(body: bytes) -> Answer:
+    """Read a reply to a call as `loads` does, but replace each NUL and each half of a surrogate pair."""
+    value = loads(body, allow_unstorable=True)
+    if not may_hold_unstorable(body):
+        return Answer(value)
+    return repaired(value)
+
+
+def repaired(value: Any) -> Answer:
+    """Return the value with a replacement for each character that cannot be stored.
+
+    Raises ProtocolViolationError for whatever else cannot be stored.
+    """
+    is_repaired = False
+
+    def repair(part: Any, depth: int) -> Any:
+        nonlocal is_repaired
+        if depth > MAX_DEPTH:
+            raise _too_deep()
+        match part:
+            case str() if _UNSTORABLE.search(part):
+                is_repaired = True
+                return _UNSTORABLE.sub(REPLACEMENT, part)
+            case dict():
+                return {repair(name, depth): repair(each, depth + 1) for name, each in part.items()}
+            case list():
+                return [repair(each, depth + 1) for each in part]
+        return part
+
+    return Answer(_storable(repair(value, 0)), is_repaired)
+
+
+def _storable(value: Any) -> Any:
+    if problem := unstorable(value):
         code, reason = problem
         raise ProtocolViolationError(code, f"The reply holds {reason}.")
     return value
@@ -111,6 +229,8 @@ def unstorable(value: object) -> tuple[str, str] | None:
 
 
 def _unstorable_part(part: object) -> tuple[str, str] | None:
+    if isinstance(part, BrokenPart):
+        return part.code, part.reason
     if isinstance(part, float) and not math.isfinite(part):
         return "JSON_NUMBER", "a number that is too large"
     if isinstance(part, str):

@@ -139,7 +139,8 @@ def _spoken(template: Template, request: Any, signature: Signature, session: Ses
         failure = outcomes.failed(kind, f"HTTP_{reply.status}", message, fields=fields)
         return outcomes.with_wait(failure, reply)
     known = {each.name: each for each in signature.outputs}
-    found, notes = http_request.outputs(template, reply), []
+    answer = http_request.outputs(template, reply)
+    found, notes = dict(answer.value), [*outcomes.notes_on(answer)]
     for name in found.keys() & known.keys():
         try:
             found[name] = conversions.converted(found[name], known[name])

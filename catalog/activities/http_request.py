@@ -21,6 +21,7 @@ from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.reply import Reply
 from core.outbound.request import Request
+from core.strict_json import Answer
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WITHOUT_BODY = ("GET", "DELETE")
@@ -228,21 +229,23 @@ def meaning(template: Template, status: int) -> OutcomeKind | None:
     return template.statuses.get(str(status)) or ("ok" if 200 <= status < 300 else None)
 
 
-def outputs(template: Template, reply: Reply) -> dict[str, Any]:
-    """Raises ProtocolViolationError where JSON is wanted and there is none."""
+def outputs(template: Template, reply: Reply) -> Answer:
+    """Return the outputs by name. Raises ProtocolViolationError where JSON is wanted and there is none."""
     found: dict[str, Any] = {}
     wants_json = any(taken.of == "json" for taken in template.outputs.values())
-    document = strict_json.require_json(reply) if wants_json and reply.body.strip() else UNSET
+    answer = strict_json.require_answer(reply) if wants_json and reply.body.strip() else Answer(UNSET)
+    document, is_repaired = answer.value, answer.is_repaired
     for name, taken in template.outputs.items():
         match taken.of:
             case "json":
                 value = UNSET if document is UNSET else picking.at(document, taken.at)
             case "text":
-                value = reply.body.decode(errors="replace")
+                text = strict_json.repaired(reply.body.decode(errors="replace"))
+                value, is_repaired = text.value, is_repaired or text.is_repaired
             case "status":
                 value = reply.status
             case "header":
                 value = reply.headers.get(taken.header.lower(), UNSET)
         if value is not UNSET:
             found[name] = value
-    return found
+    return Answer(found, is_repaired)

@@ -66,6 +66,7 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False
     result = Result(
         outputs={} if is_long else outputs,
         parsed={} if is_long or len(msgspec.json.encode(parsed)) > MAX_OUTPUTS_BYTES else parsed,
+        whole_output=outcome.whole_output,
         cut=written[:MAX_CUT_BYTES].decode(errors="ignore") if is_long else "",
         error=_error(outcome.error),
         retry=retry(outcome, is_safe=is_safe),

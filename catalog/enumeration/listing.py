@@ -26,8 +26,8 @@ from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, T
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
 from catalog.protocols import base, signature
-from catalog.protocols.base import Item, Note, Page, Protocol, UnreadableItemError, identity
-from catalog.protocols.paging import PageGuard
+from catalog.protocols.base import Ending, Item, Note, Page, Protocol, UnreadableItemError, identity
+from catalog.protocols.paging import PageGuard, note_on_ending
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
@@ -186,6 +186,7 @@ class _Pass:
         self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
         self.first: Page | None = None
+        self.ending = Ending.SIGN
         self.policy = policy.whole(run.endpoint.policy)
         # The reader has changed since the list was read. What a vendor numbers stays as it was read, because
         # one number with two meanings would look like a broken promise.
@@ -253,6 +254,7 @@ class _Pass:
 
     def _take(self, page: Page, number: int) -> None:
         self.harvest.pages = number
+        self.ending = page.ending
         for note in page.notes:
             self._note(note)
         for rejected in page.rejected:
@@ -508,8 +510,11 @@ class _Pass:
         harvest.unchanged = len(taken) - len(staged)
 
     def _doubt_missing(self) -> None:
-        # A tool that is not in the list may have moved while it was read, or lost its id.
+        # A tool that is not in the list may follow its end, may have moved while it was read, or lost its id.
         harvest = self.harvest
+        if note := note_on_ending(self.ending):
+            self._note(note)
+            harvest.missing = []
         if harvest.missing and harvest.pages > 1:
             self.is_doubtful = True
         if 0 < len(harvest.missing) <= self.nameless:

@@ -79,10 +79,14 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep."""
+    """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep.
+
+    `whole_output` is as in `Outcome`.
+    """
 
     outputs: dict[str, Any] = {}
     parsed: dict[str, Any] = {}
+    whole_output: str = ""
     cut: str = ""
     error: dict[str, Any] | None = None
     retry: Retry | None = None

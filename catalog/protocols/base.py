@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, ClassVar, Literal, NamedTuple
 from typing import Protocol as Interface
 
@@ -169,9 +170,17 @@ class Rejected:
     reason: str
 
 
+class Ending(StrEnum):
+    """Why a page is the last one. Only the protocol's own sign proves that nothing follows."""
+
+    SIGN = "sign"
+    REPEATED = "repeated"  # the vendor sent what it had sent before
+    REFUSED = "refused"  # the vendor refused a cursor of its own
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing; `next` is None on the last one.
+    """One page of a listing; `next` is None on the last one, and `ending` tells why it is the last.
 
     `is_known` says that the last complete run read these very bytes, so every item is unchanged.
     `older` are versions behind the items, where a list shows them too; `versions` gives them again.
@@ -186,6 +195,7 @@ class Page:
     body_digest: str = ""
     is_known: bool = False
     older: Sequence[Item] = ()
+    ending: Ending = Ending.SIGN
 
 
 class KnownPages(Interface):
@@ -255,6 +265,8 @@ class Outcome:
     `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
     "message"} and, for arguments, {"fields": {name: why}}; where the vendor has a code of its own, {"vendor":
     {"code", "description"}}. `notes` lists what was odd and tolerated.
+    `whole_output` names the output that holds a structured value which is no object, where no schema declares
+    one.
     `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
 
     `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
@@ -270,6 +282,7 @@ class Outcome:
     hint: str = ""
     notes: Sequence[Note] = ()
     parsed: Mapping[str, Any] = field(default_factory=dict)
+    whole_output: str = ""
     asks: Sequence[Ask] = ()
     resume: Mapping[str, Any] | None = None
 

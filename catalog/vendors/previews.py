@@ -9,6 +9,7 @@ from catalog import bounds
 from catalog.credentials import sessions
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
+from catalog.protocols.paging import note_on_ending
 from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
@@ -106,7 +107,8 @@ class _Gathering:
                 return
 
     def take(self, page: Page) -> None:
-        for note in page.notes:
+        ending = note_on_ending(page.ending)
+        for note in [*page.notes, *([ending] if ending else [])]:
             self._note(note.code, note.message)
         for rejected in page.rejected:
             self._reject(rejected.tool, rejected.reason)

@@ -61,10 +61,6 @@ HARMLESS = {
     "begins with a byte order mark": lambda page: reply(b"\xef\xbb\xbf" + encoded(page)),
 }
 BROKEN = {
-    "34 is nested 100,000 deep": (planted(b"[" * 100_000 + b"]" * 100_000), "JSON_DEPTH"),
-    "35 holds a number of 100,000 digits": (planted(b"9" * 100_000), "JSON_NUMBER"),
-    "37 holds NaN": (planted(b"NaN"), "JSON_SYNTAX"),
-    "38 repeats a key": (planted(b'"x", "description": "y"'), "JSON_DUPLICATE"),
     "41 is Latin-1": (planted('"Thé"'.encode("latin-1")), "NOT_UTF8"),
     "42 is UTF-16": (lambda page: encoded(page).decode().encode("utf-16"), "NOT_UTF8"),
     "43 is followed by another": (lambda page: encoded(page) + b' {"b": 2}', "JSON_SYNTAX"),
@@ -85,17 +81,23 @@ BROKEN = {
     "is not modified although nobody asked": (lambda page: reply(b"", status=304), "HTTP_304"),
     "is not modified and has a body": (lambda page: reply(encoded(page), status=304), "HTTP_304"),
 }
-# A text that opens with no brace is read as YAML there; a repeated key is noted, and its last value counts.
+# A text that opens with no brace is read as YAML there.
 IN_OPENAPI = {
-    "34 is nested 100,000 deep": "JSON_DEPTH",
-    "35 holds a number of 100,000 digits": "JSON_NUMBER",
     "42 is UTF-16": "NOT_UTF8",
-    "38 repeats a key": None,
     "is YAML": "SHAPE",
     "is another kind of file": None,
     "is white space": "EMPTY_REPLY",
 }
 ITEMS = {
+    "34 is nested 900 deep": (b"[" * 900 + b"]" * 900, "JSON_DEPTH"),
+    "34 is nested 100,000 deep": (b"[" * 100_000 + b"]" * 100_000, "JSON_DEPTH"),
+    "35 holds a number of 5,000 digits": (b"-" + b"9" * 5_000, "JSON_NUMBER"),
+    "35 holds a number of 100,000 digits": (b"9" * 100_000, "JSON_NUMBER"),
+    "37 holds NaN": (b"NaN", "JSON_SYNTAX"),
+    "37 holds Infinity": (b"[1, Infinity]", "JSON_SYNTAX"),
+    "37 holds -Infinity": (b'{"a": -Infinity}', "JSON_SYNTAX"),
+    "38 repeats a key": (b'"x", "description": "y"', "JSON_DUPLICATE"),
+    "38 repeats a key in other letters": (rb'{"a": 1, "\u0061": 1}', "JSON_DUPLICATE"),
     "36 holds 1e400": (b"1e400", "JSON_NUMBER"),
     "39 holds NUL": (b'"a\\u0000b"', "JSON_NUL"),
     "40 holds half a surrogate pair": (b'"a\\ud83db"', "JSON_SURROGATE"),
@@ -142,6 +144,8 @@ def test_one_bad_item_costs_itself_alone(bench):
     before = bench.dump(pages=False)
     tool = bench.dialect.id_of(bench.shop.tools[0])
     for name, (value, code) in ITEMS.items():
+        if bench.dialect.name == "openapi" and code == "JSON_DUPLICATE":
+            continue  # The last value counts there, and a note says so.
         turned(bench, planted(value))
         run = bench.read(USUAL)
         assert (run.status, run.unchanged, run.rejected) == ("succeeded", 5, 1), (name, run.error_message)

@@ -59,15 +59,18 @@ def test_47_a_cursor_that_repeats_ends_the_list(bench):
 
 
 @on(CURSORS)
-def test_48_new_cursors_over_the_same_tools_end_after_one_page(bench):
+def test_48_new_cursors_over_the_same_tools_end_after_twenty_pages(bench):
     def turn(number, document):
         bench.dialect.items_in(document)[:] = bench.shop.tools[:2]
         return bench.dialect.follow(document, f"x{len(bench.vendor.requests)}")
 
     asked = len(bench.vendor.requests)
-    says = "Page 2 brought no tool that was not listed before, yet says more follow."
-    ends(bench, "NO_PROGRESS", says, turn=turn, pages=2)
-    assert len(bench.vendor.requests) <= asked + 8
+    says = (
+        "20 pages in a row, up to page 21, brought no tool that was not listed before, yet more pages are to "
+        "follow."
+    )
+    ends(bench, "NO_PROGRESS", says, turn=turn, pages=21)
+    assert len(bench.vendor.requests) <= asked + 28
 
 
 @on(("acp",))
@@ -187,7 +190,8 @@ def test_53_a_list_that_changes_while_it_is_read_three_times(bench):
     assert (run.status, run.error_code, run.error_message) == ("failed", "UNSTABLE", says)
     bench.is_told(run, "UNSTABLE", says)
     assert bench.dump() == before
-    assert len(readings) == 3
+    # An agent's page is known to be one of several once the page after it has come.
+    assert len(readings) == (6 if bench.dialect.name == "acp" else 3)
     bench.shop.well()
     bench.shop.tools = [bench.dialect.tool(number) for number in range(1, 7)]
     assert bench.read().unchanged == 6

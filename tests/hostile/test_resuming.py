@@ -64,6 +64,11 @@ def rest(bench, page, of):
     return list(range(page, of + 1 + (bench.dialect.name == "acp")))
 
 
+def beginning(bench):
+    """The look at the first page, which a search shows once it is known whether another one follows."""
+    return [1, 2] if bench.dialect.name == "acp" else [1]
+
+
 def reword(bench, words):
     bench.shop.tools = [bench.dialect.described(tool, words) for tool in bench.shop.tools]
 
@@ -85,8 +90,8 @@ def test_52_the_next_reading_goes_on_where_the_last_one_broke_off(bench, how):
     assert bench.dump() == before, "what was read is kept for us, and shown to nobody"
     run, pages = reads(bench)
     assert (run.status, run.changed, run.withdrawn) == ("succeeded", 6, 0)
-    assert pages == [*rest(bench, 3, of=3), 1], "the rest, and once more the beginning"
-    assert run.pages == pages[-2]
+    assert pages == [*rest(bench, 3, of=3), *beginning(bench)], "the rest, and once more the beginning"
+    assert run.pages == 3
     assert words_of(bench) == {"Other words."}
     assert [note["code"] for note in run.notes if note["code"] == "RESUMED"] == ["RESUMED"]
     assert not KeptReply.objects.exists()
@@ -100,7 +105,7 @@ def test_52_each_try_goes_further(bench):
         assert run.pages == page - 1
     run, pages = reads(bench)
     assert (run.status, run.seen, run.added) == ("succeeded", 10, 4)
-    assert pages == [*rest(bench, 5, of=5), 1]
+    assert pages == [*rest(bench, 5, of=5), *beginning(bench)]
 
 
 @on("acp")
@@ -123,7 +128,7 @@ def test_a_list_that_changed_meanwhile_is_read_from_its_beginning(bench):
     run, pages = reads(bench)
     assert (run.status, run.changed, run.unchanged) == ("succeeded", 6, 0)
     whole = rest(bench, 1, of=3)
-    assert pages == [*whole[2:], 1, *whole, 1]
+    assert pages == [*whole[2:], *beginning(bench), *whole, *beginning(bench)]
     assert words_of(bench) == {"Words of today."}
 
 
@@ -160,7 +165,7 @@ def test_a_cursor_that_died_meanwhile_ends_no_run(bench):
     bench.shop.turn = turn
     run, pages = reads(bench)
     assert (run.status, run.unchanged) == ("succeeded", 6)
-    asked_anew = {"mcp": [3, 3, 1], "a2t": [3, 1, 2, 3], "acp": [3, 1, 2, 3, 4, 1]}
+    asked_anew = {"mcp": [3, 3, 1], "a2t": [3, 1, 2, 3], "acp": [3, 1, 2, 3, 4, 1, 2]}
     assert pages == asked_anew[bench.dialect.name]
 
 

@@ -99,7 +99,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
     host = urlsplit(reply.url).netloc
     if reply.status not in (200, 201):
         raise _refusal(reply, host)
-    document = strict_json.require_json(reply)
+    document = strict_json.require_answer(reply).value
     if not isinstance(document, dict):
         raise _odd("SHAPE", host, "sent something else than an object")
     if document.get("error") is not None:
@@ -125,7 +125,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
 
 def _refusal(reply: Reply, host: str) -> ProtocolError:
     try:
-        document = strict_json.require_json(reply)
+        document = strict_json.require_answer(reply).value
     except ProtocolViolationError:
         document = None
     if isinstance(document, dict) and document.get("error") is not None:

@@ -168,16 +168,10 @@ def _tool(session: Session, tool_id: str, label: str | None = None) -> str:
 
 
 def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
-    listed, after, notes = _listed(strict_json.require_json(reply, allow_unstorable=True))
-    is_suspect = strict_json.may_hold_unstorable(reply.body)
-    items, rejected = [], []
-    for number, entry in enumerate(paging.counted(listed), start=1):
-        try:
-            if is_suspect and (problem := strict_json.unstorable(entry)):
-                raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
-            items.append(_identified(entry, is_listing=is_listing))
-        except UnreadableItemError as error:
-            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+    document = strict_json.require_list(reply)
+    listed, after, notes = _listed(document.value)
+    items, refused = paging.sort_entries(document, listed, partial(_identified, is_listing=is_listing))
+    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     if after in (None, ""):
         after = None
     else:
@@ -308,10 +302,12 @@ def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
     # The values of a good reply by output name, and what was odd about its form.
     if not reply.body.strip():
         return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
-    document = strict_json.require_json(reply)
+    answer = strict_json.require_answer(reply)
+    document = answer.value
     listed = document.get("output_parameters") if isinstance(document, dict) else document
     if not isinstance(listed, list):
         raise ProtocolViolationError("SHAPE", "It has no array “output_parameters”.")
     named = [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
-    notes = [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(named))
+    notes = [*outcomes.notes_on(answer)]
+    notes += [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(named))
     return {entry["name"]: entry.get("value") for entry in named}, notes

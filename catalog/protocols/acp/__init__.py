@@ -9,16 +9,17 @@ version and whose offset some ignore; docs/protocols.md says what is done about 
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from msgspec import structs
 
-from catalog.protocols import members, paging
+from catalog.protocols import members
 from catalog.protocols.acp import manifest as acp_manifest
 from catalog.protocols.acp import runs as acp_runs
 from catalog.protocols.acp import threads as acp_threads
+from catalog.protocols.acp.search import AgentSearch, agent_id_of, name_of_entry
 from catalog.protocols.base import (
     UUID,
     Item,
@@ -36,19 +37,16 @@ from catalog.protocols.base import (
     canonical,
 )
 from catalog.protocols.calls import arguments as judged
-from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
-    RefusedError,
     UnavailableError,
     printable,
 )
 
-MAX_ID_LENGTH = 255
 MAX_VERSION_LENGTH = 100
 MAX_NAMES = 200
 MAX_SHOWN = 10
@@ -56,12 +54,9 @@ MAX_FACT_LENGTH = 300
 # What stands for the description of a configuration that has none.
 CONFIG = "How the agent is to work in this run."
 NO_CONFIG = {"type": "object", "properties": {}, "additionalProperties": False}
-# The page that a server sends which does not heed the limit.
-DEFAULT_PAGE = 10
 # A server that fails so often in a row is away, and no longer a server with a bad agent or two.
 MAX_UNAVAILABLE_IN_A_ROW = 5
 
-_ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 _SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?", re.DOTALL)
 _NO_SHAPE = json_schema.Shape((), None)
 # Values of any kind stand here, so that a null in them is one.
@@ -120,62 +115,39 @@ class ACP(Protocol):
         return next((each for each in wanted if each.kind), None)
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        # An unchanged search says nothing about the descriptors, so no page is recalled. A page that brings
-        # no agent that was not there before ends its search, and is not shown unless it is the last.
+        # An unchanged search says nothing about the descriptors, so no page is recalled. A page is yielded
+        # once it is known whether another one follows.
         manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
-        notes = manifest.notes
-        queries: list[dict[str, str]] = [{}]
-        offset, cursor = 0, ""
-        seen: set[str] = set()
+        search = AgentSearch(session, self._queries_by_name(manifest), int(self.values["page_size"]))
         outage = _Outage()
-        while queries:
-            found = self._search(session, queries[0], offset)
-            if found is None:
-                queries = self._by_name(queries, manifest)
-                continue
-            fresh = {name for name in _distinct(found) if not name.startswith("#")} - seen
-            if fresh and len(found) >= min(int(self.values["page_size"]), DEFAULT_PAGE):
-                offset += len(found) if len(found) <= int(self.values["page_size"]) else len(_distinct(found))
-            else:
-                queries, offset = queries[1:], 0
-                if queries and not fresh:
-                    continue
-            after = urlencode({**queries[0], "offset": offset}) if queries else None
-            yield _page(session, found if fresh or not seen else [], cursor, after, notes, outage)
-            seen |= fresh
-            cursor, notes = after or "", ()
-
-    def _search(self, session: Session, query: Mapping[str, str], offset: int) -> list[Any] | None:
-        # None when the server wants to know a name or a version first.
-        body = {**query, "limit": self.values["page_size"], "offset": offset}
-        reply = session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
-        if reply.status != 200:
-            said, _ = outcomes.explanation(reply)
-            if not query and "name" in said.lower() and "version" in said.lower():
-                return None
-            why = f": {said}" if said else f", without a word ({reply.status})."
-            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{why}")
-        found = strict_json.require_json(reply, allow_unstorable=True)
-        if not isinstance(found, list):
-            raise ProtocolViolationError("SHAPE", "The reply is no array of agents.")
-        paging.counted(found)
-        if strict_json.may_hold_unstorable(reply.body):
-            return [_storable(entry) for entry in found]
-        return found
-
-    def _by_name(
-        self, queries: list[dict[str, str]], manifest: acp_manifest.Manifest
-    ) -> list[dict[str, str]]:
-        named = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
-        wanted = [{member: text} for member, texts in named.items() for text in texts]
-        if not wanted and manifest.name:
-            wanted = [{"name": manifest.name}]
-        if not wanted:
-            raise RefusedError(
-                "NAMES_WANTED",
-                "This server lists agents only by name or version. Enter them in the endpoint's settings.",
+        page: Page | None = None
+        while True:
+            try:
+                entries = search.read_next()
+            except ProtocolError:
+                if page:
+                    yield replace(page, next=search.position)
+                raise
+            if entries is None:
+                break
+            if page:
+                yield replace(page, next=search.position)
+            items, rejected = _described_agents(session, entries, outage)
+            is_first = page is None
+            page = Page(
+                items,
+                rejected,
+                notes=manifest.notes if is_first else (),
+                cursor="" if is_first else search.position,
             )
-        return wanted[:MAX_NAMES]
+        yield replace(page or Page((), notes=manifest.notes), ending=search.ending)
+
+    def _queries_by_name(self, manifest: acp_manifest.Manifest) -> list[dict[str, str]]:
+        named = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
+        queries = [{member: text} for member, texts in named.items() for text in texts]
+        if not queries and manifest.name:
+            queries = [{"name": manifest.name}]
+        return queries[:MAX_NAMES]
 
     def read(self, document: dict[str, Any]) -> Signature:
         return _signature(document)
@@ -284,58 +256,24 @@ def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -
     return request
 
 
-def _page(
-    session: Session,
-    entries: Sequence[Any],
-    cursor: str,
-    after: str | None,
-    notes: Sequence[Note],
-    outage: _Outage,
-) -> Page:
+def _described_agents(
+    session: Session, entries: Sequence[Any], outage: _Outage
+) -> tuple[list[Item], list[Rejected]]:
     items: list[Item] = []
     rejected: list[Rejected] = []
     for number, entry in enumerate(entries, start=1):
         try:
-            items.append(_described(session, _agent_id(entry), entry))
+            items.append(_described(session, agent_id_of(entry), entry))
             outage.length = 0
         except UnreadableItemError as error:
-            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+            rejected.append(Rejected(name_of_entry(entry, number), error.code, error.reason))
         except ProtocolError as error:
             outage.length += isinstance(error, UnavailableError)
             if outage.length >= MAX_UNAVAILABLE_IN_A_ROW:
                 raise
             reason = f"Its descriptor cannot be read: {error.message}"
-            rejected.append(Rejected(_called(entry, number), "NO_DESCRIPTOR", reason))
-    return Page(items=items, rejected=rejected, next=after, notes=notes, cursor=cursor)
-
-
-def _distinct(found: Sequence[Any]) -> set[str]:
-    # A page that holds more than was asked for is as long as this: an agent twice is one step on.
-    return {_called(entry, number) for number, entry in enumerate(found)}
-
-
-def _storable(entry: Any) -> Any:
-    # The entry, or of one that cannot be kept the id alone: its descriptor may be all right.
-    if strict_json.unstorable(entry) is None:
-        return entry
-    return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None
-
-
-def _called(entry: object, number: int) -> str:
-    try:
-        return _agent_id(entry)
-    except UnreadableItemError:
-        return f"#{number}"
-
-
-def _agent_id(entry: object) -> str:
-    if not isinstance(entry, dict):
-        raise members.wrong("agent", entry, "an object")
-    agent_id = entry.get("agent_id")
-    if isinstance(agent_id, str) and len(agent_id) <= MAX_ID_LENGTH and _ID.fullmatch(agent_id):
-        return agent_id
-    wanted = f"text of 1 to {MAX_ID_LENGTH} characters without / ? # and control characters"
-    raise members.wrong("agent_id", agent_id, wanted, code="BAD_TOOL_ID")
+            rejected.append(Rejected(name_of_entry(entry, number), "NO_DESCRIPTOR", reason))
+    return items, rejected
 
 
 def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:

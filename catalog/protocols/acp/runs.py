@@ -25,12 +25,14 @@ from core.outbound.errors import (
     printable,
 )
 from core.outbound.reply import Reply
+from core.strict_json import Answer
 
 # 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those. A
 # server that does not offer a call answers 404, 405 or 501.
 _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
-_ENDED = ("success", "error", "timeout", "interrupted")
+_FAILED = ("error", "timeout")
+_ENDED = ("success", "interrupted", *_FAILED)
 MAX_ID_LENGTH = 255
 RUNS_PER_PAGE, MAX_PAGES_OF_RUNS = 100, 10
 _TOO_SLOW = ("DEADLINE", "IDLE")
@@ -79,7 +81,7 @@ def start(session: Session, signature: Signature, request: Mapping[str, Any], at
     reply = session.post(at.path(), json=body, accept=_ANSWERS)
     if reply.status != 200:
         return _refused_start(session, reply, body) if reply.status in (404, 410) else _refused(reply)
-    started = strict_json.require_json(reply)
+    started = strict_json.require_answer(reply).value
     run_id = started.get("run_id") if isinstance(started, dict) else None
     if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
         raise ProtocolViolationError("SHAPE", "The vendor does not say which run it has started.")
@@ -97,11 +99,12 @@ def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outc
         return outcomes.failed("unavailable", "RUN_GONE", message)
     if reply.status != 200:
         return _refused(reply)
-    run = strict_json.require_json(reply)
-    if not isinstance(run, dict) or run.get("status") not in _ENDED:
+    run = strict_json.require_answer(reply).value
+    status = run.get("status") if isinstance(run, dict) else None
+    if status not in _ENDED:
         return None
     ended = session.get(at.path(run_id, "wait"), accept=_ANSWERS)
-    outcome = _outcome(session, signature, ended, at, "", run_id)
+    outcome = _outcome(session, signature, ended, at, "", run_id, status)
     _forget(session, outcome, run_id, at)
     return outcome
 
@@ -118,23 +121,24 @@ def find(session: Session, mark: str, at: Place) -> str | None:
     if at.thread:
         return _found_on_thread(session, mark, at)
     body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
-    return _marked(
-        strict_json.require_json(session.post("/runs/search", json=body, is_repeatable=True)), mark
-    )
+    reply = session.post("/runs/search", json=body, is_repeatable=True)
+    return _marked(strict_json.require_answer(reply).value, mark)
 
 
 def _found_on_thread(session: Session, mark: str, at: Place) -> str | None:
-    # Runs on a thread are listed and not searched, in no order that is promised. Some servers ignore the
-    # offset: a page that says nothing new is the last one.
+    # Runs on a thread are listed and not searched, in no order that is promised. Some servers cap their
+    # replies, and some heed no offset: a reply that repeats the one before is the last one.
     before: object = None
-    for page in range(MAX_PAGES_OF_RUNS):
-        params = {"limit": str(RUNS_PER_PAGE), "offset": str(page * RUNS_PER_PAGE)}
-        found = strict_json.require_json(session.get(at.path(), params=params))
+    offset = 0
+    for _ in range(MAX_PAGES_OF_RUNS):
+        params = {"limit": str(RUNS_PER_PAGE), "offset": str(offset)}
+        found = strict_json.require_answer(session.get(at.path(), params=params)).value
         if run_id := _marked(found, mark):
             return run_id
-        if not isinstance(found, list) or len(found) < RUNS_PER_PAGE or found == before:
+        if not isinstance(found, list) or not found or found == before:
             return None
         before = found
+        offset += len(found)
     return None
 
 
@@ -191,37 +195,76 @@ def _awaited(session: Session, signature: Signature, state: Mapping[str, Any], a
 
 
 def _outcome(
-    session: Session, signature: Signature, reply: Reply, at: Place, mark: str, run_id: str = ""
+    session: Session,
+    signature: Signature,
+    reply: Reply,
+    at: Place,
+    mark: str,
+    run_id: str = "",
+    known_status: object = None,
 ) -> Outcome:
     if reply.status == 204:
-        error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent was done.")
-        return _given_up(session, error, at, mark=mark, run_id=run_id)
+        return _still_running(session, at, mark, run_id)
     if reply.status != 200:
         return _refused(reply)
-    document = strict_json.require_json(reply)
+    answer = strict_json.require_answer(reply)
+    document = answer.value
     if not isinstance(document, dict):
         raise ProtocolViolationError("SHAPE", "It is no object with a run and its output.")
-    started, output = document.get("run"), document.get("output")
-    known = run_id or (started.get("run_id") if isinstance(started, dict) else None)
-    if not isinstance(output, dict):
-        status = started.get("status") if isinstance(started, dict) else None
+    run, output = document.get("run"), document.get("output")
+    run = run if isinstance(run, dict) else {}
+    status = run.get("status") or known_status
+    if not isinstance(output, dict) and status not in _FAILED:
         raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
-    return _of_output(signature, output, known)
+    output = output if isinstance(output, dict) else {}
+    run_id = run_id or _run_id(run)
+    if status == "pending" and _kind(output) == "result":
+        return _still_running(session, at, mark, run_id)
+    return _with_notes(_of_output(signature, output, run_id, status), answer)
 
 
-def _of_output(signature: Signature, output: Mapping[str, Any], run_id: object) -> Outcome:
-    match _kind(output):
-        case "interrupt":
-            return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
-        case "error":
-            said = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
-            code = output.get("errcode")
-            numbered = f" ({code})" if isinstance(code, int) else ""
-            message = f"The agent failed{numbered}{f': {said}' if said else '.'}"
-            return outcomes.failed("tool_error", "RUN_FAILED", message, vendor=outcomes.vendors(code, said))
-        case "result":
-            return outcomes.ok(_outputs(output, signature), signature)
-    raise ProtocolViolationError("SHAPE", "Its output is neither a result, nor an interrupt, nor an error.")
+def _still_running(session: Session, at: Place, mark: str, run_id: str) -> Outcome:
+    error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent was done.")
+    return _given_up(session, error, at, mark=mark, run_id=run_id)
+
+
+def _with_notes(outcome: Outcome, answer: Answer) -> Outcome:
+    return replace(outcome, notes=[*outcomes.notes_on(answer), *outcome.notes])
+
+
+def _of_output(
+    signature: Signature, output: Mapping[str, Any], run_id: object, status: object = None
+) -> Outcome:
+    """Return the outcome of a run that has ended. A status that contradicts the output counts for the worse;
+    a run without a status is judged by its output."""
+    kind = _kind(output)
+    outputs = _outputs(output, signature) if kind == "result" else {}
+    if kind == "error":
+        return _failed_run(output, status)
+    if status in _FAILED:
+        return replace(_failed_run({}, status), outputs=outputs)
+    if kind == "interrupt" or (kind == "result" and status == "interrupted"):
+        return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
+    if kind != "result":
+        message = "Its output is neither a result, nor an interrupt, nor an error."
+        raise ProtocolViolationError("SHAPE", message)
+    if status not in (None, "", "success"):
+        return replace(_failed_run({}, status), outputs=outputs)
+    return outcomes.ok(outputs, signature)
+
+
+def _failed_run(output: Mapping[str, Any], status: object) -> Outcome:
+    explanation = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
+    errcode = output.get("errcode")
+    numbered = f" ({errcode})" if isinstance(errcode, int) else ""
+    if status not in (None, "", "success", "error") or not output:
+        numbered += f" (its run has the status “{printable(_text(status), 40)}”)"
+    return outcomes.failed(
+        "tool_error",
+        "RUN_TIMEOUT" if status == "timeout" else "RUN_FAILED",
+        f"The agent failed{numbered}{f': {explanation}' if explanation else '.'}",
+        vendor=outcomes.vendors(errcode, explanation),
+    )
 
 
 def _kind(output: Mapping[str, Any]) -> str:
@@ -327,7 +370,7 @@ class _PassingOn:
     def __call__(self, event: Event) -> bool:
         if _is_last(event):
             return True
-        document = strict_json.loads(event.data.encode())
+        document = strict_json.loads_answer(event.data.encode()).value
         if isinstance(document, dict) and strict_json.unstorable(document) is None:
             self.run_id = self.run_id or _run_id(document)
             if document.get("type") == "custom":
@@ -352,14 +395,14 @@ def _followed(
         return following.run_id
     if reply.status != 200:
         return None if reply.status in _NOT_OFFERED else _refused(reply)
-    updates = [update for event in events.parse(reply.body) if (update := _update(event))]
-    last = next((update for update in reversed(updates) if _kind(update)), None)
-    run_id = (_run_id(last) if last else "") or following.run_id
-    if last is None or (_kind(last) == "result" and last.get("status") == "pending"):
+    answer = _last_update(reply)
+    last: dict[str, Any] = answer.value
+    run_id = _run_id(last) or following.run_id
+    if not last or (_kind(last) == "result" and last.get("status") == "pending"):
         if not run_id:
             raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
         return run_id
-    outcome = _of_output(signature, last, run_id)
+    outcome = _with_notes(_of_output(signature, last, run_id, last.get("status")), answer)
     if run_id:
         _forget(session, outcome, run_id, at)
     return outcome
@@ -380,22 +423,29 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], a
     )
     if reply.status != 200:
         return _refused_start(session, reply, body)
-    # Each update replaces the one before, so that the last one is the result.
-    updates = [update for event in events.parse(reply.body) if (update := _update(event))]
-    last = next((update for update in reversed(updates) if _kind(update)), None)
-    if last is None:
+    answer = _last_update(reply)
+    last: dict[str, Any] = answer.value
+    if not last:
         raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
-    return _of_output(signature, last, last.get("run_id"))
+    if _kind(last) == "result" and last.get("status") == "pending":
+        return _still_running(session, at, body["metadata"]["call_id"], _run_id(last))
+    return _with_notes(_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
 
 
-def _update(event: Event) -> dict[str, Any]:
+def _last_update(reply: Reply) -> Answer:
+    # Each update replaces the one before, so that the last one is the result; empty where there is none.
+    updates = [_update(event) for event in events.parse(reply.body)]
+    return next((update for update in reversed(updates) if _kind(update.value)), Answer({}))
+
+
+def _update(event: Event) -> Answer:
     # Nothing for an agent's own kind of update, which is no result.
-    document = strict_json.loads(event.data.encode())
-    is_own = not isinstance(document, dict) or document.get("type") == "custom"
-    return {} if is_own else document
+    answer = strict_json.loads_answer(event.data.encode())
+    is_own = not isinstance(answer.value, dict) or answer.value.get("type") == "custom"
+    return Answer({}) if is_own else answer
 
 
 def _is_last(event: Event) -> bool:
-    update = _update(event)
+    update = _update(event).value
     is_over = _kind(update) in ("interrupt", "error")
     return is_over or (_kind(update) == "result" and update.get("status", "pending") != "pending")

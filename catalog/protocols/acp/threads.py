@@ -1,11 +1,11 @@
 """Threads of ACP agents: made, read, and given up. Runs on them: catalog/protocols/acp/runs.py."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 from catalog.protocols.base import Note, Session, ThreadState
-from catalog.protocols.calls import arguments
+from catalog.protocols.calls import arguments, outcomes
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
@@ -17,7 +17,7 @@ STATUSES = ("idle", "busy", "interrupted", "error")
 def create(session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
     # Asked for twice, it is the same thread: a reply that got lost costs nothing.
     body = {"thread_id": thread_id, "metadata": dict(metadata), "if_exists": "do_nothing"}
-    made = strict_json.require_json(session.post("/threads", json=body, is_repeatable=True))
+    made = strict_json.require_answer(session.post("/threads", json=body, is_repeatable=True)).value
     found = made.get("thread_id") if isinstance(made, dict) else None
     if not isinstance(found, str) or not 0 < len(found) <= MAX_ID_LENGTH:
         raise ProtocolViolationError("SHAPE", "The vendor does not say which thread it has made.")
@@ -25,21 +25,22 @@ def create(session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str
 
 
 def state(session: Session, signature: Signature, thread_id: str) -> ThreadState:
-    document = strict_json.require_json(session.get(_path(thread_id)))
-    if not isinstance(document, dict):
+    answer = strict_json.require_answer(session.get(_path(thread_id)))
+    if not isinstance(answer.value, dict):
         raise ProtocolViolationError("SHAPE", "The reply is no thread.")
-    return _state(document, signature)
+    return _state(answer.value, signature, outcomes.notes_on(answer))
 
 
 def history(
     session: Session, signature: Signature, thread_id: str, limit: int, before: str
 ) -> list[ThreadState]:
     params = {"limit": str(limit), **({"before": before} if before else {})}
-    found = strict_json.require_json(session.get(f"{_path(thread_id)}/history", params=params))
-    if not isinstance(found, list):
+    answer = strict_json.require_answer(session.get(f"{_path(thread_id)}/history", params=params))
+    if not isinstance(answer.value, list):
         raise ProtocolViolationError("SHAPE", "The reply is no array of states.")
+    notes = outcomes.notes_on(answer)
     # Some servers ignore the limit.
-    return [_state(each, signature) for each in found[:limit] if isinstance(each, dict)]
+    return [_state(each, signature, notes) for each in answer.value[:limit] if isinstance(each, dict)]
 
 
 def remove(session: Session, thread_id: str) -> None:
@@ -50,7 +51,7 @@ def _path(thread_id: str) -> str:
     return f"/threads/{quote(thread_id, safe='')}"
 
 
-def _state(document: Mapping[str, Any], signature: Signature) -> ThreadState:
+def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[Note]) -> ThreadState:
     status, values, metadata = (document.get(member) for member in ("status", "values", "metadata"))
     messages, checkpoint = document.get("messages"), document.get("checkpoint")
     named = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint
@@ -60,7 +61,7 @@ def _state(document: Mapping[str, Any], signature: Signature) -> ThreadState:
         messages=messages if isinstance(messages, list) else None,
         metadata=metadata if isinstance(metadata, dict) else {},
         checkpoint=named if isinstance(named, str) else "",
-        notes=_notes(values, signature),
+        notes=(*notes, *_notes(values, signature)),
     )
 
 

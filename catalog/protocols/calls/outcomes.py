@@ -19,6 +19,7 @@ from core.outbound.errors import (
 )
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
+from core.strict_json import Answer
 
 MAX_EXPLANATION_LENGTH = 500
 MAX_CODE_LENGTH = 100
@@ -33,6 +34,11 @@ CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
 # So did these, to somewhere behind the one who answers. Of 503 HTTP says that it was not handled.
 _PERHAPS_RUN = (*CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
 _NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
+_REPLACED = Note(
+    "CHARACTERS_REPLACED",
+    "The answer had characters that cannot be stored (NUL, or half of a surrogate pair). Each was replaced "
+    "by U+FFFD.",
+)
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "enum": (str,),
@@ -58,6 +64,11 @@ def vendors(code: object, said: str) -> dict[str, str] | None:
     """The vendor's own code, kept apart from ours; None where it has none."""
     is_code = isinstance(code, str | int) and not isinstance(code, bool) and code != ""
     return {"code": printable(str(code), MAX_CODE_LENGTH), "description": said} if is_code else None
+
+
+def notes_on(answer: Answer) -> tuple[Note, ...]:
+    """What was odd about the text of a reply to a call."""
+    return (_REPLACED,) if answer.is_repaired else ()
 
 
 def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
@@ -115,7 +126,8 @@ def complaint(
         message = f"The vendor has no such tool or version any more. {answered}"
         outcome = failed("refused", "NOT_FOUND", message, vendor=vendor)
     if keeps_body:
-        outcome = replace(outcome, outputs=_body(reply))
+        body = _body(reply)
+        outcome = replace(outcome, outputs=body.value, notes=notes_on(body))
     return with_wait(outcome, reply)
 
 
@@ -127,20 +139,23 @@ def _is_gone(look_up: Callable[[], object]) -> bool:
     return False
 
 
-def _body(reply: Reply) -> dict[str, Any]:
+def _body(reply: Reply) -> Answer:
     # What the tool answered in place of its outputs: JSON, or text.
     with suppress(ProtocolViolationError):
-        return {"body": strict_json.require_json(reply)}
+        answer = strict_json.require_answer(reply)
+        return replace(answer, value={"body": answer.value})
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     is_text = kind.startswith("text/") or kind.endswith(("/xml", "+xml"))
-    return {"body": reply.body.decode(errors="replace")} if is_text and reply.body.strip() else {}
+    if not (is_text and reply.body.strip()):
+        return Answer({})
+    return strict_json.repaired({"body": reply.body.decode(errors="replace")})
 
 
 def _own_code(reply: Reply) -> object:
     # Problem details (RFC 9457) name their kind by an address.
     document: object = None
     with suppress(ProtocolViolationError):
-        document = strict_json.require_json(reply)
+        document = strict_json.require_answer(reply).value
     if isinstance(document, dict) and isinstance(document.get("error"), dict):
         document = document["error"]
     named = [document.get(member) for member in _CODES] if isinstance(document, dict) else []
@@ -155,7 +170,7 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
     # problem details (RFC 9457).
     document: object = None
     with suppress(ProtocolViolationError):
-        document = strict_json.require_json(reply)
+        document = strict_json.require_answer(reply).value
     if isinstance(document, dict) and isinstance(document.get("error"), dict):
         document = document["error"]
     if document is None:

@@ -14,7 +14,10 @@ from typing import Any
 import yaml
 from yaml._yaml import CParser
 
+from core import strict_json
+from core.json_parts import BrokenPart
 from core.outbound.errors import ProtocolViolationError, printable
+from core.strict_json import PartialDocument
 
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
@@ -42,16 +45,17 @@ class _Open:
     merged: list[Any] = field(default_factory=list)
 
 
-def loads(body: bytes, times: int = 1) -> tuple[Any, list[str]]:
-    """The value, and the keys that stood twice in one mapping: the last one counts.
+def loads(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDocument:
+    """Return the value, with a `BrokenPart` for each number that is too long and each part that is too deep.
 
-    It may hold so many `times` as many values as usual.
+    Of a repeated key the last value counts, and `repeated` is called with the key. The document may hold so
+    many `times` as many values as usual.
 
-    Raises ProtocolViolationError: YAML_SYNTAX, YAML_ALIAS, JSON_DEPTH, JSON_TOO_MANY, JSON_NUMBER, NOT_UTF8.
+    Raises ProtocolViolationError: YAML_SYNTAX, YAML_ALIAS, JSON_TOO_MANY, NOT_UTF8.
     """
     try:
         parser = CParser(body.decode("utf-8-sig"))
-        composer = _Composer(MAX_VALUES * times)
+        composer = _Composer(MAX_VALUES * times, repeated)
         while event := parser.get_event():
             composer.take(event)
     except UnicodeDecodeError as exc:
@@ -63,17 +67,21 @@ def loads(body: bytes, times: int = 1) -> tuple[Any, list[str]]:
         raise ProtocolViolationError("YAML_SYNTAX", f"The reply is not YAML{where}: {why}.") from exc
     if composer.documents != 1:
         raise ProtocolViolationError("YAML_SYNTAX", "The reply is not one YAML document.")
-    return composer.result, composer.twice
+    # In double quotes a NUL may also be written like this.
+    is_suspect = b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
+    return PartialDocument(composer.result, is_suspect=is_suspect or composer.has_broken_parts)
 
 
 class _Composer:
     """Builds the value out of events, without recursion."""
 
-    def __init__(self, most_values: int) -> None:
+    def __init__(self, most_values: int, repeated: Callable[[str], None]) -> None:
         self.most_values = most_values
+        self.repeated = repeated
         self.result: Any = None
-        self.twice: list[str] = []
         self.documents = 0
+        self.has_broken_parts = False
+        self._skipped = 0  # collections that are open inside a part that is too deep
         self._open: list[_Open] = []
         self._size = 0
         self._anchors: dict[str, tuple[Any, int]] = {}
@@ -88,7 +96,11 @@ class _Composer:
         }
 
     def take(self, event: yaml.Event) -> None:
-        if taker := self._takers.get(type(event)):
+        if self._skipped:
+            self._count(1)
+            self._skipped += isinstance(event, yaml.CollectionStartEvent)
+            self._skipped -= isinstance(event, yaml.CollectionEndEvent)
+        elif taker := self._takers.get(type(event)):
             taker(event)
 
     def _start_document(self, event: yaml.DocumentStartEvent) -> None:
@@ -99,6 +111,7 @@ class _Composer:
         size = 1 + len(event.value) // CHARACTERS_PER_VALUE
         self._count(size)
         value = event.value if self._is_key() else _resolved(event)
+        self.has_broken_parts |= isinstance(value, BrokenPart)
         if event.anchor:
             self._anchors[event.anchor] = (value, size)
         self._put(value)
@@ -113,9 +126,12 @@ class _Composer:
         if self._is_key():
             raise ProtocolViolationError("YAML_SYNTAX", "The reply uses a collection as a key.")
         self._count(1)
-        self._open.append(opened)
-        if len(self._open) > MAX_DEPTH:
-            raise ProtocolViolationError("JSON_DEPTH", f"The reply is nested more than {MAX_DEPTH} deep.")
+        if len(self._open) >= MAX_DEPTH:
+            self.has_broken_parts = True
+            self._skipped = 1
+            self._put(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+        else:
+            self._open.append(opened)
 
     def _end(self, event: yaml.Event) -> None:
         ended = self._open.pop()
@@ -163,7 +179,7 @@ class _Composer:
                 top.merged += parts
                 return
             if key in top.value:
-                self.twice.append(key)
+                self.repeated(key)
             top.value[key] = value
 
 
@@ -180,7 +196,7 @@ def _resolved(event: yaml.ScalarEvent) -> Any:
         return text
     if _INTEGER.fullmatch(text):
         if len(text) > MAX_INTEGER_DIGITS:
-            raise ProtocolViolationError("JSON_NUMBER", f"The reply holds a number of {len(text):,} digits.")
+            return BrokenPart("JSON_NUMBER", f"a number of {len(text):,} digits")
         return int(text)
     if _BASED_INTEGER.fullmatch(text):
         return int(text[2:], _BASED[text[:2]])

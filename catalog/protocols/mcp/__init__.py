@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from catalog.protocols import members, paging
 from catalog.protocols.base import (
+    Ending,
     Item,
     KnownPages,
     Note,
@@ -39,7 +40,6 @@ from catalog.protocols.mcp.rpc import Answer, Request
 from catalog.protocols.mcp.transport import Transport
 from catalog.protocols.paging import PageGuard
 from catalog.protocols.signature import Annotations, Signature
-from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
 
 MAX_TOOL_ID_LENGTH = 255
@@ -144,37 +144,49 @@ def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
     seen: set[str] = set()
     again: set[str] | None = None
     guard = PageGuard()
-    cursor: str | None = ""
-    while cursor is not None:
+    cursor: str | None = None
+    first: tuple[set[str], str | None] | None = None
+    while True:
         try:
             page = _page(transport, known, cursor)
         except RpcError as error:
-            if not cursor or again is not None or error.number != INVALID_PARAMS:
+            if cursor == "" and error.number == INVALID_PARAMS:
+                yield Page(items=(), ending=Ending.REFUSED)
+                return
+            if cursor is None or again is not None or error.number != INVALID_PARAMS:
                 raise _in_words(error, transport.host) from error
-            cursor, again = "", set()
+            cursor, again, first = None, set(), None
             continue
         tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
+        if cursor == "" and (tools, page.next) == first:
+            # The vendor takes an empty cursor for none, and has meant the end by it.
+            yield Page(items=(), ending=Ending.REPEATED)
+            return
+        first = first or (tools, page.next)
         if again is None or not tools <= seen:
             yield page
         if again is not None:
             again |= tools
             guard.check(page, seen=len(again))
         seen |= tools
+        if page.next is None:
+            return
         cursor = page.next
 
 
-def _page(transport: Transport, known: KnownPages, cursor: str) -> Page:
+def _page(transport: Transport, known: KnownPages, cursor: str | None) -> Page:
+    # The first page is remembered under "", so that of an empty cursor is not remembered.
     answer = transport.ask(
         Request(
             "tools/list",
-            {"cursor": cursor} if cursor else {},
-            recall=lambda reply: known.recall(cursor, reply),
+            {} if cursor is None else {"cursor": cursor},
+            recall=lambda reply: None if cursor == "" else known.recall(cursor or "", reply),
         )
     )
-    return answer.page or _page_in(answer, cursor)
+    return answer.page or _page_in(answer, cursor, is_modern=transport.is_modern)
 
 
-def _page_in(answer: Answer, cursor: str) -> Page:
+def _page_in(answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
     result = answer.result
     kind = result.get("resultType", "complete")
     if kind == "input_required":
@@ -183,20 +195,18 @@ def _page_in(answer: Answer, cursor: str) -> Page:
     listed = result.get("tools")
     if kind != "complete" or not isinstance(listed, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “tools”, so it is no list.")
-    is_suspect = strict_json.may_hold_unstorable(answer.source)
-    items, rejected = [], []
-    for number, entry in enumerate(paging.counted(listed), start=1):
-        try:
-            items.append(_identified(entry, is_suspect=is_suspect))
-        except UnreadableItemError as error:
-            rejected.append(Rejected(_called(entry, number), error.code, error.reason))
+    items, refused = paging.sort_entries(answer.document, listed, _identified)
+    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    # Since 2026-07-28 an empty cursor is one like any other (server/utilities/pagination). Earlier servers
+    # send it for none.
     after = result.get("nextCursor")
+    is_last = after is None or (after == "" and not is_modern)
     return Page(
         items=items,
         rejected=rejected,
-        next=paging.cursor(after, "nextCursor") if after not in (None, "") else None,
-        cursor=cursor,
-        body_digest=hashlib.sha256(answer.reply.body).hexdigest(),
+        next=None if is_last else paging.cursor(after, "nextCursor"),
+        cursor=cursor or "",
+        body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
     )
 
 
@@ -208,12 +218,9 @@ def _in_words(error: RpcError, host: str) -> Exception:
     return error
 
 
-def _identified(document: object, *, is_suspect: bool = False) -> Item:
+def _identified(document: object) -> Item:
     if not isinstance(document, dict):
         raise members.wrong("tool", document, "an object")
-    if is_suspect and (problem := strict_json.unstorable(document)):
-        code, reason = problem
-        raise UnreadableItemError(code, f"The item holds {reason}.")
     tool_id = _tool_id(document)
     _input_schema(document)
     content = members.content(document)
@@ -255,6 +262,10 @@ def _found(transport: Transport, tool_id: str) -> Item:
         for item in page.items:
             if item.tool_id == tool_id:
                 return item
+        for rejected in page.rejected:
+            if rejected.tool == tool_id:
+                why = f"lists the tool {printable(tool_id)}, but it cannot be read: {rejected.reason}"
+                raise RefusedError(rejected.code, f"{transport.host} {why}")
         seen.update([item.tool_id for item in page.items])
         seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
         guard.check(page, seen=len(seen))

@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from msgspec import UNSET
+
 from catalog.protocols import members
 from catalog.protocols.base import (
     CLOSED,
@@ -32,7 +34,7 @@ from catalog.protocols.mcp.messages import (
 from catalog.protocols.mcp.rpc import CANNOT_ASK, NOT_SENT, Answer, Request
 from catalog.protocols.mcp.transport import Transport
 from catalog.protocols.signature import Parameter, Signature
-from core import strict_json
+from core import json_parts, strict_json
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.rest import OPEN_SECONDS
 
@@ -142,7 +144,9 @@ class _Call:
 
         def speak(transport: Transport) -> Outcome:
             answer = transport.answer(question, response)
-            return self._asked(transport, answer.question) if answer.question else self._told(answer)
+            if answer.question:
+                return self._asked(transport, answer.question)
+            return self._told(transport, answer)
 
         outcome = self._within(state["used"], speak)
         if outcome.outcome == "unavailable" and (outcome.error or {}).get("code") not in NOT_SENT:
@@ -173,10 +177,12 @@ class _Call:
             result = answer.result
             kind = result.get("resultType", "complete")
             if kind == "complete":
-                return self._told(answer)
+                return self._told(transport, answer)
             if kind != "input_required":
                 reason = f"The reply has the result type {members.shown(kind)}, which is unknown."
                 raise ProtocolViolationError("SHAPE", reason)
+            if part := json_parts.find_broken(result):
+                raise ProtocolViolationError(part.code, f"The reply holds {part.reason}.")
             asks = _asks(result)
             state = result.get("requestState")
             if asks or not isinstance(state, str):
@@ -185,8 +191,8 @@ class _Call:
             more = {"requestState": state}
         return self._waiting(transport, [], more["requestState"])
 
-    def _told(self, answer: Answer) -> Outcome:
-        return _outcome(answer.result, self.signature)
+    def _told(self, transport: Transport, answer: Answer) -> Outcome:
+        return _outcome(answer, self.signature, is_modern=transport.is_modern)
 
     def _asked(self, transport: Transport, question: Question) -> Outcome:
         try:
@@ -332,10 +338,10 @@ def _web_address(url: object) -> str:
     raise ProtocolViolationError("SHAPE", f"The tool sends people to {members.shown(url)}.")
 
 
-def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
-    if problem := strict_json.unstorable(dict(result)):
-        code, reason = problem
-        raise ProtocolViolationError(code, f"The reply holds {reason}.")
+def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:
+    read = answer.document.answer_in(answer.result)
+    result: dict[str, Any] = read.value
+    notes = outcomes.notes_on(read)
     blocks = result.get("content")
     if not isinstance(blocks, list):
         if "structuredContent" not in result:
@@ -343,27 +349,35 @@ def _outcome(result: Mapping[str, Any], signature: Signature) -> Outcome:
         blocks = []
     texts = [each.get("text") for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
     text = "\n".join(each for each in texts if isinstance(each, str))
-    is_copy = "structuredContent" in result and _is_copy(text, result["structuredContent"])
-    said = {"text": text} if text and not is_copy else {}
-    outputs = {"content": blocks, **said} | _structured(result, signature)
+    structured = result.get("structuredContent", UNSET)
+    if structured is None and not is_modern and not signature.outputs:
+        structured = UNSET  # Before 2026-07-28 it is an object, and servers write null for none.
+    is_repeated = structured is not UNSET and is_copy(text, structured)
+    said = {"text": text} if text and not is_repeated else {}
+    outputs = {"content": blocks, **said} | _structured_outputs(structured, signature)
+    is_undeclared = not signature.outputs and signature.outputs_rest is None
+    is_whole = is_undeclared and structured is not UNSET and not isinstance(structured, dict)
+    outcome = Outcome("ok", outputs=outputs, whole_output=UNNAMED if is_whole else "", notes=notes)
     if result.get("isError") is True:
-        why = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or "The tool failed and did not say why."
-        return Outcome("tool_error", outputs=outputs, error={"code": "TOOL_ERROR", "message": why})
-    return Outcome("ok", outputs=outputs, notes=tuple(_odd_outputs(result, signature)))
+        silent = "The tool failed and did not say why."
+        if structured not in (UNSET, None):
+            silent = "The tool failed. Its outputs describe the failure."
+        why = printable(text, outcomes.MAX_EXPLANATION_LENGTH) or silent
+        return replace(outcome, outcome="tool_error", error={"code": "TOOL_ERROR", "message": why})
+    return replace(outcome, notes=(*notes, *_odd_outputs(result, signature)))
 
 
-def _is_copy(text: str, value: object) -> bool:
-    # Vendors repeat a structured result as text, for readers that know no other.
+def is_copy(text: str, value: object) -> bool:
+    """Whether a text repeats a structured result, for readers that know no other."""
     try:
         return canonical(strict_json.loads(text.encode())) == canonical(value)
     except ProtocolViolationError:
         return False
 
 
-def _structured(result: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+def _structured_outputs(value: Any, signature: Signature) -> dict[str, Any]:
     # The structured result by the names of the outputs; those of the vendor win over our own.
-    value = result.get("structuredContent")
-    if "structuredContent" not in result or (value is None and not signature.outputs):
+    if value is UNSET:
         return {}
     if whole := _whole(signature.outputs):
         return {whole.name: value}

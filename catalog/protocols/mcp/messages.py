@@ -8,6 +8,7 @@ from catalog.protocols import events
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
+from core.strict_json import PartialDocument
 
 QUESTION = "elicitation/create"
 ASKS_BACK = (QUESTION, "sampling/createMessage", "roots/list")
@@ -19,8 +20,8 @@ UNSUPPORTED_VERSION = -32022
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-# A message, with the bytes that it came in.
-Found = tuple[dict[str, Any], bytes]
+# A message, with the document that it came in.
+Found = tuple[dict[str, Any], PartialDocument]
 Number = int | str
 
 
@@ -50,19 +51,27 @@ def is_stream(reply: Reply) -> bool:
     return reply.headers.get("content-type", "").partition(";")[0].strip().lower() == events.KIND
 
 
-def read(reply: Reply) -> Iterator[tuple[object, bytes]]:
-    """Messages with the bytes they came in."""
-    # Some revisions let servers send several messages in one array.
-    documents: Iterator[tuple[Any, bytes]]
+def read(reply: Reply) -> Iterator[tuple[object, PartialDocument]]:
+    """The messages of a reply, each with the document that it came in."""
+    documents: Iterator[PartialDocument]
     if is_stream(reply):
         parsed = events.parse(reply.body)
-        sources = (event.data.encode() for event in parsed if event.name == "message" and event.data)
-        documents = ((strict_json.loads(source, allow_unstorable=True), source) for source in sources)
+        documents = (document_in(event) for event in parsed if event.name == "message" and event.data)
     else:
-        documents = iter([(strict_json.require_json(reply, allow_unstorable=True), reply.body)])
-    for document, source in documents:
-        for message in document if isinstance(document, list) else [document]:
-            yield message, source
+        documents = iter([strict_json.require_list(reply)])
+    for document in documents:
+        for message in messages_in(document):
+            yield message, document
+
+
+def document_in(event: events.Event) -> PartialDocument:
+    # A message may hold a list of tools, one of which is broken.
+    return strict_json.loads_list(event.data.encode())
+
+
+def messages_in(document: PartialDocument) -> list[Any]:
+    # Some revisions let servers send several messages in one array.
+    return document.value if isinstance(document.value, list) else [document.value]
 
 
 def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -> bool:
@@ -70,11 +79,10 @@ def is_last(event: events.Event, number: int, answered: Sequence[Number] = ()) -
     if event.name != "message" or not event.data:
         return False
     try:
-        document = strict_json.loads(event.data.encode(), allow_unstorable=True)
+        messages = messages_in(document_in(event))
     # What cannot be read is told where the whole reply is; waiting for more mends nothing.
     except ProtocolViolationError:
         return True
-    messages = document if isinstance(document, list) else [document]
     return any(
         not isinstance(each, dict) or ("method" not in each and answers(each, number)) or asks(each, answered)
         for each in messages

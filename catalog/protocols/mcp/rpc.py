@@ -27,6 +27,7 @@ from core.outbound.errors import (
 )
 from core.outbound.listening import Listening
 from core.outbound.reply import Reply
+from core.strict_json import PartialDocument
 
 ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
 BOTH_FORMS = f"application/json, {events.KIND}"
@@ -67,14 +68,17 @@ class Request:
         return not self.name
 
 
+NO_DOCUMENT = PartialDocument(None, is_suspect=False)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`page` is what was recalled, and after a `question` the answer is still to come on `reply`, whose rest
-    is the caller's then: `result` is empty."""
+    """`document` is the one that the result came in. `page` is what was recalled, and after a `question` the
+    answer is still to come on `reply`, whose rest is the caller's then: `result` is empty."""
 
     reply: Reply
     result: dict[str, Any] = field(default_factory=dict)
-    source: bytes = b""
+    document: PartialDocument = NO_DOCUMENT
     page: Page | None = None
     question: Question | None = None
 
@@ -161,19 +165,19 @@ class SentRequest:
         if found is None:
             why = f"{self.host} ended its reply without an answer in it."
             raise ProtocolViolationError("NO_ANSWER", why)
-        message, source = found
+        message, document = found
         if "error" in message:
             raise messages.rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
         if not isinstance(result, dict):
             raise messages.shape(f"its result is {members.shown(result)}, not an object", self.host)
-        return Answer(reply, result, source)
+        return Answer(reply, result, document)
 
     def find(self, reply: Reply) -> Found | Question | None:
         """The message that answers, or else a question that is not answered; others may come before it."""
         is_any = False
         question: Question | None = None
-        for message, source in messages.read(reply):
+        for message, document in messages.read(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
                 raise messages.shape("it is no message of JSON-RPC", self.host)
             if messages.asks(message, self.answered):
@@ -191,7 +195,7 @@ class SentRequest:
             elif "method" in message:
                 continue
             elif messages.answers(message, self.number):
-                return message, source
+                return message, document
             else:
                 is_any = True
         if is_any:
@@ -227,18 +231,21 @@ class SentRequest:
             if messages.is_last(event, self.number, self.answered):
                 return True
             if self.session.is_followed and event.name == "message" and event.data:
-                document = strict_json.loads(event.data.encode(), allow_unstorable=True)
-                for message in document if isinstance(document, list) else [document]:
+                for message in messages.messages_in(messages.document_in(event)):
                     params = message.get("params")
                     if message.get("id") == after and message.get("method") == QUESTION:
                         has_begun = True
-                    elif has_begun and isinstance(params, dict) and strict_json.unstorable(params) is None:
+                    elif has_begun and isinstance(params, dict):
                         self._pass_on(message.get("method"), params)
             return False
 
         return events.until(has_come)
 
     def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
+        try:
+            params = strict_json.repaired(params).value
+        except ProtocolViolationError:
+            return  # A notification that cannot be stored costs only itself.
         if method == "notifications/progress":
             told = {name: params[name] for name in ("progress", "total", "message") if name in params}
             self.session.pass_on({"progress": told})

@@ -67,6 +67,11 @@ class Transport:
             rpc.end_session(self.session, self._opened or {})
             self._opened = None
 
+    @property
+    def is_modern(self) -> bool:
+        """Whether the vendor speaks a revision since 2026-07-28, as far as it is known."""
+        return self._memory.get("era") == "modern"
+
     def ask(self, request: Request) -> Answer:
         """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
         with suppress(OtherEraError):

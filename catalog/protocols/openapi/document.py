@@ -22,6 +22,7 @@ from catalog.protocols.openapi import schema as openapi_schema
 from catalog.protocols.openapi.schema import COMPONENT, Schema
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
+from core.strict_json import PartialDocument
 
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
@@ -109,6 +110,8 @@ class Document:
     def cut(self, operation: Operation) -> dict[str, Any]:
         """The operation as an OpenAPI document of its own. Raises UnreadableItemError."""
         raw = operation.operation
+        if self.is_suspect and (problem := strict_json.unstorable(raw)):
+            raise UnreadableItemError(problem[0], f"The operation holds {problem[1]}.")
         if not isinstance(raw, dict):
             raise UnreadableItemError("SHAPE", "The operation is not an object.")
         asks = _Part({})
@@ -286,7 +289,8 @@ def parse(body: bytes, times: int = 1) -> Document:
 
     It may hold so many `times` as many values as usual.
     """
-    root, notes = _parsed(body, times)
+    document, notes = _parsed(body, times)
+    root = document.value
     if not isinstance(root, dict) or not ("openapi" in root or "swagger" in root):
         raise ProtocolViolationError(
             "SHAPE", "The reply is not an OpenAPI document: it has no “openapi” at its top."
@@ -304,11 +308,10 @@ def parse(body: bytes, times: int = 1) -> Document:
         )
     if not isinstance(root.get("paths", {}), dict):
         raise ProtocolViolationError("SHAPE", "“paths” is not an object, so there are no operations.")
-    is_suspect = b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
-    return Document(root, notes, is_suspect=is_suspect)
+    return Document(root, notes, is_suspect=document.is_suspect)
 
 
-def _parsed(body: bytes, times: int) -> tuple[Any, list[Note]]:
+def _parsed(body: bytes, times: int) -> tuple[PartialDocument, list[Note]]:
     start = body.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
     if not start:
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
@@ -317,16 +320,14 @@ def _parsed(body: bytes, times: int) -> tuple[Any, list[Note]]:
             "NOT_JSON",
             "This is a web page. Enter the address of the OpenAPI document itself, in JSON or YAML.",
         )
+    twice: list[str] = []
     if start == b"{":
-        try:
-            return strict_json.loads(body, allow_unstorable=True, times=times), []
-        except ProtocolViolationError as error:
-            if error.code != "JSON_DUPLICATE":
-                raise
-    root, twice = strict_yaml.loads(body, times)
+        document = strict_json.loads_parts(body, times, twice.append)
+    else:
+        document = strict_yaml.loads(body, times, twice.append)
     keys = ", ".join(f"“{printable(key, 40)}”" for key in twice[:5])
     message = f"Keys stand twice in one object of the document ({keys}); the last one counts."
-    return root, [Note("DUPLICATE_KEY", message)] if twice else []
+    return document, [Note("DUPLICATE_KEY", message)] if twice else []
 
 
 def _operations(root: dict[str, Any]) -> Iterator[Operation]:

@@ -12,6 +12,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from catalog.protocols.base import Note
 from catalog.protocols.calls import arguments as judged
+from catalog.protocols.calls import outcomes
 from catalog.protocols.openapi import multipart
 from catalog.protocols.openapi import signature as openapi_signature
 from catalog.protocols.openapi.signature import (
@@ -28,6 +29,7 @@ from catalog.protocols.signature import Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
+from core.strict_json import Answer
 
 # What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
 _RESERVED = ":/?@!$'()*,;[]"
@@ -302,21 +304,26 @@ def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list
     if not reply.body.strip():
         return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")] if signature.outputs else []
     if not kind or kind.endswith(("/json", "+json")):
-        value = strict_json.require_json(reply)
+        answer = strict_json.require_answer(reply)
+        value = answer.value
         whole = next((output.name for output in signature.outputs if output.is_whole), None)
-        return (value if isinstance(value, dict) and whole is None else {whole or "result": value}), []
+        outputs = value if isinstance(value, dict) and whole is None else {whole or "result": value}
+        return outputs, [*outcomes.notes_on(answer)]
     if is_lines(kind):
-        return _lines(reply), []
+        return _lines(reply)
     if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
         is_page = kind in ("text/html", "application/xhtml+xml")
         notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
-        return {"result": reply.body.decode(errors="replace")}, notes
+        answer = strict_json.repaired({"result": reply.body.decode(errors="replace")})
+        return answer.value, [*notes, *outcomes.notes_on(answer)]
     size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
     return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]
 
 
-def _lines(reply: Reply) -> dict[str, Any]:
+def _lines(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
     lines = [line for line in reply.body.splitlines() if line.strip()]
     if len(lines) > MAX_LINES:
         raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
-    return {"result": [strict_json.loads(line) for line in lines]}
+    answers = [strict_json.loads_answer(line) for line in lines]
+    notes = outcomes.notes_on(Answer(None, any(answer.is_repaired for answer in answers)))
+    return {"result": [answer.value for answer in answers]}, [*notes]

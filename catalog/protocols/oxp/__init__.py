@@ -285,28 +285,20 @@ def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
 
 
 def _listing(session: Session, reply: Reply) -> _Listing:
-    document = strict_json.require_json(reply, allow_unstorable=True)
+    read = strict_json.require_list(reply)
+    document = read.value
     # A list of bare items shows neither revision.
     is_marked = isinstance(document, dict) and ("$schema" in document or "items" not in document)
     if is_marked and "oxp-version" not in reply.headers:
         session.memory["revision"] = "wrapped"
-    is_suspect = strict_json.may_hold_unstorable(reply.body)
-    items: list[Item] = []
-    faults: list[tuple[object, int, UnreadableItemError]] = []
     listed = document
     if isinstance(document, dict):
         listed = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
     if not isinstance(listed, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
-    for number, entry in enumerate(paging.counted(listed), start=1):
-        try:
-            if is_suspect and (problem := strict_json.unstorable(entry)):
-                raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
-            items.append(_identified(entry))
-        except UnreadableItemError as error:
-            faults.append((entry, number, error))
+    items, refused = paging.sort_entries(read, listed, _identified)
     good = {item.tool_id for item in items}
-    rejected = [Rejected(_called_in(e, n, good), fault.code, fault.reason) for e, n, fault in faults]
+    rejected = [Rejected(_called_in(r.entry, r.number, good), r.error.code, r.error.reason) for r in refused]
     notes = [_BARE_ARRAY] if isinstance(document, list) else []
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
 

@@ -6,6 +6,7 @@ whatever the tool itself did. What a vendor means for its own developers is neve
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from catalog.protocols.base import Ask, Outcome, Session
@@ -111,7 +112,12 @@ def _is_missed(reply: Reply, member: str) -> bool:
 
 
 def _result(signature: Signature, reply: Reply) -> Outcome:
-    document = strict_json.require_json(reply)
+    answer = strict_json.require_answer(reply)
+    outcome = _told(signature, answer.value)
+    return replace(outcome, notes=[*outcomes.notes_on(answer), *outcome.notes])
+
+
+def _told(signature: Signature, document: Any) -> Outcome:
     if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
         document = document["result"]
     if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
@@ -171,7 +177,7 @@ def _url(challenge: Mapping[str, Any], member: str) -> str:
 
 def _object(reply: Reply) -> dict[str, Any]:
     try:
-        document = strict_json.require_json(reply)
+        document = strict_json.require_answer(reply).value
     except ProtocolViolationError:
         return {}
     return document if isinstance(document, dict) else {}

@@ -242,6 +242,19 @@ def test_errors_of_oauth_are_said_in_our_words_and_theirs():
     assert (status.state, status.remedy) == (grant_status.State.REFUSED, grant_status.Remedy.EDIT)
 
 
+@pytest.mark.parametrize("odd", [rb"\u0000", rb"\ud83d"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_error_with_a_character_that_cannot_be_stored_is_read(odd, status):
+    body = b'{"error": "invalid_client", "error_description": "Who%s?"}' % odd
+    with (
+        AuthorizationServer(scripts=[reply(body, status=status)]) as server,
+        pytest.raises(RefusedError) as raised,
+    ):
+        tokens.token_for(make_client(server))
+    assert raised.value.code == "TOKEN_INVALID_CLIENT"
+    assert "Who\ufffd?" in raised.value.message
+
+
 @pytest.mark.parametrize("spelling", [lambda s: s, lambda s: base64.b64encode(s.encode()).decode()])
 def test_secret_that_comes_back_in_an_error_is_struck_out(spelling):
     answer = {"error": "odd", "error_description": "x" * 190 + spelling(CLIENT_SECRET)}

@@ -168,7 +168,8 @@ def test_server_that_lists_by_name_alone_says_what_to_enter():
 def test_server_that_does_not_heed_the_offset_comes_to_an_end():
     with serving(Same(AGENCY)) as server:
         _, run = read(server, page_size=5)
-    assert (run.status, run.seen, run.pages) == ("succeeded", 25, 2)
+    assert (run.status, run.seen, run.pages) == ("succeeded", 25, 1)
+    assert "LIST_END_UNKNOWN" in [note["code"] for note in run.notes]
 
 
 def test_run_that_takes_too_long_is_found_and_cancelled():

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from catalog.protocols import signature
 from catalog.protocols.acp import ACP
-from catalog.protocols.base import NothingKnown, UnreadableItemError
+from catalog.protocols.base import Ending, NothingKnown, UnreadableItemError
 from catalog.protocols.losses import losses
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from tests.catalog.protocols.json import schemas
@@ -30,6 +30,10 @@ def search(found, offset=0, limit=100, status=200, **query):
     return Exchange("POST", "/agents/search", json=sent, status=status, body=found)
 
 
+def end(offset, limit=100, **query):
+    return search([], offset=offset, limit=limit, **query)
+
+
 def agents(*ids):
     return [{"agent_id": agent_id, "metadata": metadata()} for agent_id in ids]
 
@@ -53,15 +57,22 @@ def rejected(found):
     return [(each.tool, each.code) for page in found for each in page.rejected]
 
 
-def test_fewer_agents_than_a_server_ever_sends_at_once_are_the_end():
-    assert shown(pages(search(agents(ONE, TWO)), described(ONE), described(TWO))) == [ONE, TWO]
+def test_no_agent_after_those_that_were_listed_is_the_end():
+    (page,) = pages(search(agents(ONE, TWO)), described(ONE), described(TWO), end(2))
+    assert (shown([page]), page.next, page.ending) == ([ONE, TWO], None, Ending.SIGN)
 
 
-def test_server_with_a_page_size_of_its_own_is_asked_once_more():
-    ids = [f"{ONE[:-2]}{number}" for number in range(10, 20)]
-    found = pages(search(agents(*ids)), *map(described, ids), search(agents(TWO), offset=10), described(TWO))
-    assert shown(found) == [*ids, TWO]
-    assert [page.next for page in found] == ["offset=10", None]
+@pytest.mark.parametrize("cap", [1, 2, 3])
+def test_server_may_send_fewer_agents_than_were_asked_for(cap):
+    ids = [f"{ONE[:-2]}{number}" for number in range(10, 15)]
+    recorded = []
+    for offset in range(0, 5, cap):
+        some = ids[offset : offset + cap]
+        recorded += [search(agents(*some), offset=offset), *map(described, some)]
+    found = pages(*recorded, end(5))
+    assert shown(found) == ids
+    assert [page.next for page in found] == [*(f"offset={n}" for n in range(cap, 5, cap)), None]
+    assert found[-1].ending is Ending.SIGN
 
 
 def test_page_of_agents_that_were_there_before_is_the_end():
@@ -70,7 +81,7 @@ def test_page_of_agents_that_were_there_before_is_the_end():
         search(agents(TWO, ONE), offset=2, limit=2),
         page_size=2,
     )
-    assert (shown(found), len(found)) == ([ONE, TWO], 2)
+    assert (shown(found), len(found), found[0].ending) == ([ONE, TWO], 1, Ending.REPEATED)
 
 
 WANTED = {"detail": "At least one of 'name' or 'version' must be provided"}
@@ -79,27 +90,34 @@ WANTED = {"detail": "At least one of 'name' or 'version' must be provided"}
 def test_names_and_versions_are_searched_one_after_the_other():
     found = pages(
         search(WANTED, status=422),
-        search(agents(ONE), name="echo"),
-        described(ONE),
-        search(agents(ONE), name="again"),
-        search(agents(ONE, TWO), version="1.0"),
-        described(ONE),
-        described(TWO),
+        *(search(agents(ONE), name="echo"), described(ONE), end(1, name="echo")),
+        *(search(agents(ONE), name="again"), end(1, name="again")),
+        *(search(agents(ONE, TWO), version="1.0"), described(ONE), described(TWO), end(2, version="1.0")),
         agent_names=["echo", "again"],
         agent_versions=["1.0"],
     )
     assert shown(found) == [ONE, ONE, TWO]
-    assert [page.next for page in found] == ["name=again&offset=0", None]
+    assert [page.next for page in found] == ["version=1.0&offset=0", None]
     assert found[1].cursor == found[0].next
 
 
-def test_last_search_is_shown_even_if_it_brings_nothing():
+def test_search_that_brings_nothing_is_no_page():
     found = pages(
         search(WANTED, status=422),
-        *(search(agents(ONE), name="echo"), described(ONE), search([], name="again")),
+        *(search(agents(ONE), name="echo"), described(ONE), end(1, name="echo"), end(0, name="again")),
         agent_names=["echo", "again"],
     )
-    assert [len(page.items) for page in found] == [1, 0]
+    assert [len(page.items) for page in found] == [1]
+
+
+def test_one_search_that_repeats_itself_leaves_the_end_unknown():
+    found = pages(
+        search(WANTED, status=422),
+        *(search(agents(ONE), name="echo"), described(ONE), search(agents(ONE), offset=1, name="echo")),
+        *(search(agents(TWO), name="again"), described(TWO), end(1, name="again")),
+        agent_names=["echo", "again"],
+    )
+    assert (shown(found), found[-1].ending) == ([ONE, TWO], Ending.REPEATED)
 
 
 @pytest.mark.parametrize("said", [WANTED, "name or version wanted", {"message": "a name or a version"}])
@@ -132,16 +150,16 @@ def test_what_is_no_array_ends_the_run(body):
 
 @pytest.mark.parametrize("agent_id", [None, 5, "", "a/b", "..", "a\nb", "x" * 256])
 def test_agent_without_a_usable_id_is_rejected_alone(agent_id):
-    found = pages(search([{"agent_id": agent_id}, *agents(ONE)]), described(ONE))
+    found = pages(search([{"agent_id": agent_id}, *agents(ONE)]), described(ONE), end(2))
     assert (shown(found), rejected(found)) == ([ONE], [("#1", "BAD_TOOL_ID")])
 
 
 def test_nothing_but_unusable_agents_is_told_too():
-    assert rejected(pages(search([5]))) == [("#1", "SHAPE")]
+    assert rejected(pages(search([5]), end(1))) == [("#1", "SHAPE")]
 
 
 def test_id_that_is_no_uuid_is_noted_and_escaped():
-    (page,) = pages(search(agents("a b")), described("a%20b"))
+    (page,) = pages(search(agents("a b")), described("a%20b"), end(1))
     assert [note.code for note in page.items[0].notes] == ["NOT_A_UUID"]
 
 
@@ -161,7 +179,7 @@ def test_id_that_is_no_uuid_is_noted_and_escaped():
 )
 def test_bad_descriptor_costs_its_agent_alone(recorded, code):
     bad = Exchange(path=f"/agents/{ONE}/descriptor", **recorded)
-    found = pages(search(agents(ONE, TWO)), bad, described(TWO))
+    found = pages(search(agents(ONE, TWO)), bad, described(TWO), end(2))
     assert (shown(found), rejected(found)) == ([TWO], [(ONE, code)])
 
 
@@ -173,7 +191,7 @@ def test_server_that_is_away_ends_the_run():
 
 def test_metadata_that_the_descriptor_leaves_out_comes_from_the_search():
     bare = {"specs": descriptor()["specs"]}
-    (page,) = pages(search(agents(ONE)), described(ONE, bare))
+    (page,) = pages(search(agents(ONE)), described(ONE, bare), end(1))
     assert ACP().read(page.items[0].document).name == "example.echo"
     alone = Exchange(path=f"/agents/{ONE}", body=agents(ONE)[0])
     fetched = ACP().fetch(ScriptedSession(described(ONE, bare), alone), ONE)
@@ -357,7 +375,7 @@ def test_manifest_without_a_deployment_says_nothing(body):
 def test_manifest_names_the_agent_where_nobody_else_does():
     found = pages(
         *(Exchange(path=ADDRESS, body=manifest({})), search(WANTED, status=422)),
-        *(search(agents(ONE), name="example.echo"), described(ONE)),
+        *(search(agents(ONE), name="example.echo"), described(ONE), end(1, name="example.echo")),
         manifest_url=ADDRESS,
     )
     assert shown(found) == [ONE]

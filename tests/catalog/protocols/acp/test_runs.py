@@ -111,6 +111,53 @@ def test_agent_that_failed_says_why(output, message):
     assert outcome.error["vendor"]["code"] == str(output["errcode"])
 
 
+LETTERS = {"type": "result", "values": {"letter": "Dear"}}
+QUESTION = {"type": "interrupt", "interrupt": "Post it?"}
+FAILURE = {"type": "error", "errcode": 7, "description": "No paper."}
+
+
+@pytest.mark.parametrize(
+    ("status", "output", "outcome", "code"),
+    [
+        ("success", LETTERS, "ok", None),
+        (None, LETTERS, "ok", None),
+        ("timeout", LETTERS, "tool_error", "RUN_TIMEOUT"),
+        ("timeout", {"type": "result", "values": {}}, "tool_error", "RUN_TIMEOUT"),
+        ("timeout", None, "tool_error", "RUN_TIMEOUT"),
+        ("timeout", QUESTION, "tool_error", "RUN_TIMEOUT"),
+        ("timeout", FAILURE, "tool_error", "RUN_TIMEOUT"),
+        ("error", LETTERS, "tool_error", "RUN_FAILED"),
+        ("error", QUESTION, "tool_error", "RUN_FAILED"),
+        ("error", None, "tool_error", "RUN_FAILED"),
+        ("cancelled", LETTERS, "tool_error", "RUN_FAILED"),
+        ("success", FAILURE, "tool_error", "RUN_FAILED"),
+        ("success", QUESTION, "needs_input", "INTERRUPT"),
+        ("interrupted", LETTERS, "needs_input", "INTERRUPT"),
+    ],
+)
+def test_status_that_contradicts_the_output_counts_for_the_worse(status, output, outcome, code):
+    started = {"run_id": RUN, "status": status}
+    waited_for = run(waiting(output, run=started))
+    resumed = resume(answering(), Exchange(path=f"/runs/{RUN}/wait", body={"run": started, "output": output}))
+    found = [waited_for, resumed]
+    if output:
+        found.append(run(waiting(status=404), streaming(stream({**output, "run_id": RUN, "status": status}))))
+    for each in found:
+        assert (each.outcome, (each.error or {}).get("code")) == (outcome, code)
+        if code in ("RUN_TIMEOUT", "RUN_FAILED") and output in (None, LETTERS):
+            assert status in each.error["message"]
+        if output == LETTERS and outcome == "tool_error":
+            assert each.outputs == {"letter": "Dear"}
+
+
+def test_result_of_a_run_that_is_not_over_is_none():
+    pending = {"run_id": RUN, "status": "pending"}
+    outcome = run(waiting(LETTERS, run=pending), cancelling())
+    assert (outcome.outcome, outcome.error["code"]) == ("unavailable", "STILL_RUNNING")
+    streamed = run(waiting(status=404), streaming(stream(DRAFT)), cancelling())
+    assert (streamed.outcome, streamed.error["code"]) == ("unavailable", "STILL_RUNNING")
+
+
 @pytest.mark.parametrize(
     ("interrupt", "name", "message", "is_typed"),
     [
@@ -306,7 +353,7 @@ def test_run_that_cannot_be_cancelled_is_said_to_go_on(recorded):
         ({"text": "{"}, "tool_error", "JSON_SYNTAX"),
         ({"body": []}, "tool_error", "SHAPE"),
         ({"body": {}}, "tool_error", "SHAPE"),
-        ({"body": {"run": {"status": "timeout"}, "output": None}}, "tool_error", "SHAPE"),
+        ({"body": {"run": {"status": "success"}, "output": None}}, "tool_error", "SHAPE"),
         ({"body": {"output": {}}}, "tool_error", "SHAPE"),
         ({"body": {"output": {"type": "poem"}}}, "tool_error", "SHAPE"),
     ],

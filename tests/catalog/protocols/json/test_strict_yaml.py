@@ -12,8 +12,14 @@ from core.outbound.errors import ProtocolViolationError
 from tests.catalog.protocols.json import schemas
 
 
+def loads(body):
+    repeated = []
+    document = strict_yaml.loads(body, 1, repeated.append)
+    return document.value, repeated
+
+
 def value(text):
-    return strict_yaml.loads(text.encode())[0]
+    return loads(text.encode())[0]
 
 
 @pytest.mark.parametrize(
@@ -76,7 +82,7 @@ def test_tags_build_nothing():
 
 
 def test_key_that_stands_twice_is_told_and_the_last_one_counts():
-    assert strict_yaml.loads(b"a: 1\nb: {c: 1, c: 2}\na: 3") == ({"a": 3, "b": {"c": 2}}, ["c", "a"])
+    assert loads(b"a: 1\nb: {c: 1, c: 2}\na: 3") == ({"a": 3, "b": {"c": 2}}, ["c", "a"])
 
 
 def bomb(anchors):
@@ -96,12 +102,10 @@ def bomb(anchors):
         ("a: \x01", "YAML_SYNTAX"),
         ("*a", "YAML_ALIAS"),
         ("&a [*a]", "YAML_ALIAS"),
-        ("[" * 200, "JSON_DEPTH"),
-        ("- " * 200 + "x", "JSON_DEPTH"),
-        ("{a: " * 200, "JSON_DEPTH"),
+        ("[" * 200, "YAML_SYNTAX"),
+        ("{a: " * 200, "YAML_SYNTAX"),
         (bomb(9), "JSON_TOO_MANY"),
         ("a: &a " + "x" * 100_000 + "\nb: [" + "*a," * 1_000 + "]", "JSON_TOO_MANY"),
-        ("9" * 5_000, "JSON_NUMBER"),
     ],
 )
 def test_what_cannot_be_read_in_one_way_is_refused(text, code):
@@ -111,11 +115,33 @@ def test_what_cannot_be_read_in_one_way_is_refused(text, code):
     assert caught.value.message.endswith(".")
 
 
+def nested(value, levels):
+    for _ in range(levels):
+        (value,) = value.values() if isinstance(value, dict) else value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("text", "levels", "code"),
+    [
+        ("[" * 900 + "]" * 900, 99, "JSON_DEPTH"),
+        ("\n - " + "- " * 900 + "x", 99, "JSON_DEPTH"),
+        ("{a: " * 900 + "x" + "}" * 900, 99, "JSON_DEPTH"),
+        ("[" + "9" * 5_000 + "]", 1, "JSON_NUMBER"),
+    ],
+)
+def test_part_that_cannot_be_read_costs_itself_alone(text, levels, code):
+    document = strict_yaml.loads(f"good: 1\nbad: {text}\nlast: [2]\n".encode(), 1, print)
+    assert document.is_suspect
+    assert nested(document.value["bad"], levels).code == code
+    assert (document.value["good"], document.value["last"]) == (1, [2])
+
+
 def test_other_encodings_are_refused():
     with pytest.raises(ProtocolViolationError) as caught:
-        strict_yaml.loads("a: ü".encode("latin-1"))
+        loads("a: ü".encode("latin-1"))
     assert caught.value.code == "NOT_UTF8"
-    assert strict_yaml.loads(b"\xef\xbb\xbfa: 1")[0] == {"a": 1}
+    assert loads(b"\xef\xbb\xbfa: 1")[0] == {"a": 1}
 
 
 # What JSON escapes in pairs, and breaks of lines that only YAML 1.1 knew, are written differently in YAML.
@@ -130,7 +156,7 @@ json_values = st.recursive(
 @given(json_values)
 def test_json_is_read_as_json(document):
     text = json.dumps({"document": document})
-    assert strict_yaml.loads(text.encode()) == (json.loads(text), [])
+    assert loads(text.encode()) == (json.loads(text), [])
 
 
 class Quoting(yaml.SafeDumper):

@@ -137,13 +137,23 @@ def test_an_output_that_does_not_fit_is_noted_and_kept(result, outputs, codes):
     assert [note.code for note in outcome.notes] == codes
 
 
+@pytest.mark.parametrize("odd", ["\0", "\ud83d"])
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_character_that_cannot_be_stored_is_replaced(odd, is_error):
+    result = {"content": text(f"3 rows{odd}"), "structuredContent": {f"k{odd}": [odd]}, "isError": is_error}
+    outcome, _ = call(answers(request(2), **result))
+    assert outcome.outcome == ("tool_error" if is_error else "ok")
+    assert outcome.outputs["content"] == text("3 rows\ufffd")
+    assert outcome.outputs["k\ufffd"] == ["\ufffd"]
+    assert "CHARACTERS_REPLACED" in [note.code for note in outcome.notes]
+
+
 @pytest.mark.parametrize(
     ("reply", "outcome", "code"),
     [
         (answers(request(2), content=text("Somebody waits."), isError=True), "tool_error", "TOOL_ERROR"),
         (answers(request(2), content=[], isError=True), "tool_error", "TOOL_ERROR"),
         (answers(request(2)), "tool_error", "SHAPE"),
-        (answers(request(2), content=text("\0")), "tool_error", "JSON_NUL"),
         (answers(request(2), resultType="later"), "tool_error", "SHAPE"),
         (refuses(request(2), -32603, status=200), "tool_error", "RPC_ERROR"),
         (refuses(request(2), -32601, status=404), "refused", "NOT_FOUND"),

@@ -1,0 +1,178 @@
+"""JSON text of which some parts cannot be read: the other parts are read all the same.
+
+A list of a vendor holds many tools, and a NaN in one of them must not cost the others. Only faults that end
+where their value ends are tolerated: text with a missing comma or quote is not read in part, because a reader
+would have to guess where it goes on.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from core.outbound.errors import printable
+
+MAX_DEPTH = 128  # far above what an item of a list may hold
+MAX_INTEGER_DIGITS = 4300  # of jiter, and of Python's own conversion
+
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^ \t\r\n,:\[\]{}"]++|"', re.DOTALL)
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*+)")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?")
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+_OPENING = {"{": "}", "[": "]"}
+_COMMA, _COLON = ",", ":"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPart:
+    """A value that cannot be read. `reason` completes "The item holds …"."""
+
+    code: str
+    reason: str
+
+
+class UnreadableTextError(Exception):
+    """The text as a whole is not JSON."""
+
+
+def read(text: str, repeated: Callable[[str], None] | None = None) -> Any:
+    """Return the value of the text, with a `BrokenPart` for each value that cannot be read.
+
+    The member whose key an object repeats is broken; with `repeated` its last value counts, and `repeated` is
+    called with the key. Raises UnreadableTextError.
+    """
+    return _Reader(repeated).read(text)
+
+
+def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | None:
+    """Return the first broken part of the value, or None.
+
+    Without `is_in_entries` the objects that are entries of an array are passed over.
+    """
+    level = [value]
+    while level:
+        below: list[object] = []
+        for part in level:
+            if isinstance(part, BrokenPart):
+                return part
+            if isinstance(part, dict):
+                below += part.values()
+            elif isinstance(part, list):
+                below += [entry for entry in part if is_in_entries or not isinstance(entry, dict)]
+        level = below
+    return None
+
+
+@dataclass(slots=True)
+class _Container:
+    """An array or object that is being read. `expects` lists what may come next."""
+
+    value: list[Any] | dict[str, Any]
+    expects: str = "value end"
+    key: str = ""
+
+
+@dataclass(slots=True)
+class _Reader:
+    repeated: Callable[[str], None] | None
+    containers: list[_Container] = field(default_factory=lambda: [_Container([], "value")])
+    # Closing brackets that are to come. There are more of them than containers inside a value that is too
+    # deep, of which nothing is read.
+    closing: list[str] = field(default_factory=list)
+
+    def read(self, text: str) -> Any:
+        for match in _TOKEN.finditer(text):
+            token = match[0]
+            if token in _OPENING:
+                self._open(_OPENING[token])
+            elif token in ("}", "]"):
+                self._close(token)
+            elif not self._is_skipping():
+                self._take(token)
+        values = self.containers[0].value
+        if len(self.containers) > 1 or self.closing or len(values) != 1:
+            raise UnreadableTextError
+        return next(iter(values))
+
+    def _is_skipping(self) -> bool:
+        return len(self.closing) >= len(self.containers)
+
+    def _open(self, closing: str) -> None:
+        if not self._is_skipping():
+            self._expect("value")
+            if len(self.containers) > MAX_DEPTH:
+                self._put(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+            else:
+                is_object = closing == "}"
+                self.containers.append(_Container({}, "key end") if is_object else _Container([]))
+        self.closing.append(closing)
+
+    def _close(self, token: str) -> None:
+        was_skipping = self._is_skipping()
+        if not self.closing or self.closing.pop() != token:
+            raise UnreadableTextError
+        if not was_skipping:
+            self._expect("end")
+            self._put(self.containers.pop().value)
+
+    def _take(self, token: str) -> None:
+        container = self.containers[-1]
+        if token == _COMMA:
+            self._expect("comma")
+            container.expects = "key" if isinstance(container.value, dict) else "value"
+        elif token == _COLON:
+            self._expect("colon")
+            container.expects = "value"
+        elif "key" in container.expects:
+            container.key, container.expects = _text(token), "colon"
+        else:
+            self._expect("value")
+            self._put(_scalar(token))
+
+    def _expect(self, what: str) -> None:
+        if what not in self.containers[-1].expects:
+            raise UnreadableTextError
+
+    def _put(self, value: Any) -> None:
+        container = self.containers[-1]
+        container.expects = "comma end"
+        if isinstance(container.value, list):
+            container.value.append(value)
+            return
+        if container.key in container.value:
+            if self.repeated:
+                self.repeated(container.key)
+            else:
+                value = BrokenPart("JSON_DUPLICATE", f'the key "{printable(container.key)}" twice')
+        container.value[container.key] = value
+
+
+def _text(token: str) -> str:
+    # A text without escapes is as it stands, unless it holds a control character.
+    if token[0] == '"' and len(token) > 1 and "\\" not in token and token.isprintable():
+        return token[1:-1]
+    try:
+        value = json.loads(token)
+    except ValueError as exc:
+        raise UnreadableTextError from exc
+    if not isinstance(value, str):
+        raise UnreadableTextError
+    return value
+
+
+def _scalar(token: str) -> Any:
+    if token[0] == '"':
+        return _text(token)
+    if token in _CONSTANTS:
+        return _CONSTANTS[token]
+    if token in _NOT_FINITE:
+        return BrokenPart("JSON_SYNTAX", f"{token}, which is not a JSON value")
+    if _INTEGER.fullmatch(token):
+        if len(token) > MAX_INTEGER_DIGITS:
+            return BrokenPart("JSON_NUMBER", f"a number of {len(token):,} digits")
+        return int(token)
+    if _NUMBER.fullmatch(token):
+        return float(token)
+    raise UnreadableTextError
