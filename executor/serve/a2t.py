@@ -214,6 +214,8 @@ def _error(answer: Answer) -> dict[str, Any]:
     said: dict[str, Any] = {"code": code, "message": message}
     if fields := (result.error or {}).get("fields"):
         said["fields"] = fields
+    if answer.outcome == "tool_error" and result.outputs:
+        said["output_parameters"] = _listed_outputs(result.outputs)
     if result.asks:
         said["asks"] = result.asks
     if answer.output_schema is not None:
@@ -222,5 +224,8 @@ def _error(answer: Answer) -> dict[str, Any]:
 
 
 def _outputs(outputs: Mapping[str, Any]) -> Reply:
-    listed = [{"name": name, "value": value} for name, value in outputs.items()]
-    return json_reply({"output_parameters": listed})
+    return json_reply({"output_parameters": _listed_outputs(outputs)})
+
+
+def _listed_outputs(outputs: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{"name": name, "value": value} for name, value in outputs.items()]

@@ -222,6 +222,10 @@ def _outcome(answer: Answer, operations: Operations) -> dict[str, Any]:
     if answer.output_schema is not None:
         form = msgspec.json.encode(answer.output_schema).decode()
         said["additional_prompt_content"] = f"Answer it yourself, in this form: {form}"
+    if answer.outcome == "tool_error" and result.outputs:
+        # A reply has either a value or an error, and an error may have members of its own.
+        said["value"] = result.outputs
+        said["additional_prompt_content"] = msgspec.json.encode(result.outputs).decode()
     if retry := result.retry:
         said["can_retry"] = retry.can_retry
         said |= {"additional_prompt_content": retry.hint} if retry.hint else {}

@@ -44,8 +44,11 @@ def blocks(tool: Effective, outputs: Mapping[str, Any]) -> list[dict[str, Any]] 
     return found if are_blocks else None
 
 
-def structured(tool: Effective, outputs: Mapping[str, Any], client: Client) -> Any:
-    """By the names of the output schema; UNSET where nothing but content came."""
+def structured(tool: Effective, outputs: Mapping[str, Any], client: Client, whole_output: str = "") -> Any:
+    """By the names of the output schema; UNSET where nothing but content came. `whole_output` names an output
+    that holds a value which is no object and which no schema declares."""
+    if client.is_modern and whole_output and whole_output in outputs:
+        return outputs[whole_output]
     below, value = wire(tool).whole_output, _value(tool, outputs)
     if not below:
         return value
@@ -53,6 +56,24 @@ def structured(tool: Effective, outputs: Mapping[str, Any], client: Client) -> A
         # What a vendor left out is null, if the schema takes that.
         return None if value is UNSET else value
     return {} if value is UNSET else {below: value}
+
+
+def structured_failure(
+    tool: Effective, outputs: Mapping[str, Any], client: Client, whole_output: str = ""
+) -> Any:
+    """The structured content of a call that failed; UNSET where nothing but content came.
+
+    A failure need not fit the output schema, so what no output declares stays.
+    """
+    whole = output_of_all(tool)
+    if whole and whole.alias in outputs:
+        value = outputs[whole.alias]
+        return value if client.is_modern or isinstance(value, dict) else {whole.alias: value}
+    beside = {"content", "text"} if blocks(tool, outputs) is not None else set()
+    found = {name: value for name, value in outputs.items() if name not in beside}
+    if client.is_modern and whole_output and whole_output in found:
+        return found[whole_output]
+    return found or UNSET
 
 
 def _value(tool: Effective, outputs: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from msgspec import UNSET
 from catalog.calls.checks import ConfirmationError
 from catalog.calls.runtime import CallerSide
 from catalog.models.calls import Mode
+from catalog.protocols.mcp.calls import is_copy
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
@@ -215,16 +216,32 @@ def result(answer: Answer, operations: Operations, client: Client) -> dict[str, 
     if answer.call and answer.result.asks and answer.result.resume is not None:
         questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)
         required = questions.asked(answer.call.pk, answer.result.asks, client)
-    return required or _explained(answer)
+    if required:
+        return required
+    return _failed_tool(answer, client) if answer.outcome == "tool_error" else _explained(answer)
+
+
+def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:
+    """The content and the structured content that the tool failed with."""
+    shown, result = answer.tool.signature, answer.result
+    told = outputs.as_they_came(shown, result.outputs)
+    structured = outputs.structured_failure(shown, told, client, result.whole_output)
+    blocks = outputs.blocks(shown, told)
+    failed = _explained(answer)
+    if blocks:
+        failed = {"content": [*blocks], "isError": True, "_meta": _about(answer)}
+    if structured is not UNSET:
+        failed["structuredContent"] = structured
+        if not any(is_copy(str(block.get("text", "")), structured) for block in failed["content"]):
+            failed["content"].append(_text(msgspec.json.encode(structured).decode()))
+    if result.notes:
+        failed["_meta"]["pegboard/notes"] = result.notes
+    return failed
 
 
 def _explained(answer: Answer) -> dict[str, Any]:
     """Anything but a success, in words that a model reads."""
     result = answer.result
-    if answer.outcome == "tool_error":
-        shown = answer.tool.signature
-        if blocks := outputs.blocks(shown, outputs.as_they_came(shown, result.outputs)):
-            return {"content": blocks, "isError": True, "_meta": _about(answer)}
     code, message = explained(answer)
     failed = _failed(code, message, (result.error or {}).get("fields"), _about(answer))
     if result.cut:
@@ -243,7 +260,8 @@ def _explained(answer: Answer) -> dict[str, Any]:
 def _succeeded(answer: Answer, operations: Operations, client: Client) -> dict[str, Any]:
     shown, result = answer.tool.signature, answer.result
     told = outputs.as_they_came(shown, result.outputs)
-    structured, blocks = outputs.structured(shown, told, client), outputs.blocks(shown, told)
+    structured = outputs.structured(shown, told, client, result.whole_output)
+    blocks = outputs.blocks(shown, told)
     if blocks is None:
         text = msgspec.json.encode(told if structured is UNSET else structured).decode()
         blocks = [_text(text)]

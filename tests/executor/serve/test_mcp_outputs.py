@@ -5,7 +5,7 @@ import json
 import pytest
 
 from catalog.protocols.mcp import MCP
-from designer import agents, pins
+from designer import agents, pins, tunings
 from designer.releases import publishing
 from tests.catalog.credentials.test_rotation import make_credential
 from tests.executor.serve.test_mcp import modern, old
@@ -124,3 +124,79 @@ def test_pegboard_reads_it_from_itself_and_passes_it_on(output, value, owner, ve
 
     assert listed(ask, outer)["outputSchema"] == output
     assert called(ask, outer)["structuredContent"] == value
+
+
+FAILURE = {"code": "RATE", "retry_after": 5}
+SCHEMAS = [None, {"type": "object", "properties": {"due": {"type": "string"}}}, {"type": "array"}]
+
+
+def tool_with(owner, vendor, output, slug="desk"):
+    document = {"name": "tool", "inputSchema": {"type": "object"}}
+    document |= {} if output is None else {"outputSchema": output}
+    endpoint = make_endpoint(url=vendor.url, protocol="mcp")
+    return served(owner, make_tool(MCP().read(document), endpoint=endpoint), slug)
+
+
+@pytest.mark.parametrize("ask", [modern, old])
+@pytest.mark.parametrize("output", SCHEMAS)
+@pytest.mark.parametrize("content", [[], [{"type": "text", "text": "Too many requests."}]])
+def test_a_failure_keeps_its_structure_and_a_text_has_it_too(ask, output, content, owner, vendor):
+    client = tool_with(owner, vendor, output)
+    vendor.script = answers(FAILURE, content=content, isError=True)
+    result = called(ask, client)
+    assert (result["isError"], result["structuredContent"]) == (True, FAILURE)
+    texts = [block["text"] for block in result["content"]]
+    assert json.loads(texts[-1]) == FAILURE
+    assert texts[:-1] == ([block["text"] for block in content] or texts[:1])
+
+
+def test_a_text_that_has_the_failure_is_not_repeated(owner, vendor):
+    client = tool_with(owner, vendor, None)
+    content = [{"type": "text", "text": json.dumps(FAILURE)}]
+    vendor.script = answers(FAILURE, content=content, isError=True)
+    assert called(modern, client)["content"] == content
+
+
+def test_a_failure_shows_no_hidden_output(owner, vendor):
+    output = {"type": "object", "properties": {"code": {"type": "string"}, "secret": {"type": "string"}}}
+    document = {"name": "tool", "inputSchema": {"type": "object"}, "outputSchema": output}
+    tool = make_tool(MCP().read(document), endpoint=make_endpoint(url=vendor.url, protocol="mcp"))
+    agent = agents.create_agent(actor=owner, name="desk", slug="desk")
+    pin = pins.pin_tool(agent, actor=owner, tool=tool, alias="tool")
+    tunings.tune(pin, actor=owner, outputs={"secret": {"hidden": True}})
+    publishing.publish(agent, actor=owner, channel="live")
+    vendor.script = answers({"code": "RATE", "secret": "s3cr3t"}, isError=True)
+    result = called(modern, runtime(owner, agent))
+    assert result["structuredContent"] == {"code": "RATE"}
+    assert "s3cr3t" not in json.dumps(result)
+
+
+def test_a_failure_keeps_its_structure_in_a2t_and_oxp(owner, vendor):
+    client = tool_with(owner, vendor, None)
+    vendor.script = answers(FAILURE, isError=True)
+    (tool,) = client.get("/serve/desk/live/a2t/tools").json()["items"]
+    body = {"input_parameters": []}
+    failed = client.post(f"/serve/desk/live/a2t/tools/{tool['toolId']}:invoke", body, format="json")
+    assert failed.status_code == 424
+    (told,) = failed.json()["output_parameters"]
+    assert told["value"].items() >= FAILURE.items()
+    (tool,) = client.get("/serve/desk/live/oxp/tools").json()["items"]
+    body = {"tool_id": tool["id"], "input": {}}
+    failed = client.post("/serve/desk/live/oxp/tools/call", body, format="json").json()
+    assert failed["success"] is False
+    assert failed["error"]["value"].items() >= FAILURE.items()
+    assert json.loads(failed["error"]["additional_prompt_content"]) == failed["error"]["value"]
+
+
+@pytest.mark.parametrize("value", [[1, 2], None, 0, False, "", "fair", {"output": 5}, {}])
+@pytest.mark.parametrize("is_error", [False, True])
+def test_a_structure_without_a_schema_is_passed_on_as_it_is(value, is_error, owner, vendor):
+    client = tool_with(owner, vendor, None)
+    vendor.script = answers(value, **({"isError": True} if is_error else {}))
+    result = called(modern, client)
+    if value == {}:
+        assert result.get("structuredContent", {}) == {}
+    else:
+        assert result["structuredContent"] == value
+    before = called(old, client).get("structuredContent", {})
+    assert before == (value if isinstance(value, dict) else {"output": value})
