@@ -57,12 +57,17 @@ class RememberedPages:
 
 
 def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
-    """What identifies who asks the vendor, and how: the key of the pages that were read so."""
+    """Return the key of the pages that this endpoint reads with its address, settings and credential.
+
+    A stored document counts by the size and digest that the settings hold in its place: its text need not
+    be read, and the key is the same in every process.
+    """
     # Another address, setting, credential or sign-in may bring another list.
     credential = endpoint.credential
     who: list[object] | None = None
     if credential:
         signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
         who = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
-    asked = [endpoint.url, protocol.values, who]
+    settings = {setting.name: setting.default for setting in protocol.settings} | endpoint.settings
+    asked = [endpoint.url, settings, who]
     return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
