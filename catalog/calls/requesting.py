@@ -28,6 +28,7 @@ from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
 from catalog.protocols.base import Outcome, canonical, digest
 from catalog.protocols.calls import outcomes
+from catalog.protocols.calls.arguments import with_whole_numbers
 from catalog.rules import retries
 from catalog.rules.retries import Terms
 from catalog.tools import effective_texts
@@ -118,7 +119,7 @@ def request_call(
         tool=version.tool,
         version=version,
         api_key=api_key,
-        arguments=dict(arguments),
+        arguments=with_whole_numbers(dict(arguments)),
         reasoning=reasoning,
         mark=mark,
         deadline_seconds=deadline_seconds or terms.policy.give_up_after_seconds,

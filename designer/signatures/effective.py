@@ -278,6 +278,7 @@ def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] 
         return _why_not_listed(parameter, value)
     if parameter.type == "json":
         return ""
+    value = arguments.with_whole_numbers(value)
     types, called = _TAKEN[parameter.type]
     # To Python, true and false are whole numbers.
     is_odd = isinstance(value, bool) != (parameter.type == "boolean")

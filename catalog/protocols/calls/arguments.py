@@ -22,6 +22,8 @@ UNKNOWN = "is not an input of this tool"
 TOGETHER = ""
 TOO_LARGE = "is too large or too deeply nested to be sent"
 MAX_REASONS = 3  # for one input
+# Larger whole numbers stay as they were written: from here on JavaScript, too, writes an exponent.
+MAX_WRITTEN_OUT = 10**21
 
 
 def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -61,7 +63,26 @@ def why_not(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str
 def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that are sent: None says that one is not given, unless its input takes null."""
     nullable = {p.name for p in signature.inputs if p.schema is not None and _takes_null(p.schema)}
-    return {name: value for name, value in arguments.items() if value is not None or name in nullable}
+    return {
+        name: with_whole_numbers(value)
+        for name, value in arguments.items()
+        if value is not None or name in nullable
+    }
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """Return the same JSON value with 5.0 written as 5, at any depth.
+
+    JSON Schema counts a number with a zero fraction as an integer (validation, 6.1.1), but a program that
+    parses `?n=5.0` does not.
+    """
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_WRITTEN_OUT:
+        return int(value)
+    if isinstance(value, list):
+        return [with_whole_numbers(item) for item in value]
+    if isinstance(value, dict):
+        return {name: with_whole_numbers(member) for name, member in value.items()}
+    return value
 
 
 def unchecked(signature: Signature) -> str:

@@ -37,6 +37,7 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedE
 from core.outbound.reply import Reply
 
 PAGE_SIZE = 100
+MAX_NAMED = 20
 DEFAULT_MAX_BYTES = 32 * 1024 * 1024
 WAY_TO_MORE = (
     "An administrator can raise “Megabytes of one reply” in the endpoint's settings: twice as many allow "
@@ -95,7 +96,8 @@ class OpenApi(Protocol):
     way_to_less = (
         "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
     )
-    revision = 2  # bodies of files, and of lines of JSON
+    # 2: bodies of files, and of lines of JSON. 3: parameters that carry a credential are no inputs.
+    revision = 3
 
     @classmethod
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
@@ -128,6 +130,7 @@ class OpenApi(Protocol):
     def _pages(self, session: Session, reply: Reply) -> Iterator[Page]:
         document = _parsed(session, reply)
         chosen = [operation for operation in document.operations if self._includes(operation)]
+        notes = [*document.notes, *self._note_other_servers(document, chosen, session.root)]
         etag = reply.headers.get("etag", "")
         for start in range(0, max(len(chosen), 1), PAGE_SIZE):
             items, rejected = [], []
@@ -141,7 +144,7 @@ class OpenApi(Protocol):
                 items=items,
                 rejected=rejected,
                 next=str(after) if after < len(chosen) else None,
-                notes=document.notes if start == 0 else (),
+                notes=notes if start == 0 else (),
                 cursor=str(start) if start else "",
                 etag=etag if _ETAG.fullmatch(etag) else "",
                 body_digest=hashlib.sha256(reply.body).hexdigest(),
@@ -230,11 +233,34 @@ class OpenApi(Protocol):
         return outcomes.ok(outputs, signature, notes)
 
     def _base(self, session: Session, signature: Signature) -> str:
+        cut = openapi_signature.cut_of((signature.rest or {})["document"])
+        if cut.own_servers is not None:
+            allowed = str(self.values["server"] or session.root)
+            return openapi_request.base_of_operation(cut.own_servers, session.root, allowed)
         if server := self.values["server"]:
             return str(server)
         if self.values["document"]:
             return session.root
-        return openapi_request.base_of((signature.rest or {})["document"], session.root)
+        return openapi_request.base_of(cut.document, session.root)
+
+    def _note_other_servers(
+        self, document: Document, chosen: Sequence[Operation], root: str
+    ) -> Iterator[Note]:
+        allowed = str(self.values["server"] or root)
+        elsewhere = []
+        for operation in chosen:
+            if (own_servers := document.own_servers(operation)) is not None:
+                _, server = openapi_request.server_of(own_servers, root)
+                if not server or not openapi_request.has_same_origin(server, allowed):
+                    elsewhere.append(operation.name)
+        if elsewhere:
+            names = ", ".join(f"“{printable(name, 60)}”" for name in elsewhere[:MAX_NAMED])
+            more = f" and {len(elsewhere) - MAX_NAMED:,} more" if len(elsewhere) > MAX_NAMED else ""
+            yield Note(
+                "SERVER",
+                f"The document sends calls of {names}{more} to another server, so they cannot be run here. "
+                "Connect that address as an endpoint of its own.",
+            )
 
 
 def _parsed(session: Session, reply: Reply) -> Document:

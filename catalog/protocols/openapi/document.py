@@ -124,21 +124,29 @@ class Document:
             tells.value[member] = self._placed({member: raw[member]}, tells)[member]
         security = raw.get("security", self.root.get("security"))
         whole = {**tells.value, **asks.value, **({} if security is None else {"security": security})}
+        if (own_servers := self.own_servers(operation)) is not None:
+            whole["servers"] = own_servers
         said = _object(self.root.get("info"))
         document = {
             "openapi": str(self.root["openapi"]),
             "info": {m: said[m] for m in ("title", "version") if isinstance(said.get(m), str)},
             "paths": {operation.path: {operation.method: whole}},
         }
-        document |= self._around(operation, security, self._schemas_for(asks, tells))
+        document |= self._around(security, self._schemas_for(asks, tells))
         if operation.name != name_of(operation.path, operation.method, whole):
             document[NAME] = operation.name
         self._check(document)
         return document
 
-    def _around(self, operation: Operation, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
-        raw: dict[str, Any] = operation.operation
-        servers = raw.get("servers", operation.shared.get("servers", self.root.get("servers")))
+    def own_servers(self, operation: Operation) -> Any:
+        """Return the servers of the operation or its path; None where the document's own count."""
+        raw = operation.operation if isinstance(operation.operation, dict) else {}
+        servers = raw.get("servers", operation.shared.get("servers"))
+        # An empty list is the same as none, and some generators repeat the document's servers everywhere.
+        return None if not servers or servers == self.root.get("servers") else servers
+
+    def _around(self, security: Any, schemas: dict[str, Any]) -> dict[str, Any]:
+        servers = self.root.get("servers")
         components: dict[str, Any] = {"schemas": schemas} if schemas else {}
         known = _object(_object(self.root.get("components")).get("securitySchemes"))
         wanted = {name for way in (security if isinstance(security, list) else []) for name in _object(way)}

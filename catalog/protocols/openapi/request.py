@@ -5,7 +5,7 @@ the expansions of RFC 6570 behind them.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urljoin, urlsplit
@@ -35,6 +35,8 @@ from core.strict_json import Answer
 _RESERVED = ":/?@!$'()*,;[]"
 _DEFAULT_STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
 _DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+# Servers cannot tell these delimiters from the same characters of a value. Commas in addresses are escaped.
+_AMBIGUOUS = {"%20": " ", "%7C": "|", ".": "."}
 
 # What one reply of JSON lines may hold; each line is bounded as a reply of its own is.
 MAX_LINES = 10_000
@@ -62,27 +64,60 @@ class UnusableArgumentError(Exception):
 
 
 def base_of(document: Mapping[str, Any], root: str) -> str:
-    """The address that calls go to, as the document says it; `root` is where the document was read.
+    """Return the address for calls that the document states; `root` is where the document was read.
 
     Raises RefusedError when that is another server, to which no administrator has allowed calls.
     """
-    servers = document.get("servers")
+    url, server = server_of(document.get("servers"), root)
+    if server and has_same_origin(server, root):
+        return server
+    raise RefusedError(
+        "SERVER",
+        f"The document sends calls to {_host_in_words(server or url)}, which is not where it was read. "
+        "If that is right, enter it as “Address for calls” in the settings of this endpoint.",
+    )
+
+
+def base_of_operation(servers: Any, root: str, allowed: str) -> str:
+    """Return the address of an operation, or of a path, that has servers of its own.
+
+    `allowed` is the address that calls of this endpoint may go to. Raises RefusedError for another origin:
+    an administrator who entered the address of the API did not mean the server of this operation.
+    """
+    url, server = server_of(servers, root)
+    if server and has_same_origin(server, allowed):
+        return server
+    raise RefusedError(
+        "SERVER",
+        f"The document sends calls of this operation to {_host_in_words(server or url)}, which is not the "
+        "server of this endpoint. Connect that address as an endpoint of its own to use the operation.",
+    )
+
+
+def server_of(servers: Any, root: str) -> tuple[str, str]:
+    """Return the first server as the document writes it, and its absolute URL ("" if it has none)."""
     first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
     url = str(first.get("url", "/"))
     for name, variable in _object(first.get("variables")).items():
         url = url.replace(f"{{{name}}}", str(_object(variable).get("default", "")))
     try:
-        there = urlsplit(urljoin(root, url))
-        is_same = _origin(there) == _origin(urlsplit(root))
+        # Connexion writes "" where it means the origin; by RFC 3986 that would be the document itself.
+        server = urlsplit(urljoin(root, url.strip() or "/"))
+        _origin(server)
     except ValueError:
-        there, is_same = urlsplit(""), False
-    if is_same:
-        return there._replace(query="", fragment="").geturl()
-    raise RefusedError(
-        "SERVER",
-        f"The document sends calls to {printable(there.netloc or url, 80)}, which is not where it was read. "
-        "If that is right, enter it as “Address for calls” in the settings of this endpoint.",
-    )
+        return url, ""
+    return url, server._replace(query="", fragment="").geturl()
+
+
+def has_same_origin(url: str, other: str) -> bool:
+    return _origin(urlsplit(url)) == _origin(urlsplit(other))
+
+
+def _host_in_words(url: str) -> str:
+    try:
+        return printable(urlsplit(url).netloc or url, 80)
+    except ValueError:
+        return printable(url, 80)
 
 
 def _origin(url: Any) -> tuple[str, str | None, int | None]:
@@ -97,7 +132,7 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
     called: dict[str, str] = rest.get("called", {})
     path, _, fixed = cut.path.partition("#")[0].partition("?")
     queries, cookies, headers = ([fixed] if fixed else []), [], _accepted(cut)
-    for parameter in filter(openapi_signature.is_sent, cut.parameters):
+    for parameter in filter(cut.is_input, cut.parameters):
         name, place = parameter["name"], parameter["in"]
         argument = called.get(f"{place}:{name}", name)
         value = given.pop(argument, None)
@@ -107,11 +142,12 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
             case "path":
                 path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
             case "query":
-                queries.append(_in_query(parameter, value))
+                safe = _RESERVED if parameter.get("allowReserved") is True else ""
+                queries.append(_joined(_in_query(parameter, value, argument, safe)))
             case "header":
-                headers[name] = _in_header(parameter, value)
+                headers[name] = _in_header(parameter, value, argument)
             case "cookie":
-                cookies.append(_in_query(parameter, value).replace("&", "; "))
+                cookies += [f"{each}={text}" for each, text in _in_query(parameter, value, argument)]
     if cookies:
         headers["Cookie"] = "; ".join(cookies)
     content = _content(cut, rest.get("body"), called, given, headers)
@@ -149,7 +185,9 @@ def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
                 f";{name}={one}" for name, one in _pairs(parameter["name"], value, explode=explode)
             )
         case "label":
-            text = "." + _flat(value, "." if explode else ",", "=" if explode else ",")
+            delimiter = "." if explode else ","
+            _refuse_delimiter(argument, value, delimiter)
+            text = "." + _flat(value, delimiter, "=" if explode else ",")
         case _:
             text = _flat(value, ",", "=" if explode else ",")
     if not text:
@@ -157,21 +195,51 @@ def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
     return text
 
 
-def _in_query(parameter: Mapping[str, Any], value: Any) -> str:
+def _in_query(parameter: Mapping[str, Any], value: Any, argument: str, safe: str = "") -> Pairs:
     style, explode = _style(parameter)
-    safe = _RESERVED if parameter.get("allowReserved") is True else ""
-    return _joined(_styled(parameter["name"], _carried(parameter, value), style, explode=explode, safe=safe))
+    value = _carried(parameter, value)
+    return _styled(parameter["name"], value, style, argument, explode=explode, safe=safe)
 
 
 def _joined(pairs: Pairs) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs)
 
 
-def _styled(name: str, value: Any, style: str, *, explode: bool, safe: str = "") -> Pairs:
+def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:
     if style == "deepObject" and isinstance(value, dict):
-        return [pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner)]
+        return _deep(name, value, argument)
     delimiter = _DELIMITERS.get(style, ",")
+    if not explode:
+        _refuse_delimiter(argument, value, delimiter)
+        safe = safe.replace(",", "") if isinstance(value, list | dict) else safe
     return _pairs(name, value, explode=explode, delimiter=delimiter, safe=safe)
+
+
+def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
+    """Raise UnusableArgumentError if a part of `value` holds the delimiter and escaping does not help.
+
+    OpenAPI 3.1.1, appendix E (percent-encoding and form media types): the result is undefined.
+    """
+    ambiguous = _AMBIGUOUS.get(delimiter)
+    if ambiguous is not None:
+        _refuse_characters(argument, _texts_in(value), ambiguous)
+
+
+def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> None:
+    ambiguous = next((each for text in texts for each in characters if each in text), None)
+    if ambiguous is not None:
+        raise UnusableArgumentError(
+            argument, f"has an entry with “{ambiguous}”, which its place in the request has no way to state"
+        )
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    # The texts that a delimiter keeps apart: entries of a list, names and values of an object.
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from (name, _text(member))
+    elif isinstance(value, list):
+        yield from map(_text, value)
 
 
 def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: str = "") -> Pairs:
@@ -184,12 +252,15 @@ def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: 
     return [(_escaped(name), _flat(value, delimiter, delimiter, safe))]
 
 
-def _deep(name: str, value: Any) -> Pairs:
+def _deep(name: str, value: Any, argument: str) -> Pairs:
     # The specification stops at one level; further ones go on in the way that servers read.
     if isinstance(value, dict):
-        return [pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner)]
+        _refuse_characters(argument, value, "[]")
+        return [
+            pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner, argument)
+        ]
     if isinstance(value, list):
-        return [pair for inner in value for pair in _deep(f"{name}[]", inner)]
+        return [pair for inner in value for pair in _deep(f"{name}[]", inner, argument)]
     return [(_escaped(name), _escaped(value))]
 
 
@@ -217,9 +288,13 @@ def _json(value: Any) -> str:
         raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
 
 
-def _in_header(parameter: Mapping[str, Any], value: Any) -> str:
+def _in_header(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    # Nothing is escaped in a header.
     _, explode = _style(parameter)
     value = _carried(parameter, value)
+    _refuse_characters(argument, _texts_in(value), ",")
+    if explode and isinstance(value, dict):
+        _refuse_characters(argument, value, "=")
     if isinstance(value, dict):
         return ",".join(f"{member}{'=' if explode else ','}{_text(inner)}" for member, inner in value.items())
     return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
@@ -245,7 +320,12 @@ def _content(
     described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
     encodings = _object(described.get("encoding"))
     if is_form(media):
-        return _form(value, encodings).encode()
+        try:
+            return _form(value, encodings).encode()
+        except UnusableArgumentError as error:
+            if body.get("as"):
+                raise UnusableArgumentError(body["as"], f"{printable(error.name, 60)} {error.why}") from error
+            raise UnusableArgumentError(_argument_of(error.name, own), error.why) from error
     if is_multipart(media):
         value, files, known = _object(value), body.get("files", ()), body.get("known")
         if known is not None:
@@ -258,14 +338,17 @@ def _content(
                 raise UnusableArgumentError(
                     body["as"], f"has “{printable(error.name)}”, which {unread}"
                 ) from error
-            argument = next((each for each, name in own.items() if name == error.name), error.name)
-            raise UnusableArgumentError(argument, unread) from error
+            raise UnusableArgumentError(_argument_of(error.name, own), unread) from error
         headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
         return content
     if is_lines(media):
         lines = value if isinstance(value, list) else [value]
         return b"".join(_json(each).encode() + b"\n" for each in lines)
     return _text(value).encode() if is_text(media) else _json(value).encode()
+
+
+def _argument_of(member: str, own: Mapping[str, str]) -> str:
+    return next((argument for argument, name in own.items() if name == member), member)
 
 
 def _form(value: Any, encodings: Mapping[str, Any]) -> str:
@@ -291,7 +374,7 @@ def _field(name: str, value: Any, encoding: Any) -> Pairs:
         return [(_escaped(name), _escaped(_json(value)))]
     explode = said.get("explode")
     is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
-    return _styled(name, value, style or "form", explode=is_exploded)
+    return _styled(name, value, style or "form", name, explode=is_exploded)
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -27,6 +27,28 @@ def _first_way(operation: Mapping[str, Any]) -> dict[str, Any]:
     return next((way for way in ways if isinstance(way, dict)), {})
 
 
+def carriers(document: Mapping[str, Any], operation: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """Return the place and name of each parameter that carries a credential of the operation.
+
+    All ways to sign in count, because a model has the secret of none. Values of `Authorization` are no
+    parameters in OpenAPI.
+    """
+    ways = operation.get("security")
+    stated = [way for way in ways if isinstance(way, dict)] if isinstance(ways, list) else []
+    names = {name for way in stated for name in way}
+    schemes = (_schemes(document).get(name) for name in names)
+    return {
+        carrier(str(scheme.get("in")), str(scheme.get("name")))
+        for scheme in schemes
+        if isinstance(scheme, dict) and scheme.get("type") == "apiKey"
+    }
+
+
+def carrier(place: str, name: str) -> tuple[str, str]:
+    """Return a parameter's place and name in the form in which two of them are compared."""
+    return place, name.lower() if place == "header" else name
+
+
 def _schemes(document: Mapping[str, Any]) -> dict[str, Any]:
     components = document.get("components")
     found = components.get("securitySchemes") if isinstance(components, dict) else None

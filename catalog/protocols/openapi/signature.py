@@ -19,7 +19,7 @@ from catalog.protocols.json import schema as json_schema
 from catalog.protocols.openapi import schema as openapi_schema
 from catalog.protocols.openapi.document import NAME, name_of
 from catalog.protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
-from catalog.protocols.openapi.security import requirements
+from catalog.protocols.openapi.security import carrier, carriers, requirements
 from catalog.protocols.signature import Annotations, Parameter, Signature
 from core.outbound.errors import printable
 
@@ -115,6 +115,18 @@ class Cut:
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in missing
         ]
 
+    @property
+    def own_servers(self) -> Any:
+        """The servers of the operation or its path, where these are not the document's; else None."""
+        return self.operation.get("servers")
+
+    def is_input(self, parameter: Mapping[str, Any]) -> bool:
+        """Whether a caller gives this parameter: HTTP, the body and the credential decide others."""
+        place, name = parameter["in"], parameter["name"]
+        if place == "header" and name.lower() in NOT_SENT:
+            return False
+        return carrier(place, name) not in carriers(self.document, self.operation)
+
 
 def cut_of(document: dict[str, Any]) -> Cut:
     ((path, item),) = document["paths"].items()
@@ -124,10 +136,6 @@ def cut_of(document: dict[str, Any]) -> Cut:
 
 def names_in(path: str) -> list[str]:
     return [part.partition("}")[0] for part in path.split("{")[1:] if "}" in part]
-
-
-def is_sent(parameter: Mapping[str, Any]) -> bool:
-    return parameter["in"] != "header" or parameter["name"].lower() not in NOT_SENT
 
 
 @dataclass(slots=True)
@@ -230,7 +238,7 @@ def _read_parameters(builder: _SignatureBuilder) -> None:
     # The first one keeps the plain name, so a path never loses its own to a header.
     ordered = sorted(enumerate(builder.cut.parameters), key=lambda pair: PLACES.index(pair[1]["in"]))
     for number, parameter in ordered:
-        if not is_sent(parameter):
+        if not builder.cut.is_input(parameter):
             continue
         place: Path = (_OPERATION, "parameters", number)
         media = next(iter(contents(parameter)), None)

@@ -384,3 +384,18 @@ def test_signatures_without_schemas_are_judged_by_their_members():
         "unit": "must be one of C",
     }
     assert arguments.problems(signature, {"city": "Oslo", "unit": None}) == {}
+
+
+@pytest.mark.parametrize("value", [5.0, 1e2, -0.0, [5.0], {"n": [5.0]}])
+def test_a_number_with_a_zero_fraction_is_a_whole_number(value):
+    schema = {"integer": {"type": "integer"}, "list": {"items": {"type": "integer"}}, "dict": {}}
+    kind = {float: "integer"}.get(type(value), type(value).__name__)
+    signature = signature_of(an_object(a=schema[kind]))
+    assert arguments.problems(signature, {"a": value}) == {}
+    assert "." not in canonical(arguments.given(signature, {"a": value})).decode()
+
+
+def test_a_fraction_or_no_number_is_no_whole_number():
+    assert why({"type": "integer"}, 5.5)
+    assert why({"type": "integer"}, float("inf"))
+    assert why({"type": "integer", "maximum": 4}, 5.0)

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.protocols.openapi import document as openapi_document
+from catalog.protocols.openapi import signature as openapi_signature
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from tests.catalog.protocols.openapi.documents import answers, cut, cuts, document, operation, parsed, takes
 
@@ -241,7 +242,9 @@ def test_security_and_servers_that_apply_go_along():
             components={"securitySchemes": schemes},
         )
     )
-    assert [each["servers"][0]["url"] for each in found.values()] == ["/all", "/own", "/path"]
+    operations = [openapi_signature.cut_of(each).own_servers for each in found.values()]
+    assert operations == [None, [{"url": "/own"}], [{"url": "/path"}]]
+    assert {each["servers"][0]["url"] for each in found.values()} == {"/all"}
     assert found["a"]["components"] == {"securitySchemes": {"key": {"type": "apiKey"}}}
     assert found["a"]["paths"]["/a"]["get"]["security"] == [{"key": []}]
     assert "components" not in found["b"]

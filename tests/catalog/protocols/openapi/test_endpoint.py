@@ -453,3 +453,51 @@ def test_what_a_newer_reader_takes_otherwise_is_a_version_and_nothing_else_is(ap
     assert read() == ("succeeded", 0, 1, 2)
     assert tool.versions.count() == 2
     assert Tool.objects.get(tool_id="look").versions.count() == 2
+
+
+@pytest.mark.parametrize("where", ["operation", "path"])
+@pytest.mark.parametrize("is_set", [True, False])
+def test_an_operation_that_lives_elsewhere_is_not_sent_to_the_address_for_calls(
+    api, elsewhere, where, is_set
+):
+    own = {"servers": [{"url": "https://files.example.com"}]}
+    op = operation("upload", **(own if where == "operation" else {}))
+    api.document = document(
+        {"/a": {"get": op, **(own if where == "path" else {})}, "/b": {"get": operation("b")}}
+    )
+    protocol = OpenApi({"server": elsewhere.url} if is_set else {})
+
+    with session_with(api) as session:
+        (page,) = protocol.enumerate(session, NothingKnown())
+        outcome = protocol.invoke(session, "upload", None, protocol.read(page.items[0].document), {})
+        other = protocol.invoke(session, "b", None, protocol.read(page.items[1].document), {})
+
+    assert outcome.error["code"] == "SERVER"
+    assert [(note.code, "upload" in note.message) for note in page.notes] == [("SERVER", True)]
+    assert other.outcome == "ok"
+    assert len(elsewhere.asked) == is_set
+
+
+def test_an_operations_own_server_at_the_address_for_calls_is_used(api, elsewhere):
+    api.document = document({"/a": {"get": operation("a", servers=[{"url": f"{elsewhere.url}/files"}])}})
+    protocol = OpenApi({"server": f"{elsewhere.url}/v1"})
+
+    with session_with(api) as session:
+        (page,) = protocol.enumerate(session, NothingKnown())
+        protocol.invoke(session, "a", None, protocol.read(page.items[0].document), {})
+
+    assert not page.notes
+    assert elsewhere.asked[0][1] == "/files/a"
+
+
+@pytest.mark.parametrize("servers", [[{"url": ""}], [{"url": " "}], []])
+def test_a_server_without_an_address_is_the_origin(api, servers):
+    assert called(api, operation("a"), servers=servers).outcome == "ok"
+    assert api.asked[0][1] == "/things"
+
+
+def test_servers_that_repeat_the_documents_follow_the_address_for_calls(api, elsewhere):
+    servers = [{"url": "https://api.example.com/v1"}]
+    settings = {"server": f"{elsewhere.url}/v2"}
+    assert called(api, operation("a", servers=servers), settings=settings, servers=servers).outcome == "ok"
+    assert elsewhere.asked[0][1] == "/v2/things"

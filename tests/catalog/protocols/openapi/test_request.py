@@ -455,3 +455,115 @@ def test_any_text_arrives_as_it_was_sent(text, several):
     assert [value for name, value in given_back if name == "p"] == several
     raw = call.query.rpartition("q=")[2]
     assert [unquote(part) for part in raw.split(",")] == several
+
+
+AMBIGUOUS = [
+    parameter("v", style="pipeDelimited", explode=False),
+    parameter("v", style="spaceDelimited", explode=False),
+    parameter("v", "header"),
+    parameter("v", "header", explode=True),
+    parameter("v", "path", style="label", explode=True, required=True),
+]
+
+
+@pytest.mark.parametrize("described", AMBIGUOUS)
+@pytest.mark.parametrize("value", [["{}", "x"], {"{}": 1}, {"a": "{}"}, {"a": ["{}"]}])
+def test_a_value_that_holds_the_delimiter_of_its_style_is_refused(described, value):
+    delimiter = {"pipeDelimited": "|", "spaceDelimited": " ", "label": "."}.get(described.get("style"), ",")
+    held = json.loads(json.dumps(value).replace("{}", f"a{delimiter}b"))
+
+    with pytest.raises(UnusableArgumentError) as refused:
+        built(described, held, "/x/{v}" if described["in"] == "path" else "/x")
+
+    assert refused.value.name == "v"
+
+
+@pytest.mark.parametrize(
+    ("described", "value", "query"),
+    [
+        (parameter("v", explode=False, allowReserved=True), ["a,b", "c"], "v=a%2Cb,c"),
+        (parameter("v", explode=False, allowReserved=True), {"a": "1,b"}, "v=a,1%2Cb"),
+        (parameter("v", explode=True, allowReserved=True), ["a,b&c"], "v=a,b%26c"),
+        (parameter("v", allowReserved=True), "a,b", "v=a,b"),
+        (parameter("v", style="pipeDelimited", explode=True), ["a|b"], "v=a%7Cb"),
+        (parameter("v", style="pipeDelimited"), "a|b", "v=a%7Cb"),
+        (parameter("v", explode=False), ["a,b"], "v=a%2Cb"),
+    ],
+)
+def test_a_delimiter_that_can_be_escaped_is(described, value, query):
+    assert built(described, value).query == query
+
+
+def test_a_member_whose_name_holds_brackets_is_no_deep_object():
+    with pytest.raises(UnusableArgumentError):
+        built(parameter("v", style="deepObject", explode=True), {"a][b": 1})
+
+
+@pytest.mark.parametrize("explode", [False, True])
+def test_no_value_of_a_cookie_ends_the_cookie(explode):
+    described = parameter("v", "cookie", explode=explode, allowReserved=True)
+    sent = built(described, ["a;b=1", "c,d&e"]).headers["Cookie"]
+    parts = [part.partition("=")[2] for part in sent.split("; ")] if explode else sent[2:].split(",")
+    assert list(map(unquote, parts)) == ["a;b=1", "c,d&e"]
+
+
+def test_a_header_object_of_pairs_takes_no_name_with_an_equals_sign():
+    with pytest.raises(UnusableArgumentError):
+        built(parameter("v", "header", explode=True), {"a=b": 1})
+
+
+def test_a_form_body_refuses_a_delimiter_by_the_name_of_the_input():
+    schema = {"type": "object", "properties": {"ids": {"type": "array"}}}
+    media = {"encoding": {"ids": {"style": "pipeDelimited", "explode": False}}}
+    body = takes(schema, "application/x-www-form-urlencoded", **media)
+    with pytest.raises(UnusableArgumentError) as refused:
+        openapi_request.build(read(operation("a", requestBody=body)), {"ids": ["a|b", "c"]})
+    assert refused.value.name == "ids"
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "query"),
+    [
+        ({"type": "integer"}, 5.0, "v=5"),
+        ({"type": "integer"}, 1e2, "v=100"),
+        ({"type": "array", "items": {"type": "integer"}}, [5.0, 1e2], "v=5&v=100"),
+        ({"type": "number"}, 5.5, "v=5.5"),
+        ({"type": "integer"}, 1e20, "v=100000000000000000000"),
+    ],
+)
+def test_a_number_with_a_zero_fraction_goes_out_as_a_whole_number(schema, value, query):
+    assert built(parameter("v", schema=schema), value).query == query
+
+
+@pytest.mark.parametrize(
+    ("scheme", "described"),
+    [
+        ({"type": "apiKey", "in": "header", "name": "X-Key"}, parameter("x-key", "header", required=True)),
+        ({"type": "apiKey", "in": "query", "name": "key"}, parameter("key", required=True)),
+        ({"type": "apiKey", "in": "cookie", "name": "sid"}, parameter("sid", "cookie", required=True)),
+        ({"type": "http", "scheme": "bearer"}, parameter("authorization", "header", required=True)),
+    ],
+)
+@pytest.mark.parametrize("ways", [[{"k": []}], [{"other": []}, {"k": []}], [{}, {"k": []}]])
+def test_a_parameter_that_carries_the_credential_is_no_input(scheme, described, ways):
+    whole = read(
+        operation("a", parameters=[described, parameter("q")], security=ways),
+        components={"securitySchemes": {"k": scheme}},
+    )
+    assert [each.name for each in whole.inputs] == ["q"]
+    call = openapi_request.build(whole, {"q": "x", described["name"]: "made-up"})
+    assert "made-up" not in f"{call.query}{call.headers}"
+
+
+@pytest.mark.parametrize(
+    ("scheme", "security"),
+    [
+        ({"type": "apiKey", "in": "query", "name": "Key"}, [{"k": []}]),
+        ({"type": "apiKey", "in": "header", "name": "key"}, [{"k": []}]),
+        ({"type": "apiKey", "in": "query", "name": "key"}, []),
+    ],
+)
+def test_a_parameter_that_only_resembles_the_credential_is_an_input(scheme, security):
+    op = operation("a", parameters=[parameter("key")], security=security)
+    whole = read(op, components={"securitySchemes": {"k": scheme}})
+    assert [each.name for each in whole.inputs] == ["key"]
