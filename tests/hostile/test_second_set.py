@@ -264,7 +264,7 @@ LAUGHS = "x-a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol, lol]\n" + "".joi
         (b"openapi: 3.1.0\npaths: [a]\n", {"SHAPE"}),
         (b"openapi: 3.1.0\npaths: {/a: {get: [1]}}\n", {"EMPTY_HELD"}),
         (b"openapi: 4.0.0\npaths: {}\n", {"OLD_OPENAPI"}),
-        (b"swagger: '2.0'\npaths: {}\n", {"OLD_OPENAPI"}),
+        (b"swagger: '1.2'\npaths: {}\n", {"OLD_OPENAPI"}),
         (b"\x00\x01\x02", {"YAML_SYNTAX", "NOT_UTF8"}),
     ],
     ids=[

@@ -1,4 +1,4 @@
-"""OpenAPI 3.0 and 3.1: one document describes an API, and every operation in it is a tool.
+"""OpenAPI 3.0, 3.1, 3.2 and Swagger 2.0: one document describes an API, and every operation in it is a tool.
 
 https://spec.openapis.org/oas/v3.0.4.html
 https://spec.openapis.org/oas/v3.1.1.html
@@ -50,13 +50,13 @@ _CHANGES_INSIDE_A_VERSION = frozenset({"info"})
 # Statuses that say something about the call itself; the session judges all others.
 _ANSWERS = (*range(200, 207), *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
 _MAY_LACK_A_SLASH = ("REDIRECT", "NOT_FOUND")
-_REPEATABLE = ("GET", "HEAD", "OPTIONS")
+_REPEATABLE = ("GET", "HEAD", "OPTIONS", "QUERY")
 
 
 class OpenApi(Protocol):
     name = "openapi"
     label = "OpenAPI"
-    summary = "The vendor describes an HTTP API in one OpenAPI 3.0 or 3.1 document, in JSON or YAML."
+    summary = "The vendor describes an HTTP API in one OpenAPI 3 or Swagger 2.0 document, in JSON or YAML."
     url_hint = "The address of the document, such as https://api.example.com/openapi.json."
     settings = (
         Setting(

@@ -19,11 +19,14 @@ from catalog.protocols import paging
 from catalog.protocols.base import Note, UnreadableItemError, canonical
 from catalog.protocols.json import strict_yaml
 from catalog.protocols.openapi import schema as openapi_schema
+from catalog.protocols.openapi import swagger
 from catalog.protocols.openapi.schema import COMPONENT, Schema
+from catalog.protocols.openapi.swagger import Unreadable
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.strict_json import PartialDocument
 
+PLACES = ("path", "query", "header", "cookie")
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 NAME = "x-tool-name"  # what an operation is called, where its own words do not say it
 LEFT_OUT = "x-left-out"
@@ -39,6 +42,7 @@ MAX_ID_LENGTH = 255
 
 _OPERATION_ID = re.compile(rf"(?![A-Z]+:/)[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_ID_LENGTH}}}")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]+")
+_METHOD = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,40}")
 _REVISION = re.compile(r"3\.(\d+)(?:\.|$)")
 
 
@@ -110,6 +114,8 @@ class Document:
     def cut(self, operation: Operation) -> dict[str, Any]:
         """The operation as an OpenAPI document of its own. Raises UnreadableItemError."""
         raw = operation.operation
+        if isinstance(raw, Unreadable):
+            raise UnreadableItemError("SHAPE", raw.reason)
         if self.is_suspect and (problem := strict_json.unstorable(raw)):
             raise UnreadableItemError(problem[0], f"The operation holds {problem[1]}.")
         if not isinstance(raw, dict):
@@ -174,10 +180,14 @@ class Document:
                 raise UnreadableItemError("SHAPE", "“parameters” is not an array.")
             for number, raw in enumerate(listed):
                 parameter = self._placed(raw, part)
-                key = _called(parameter, f"parameters[{number}]")
+                key = _called(parameter, f"parameters[{number}]", is_of_3_2=is_of_3_2(self.root))
                 # Taken out first, so that it stands where the operation has it.
                 merged.pop(key, None)
                 merged[key] = parameter
+        places = Counter(place for _, place in merged)
+        if places["querystring"] > 1 or (places["querystring"] and places["query"]):
+            reason = "A query string is the whole query: no other parameter may be in the query."
+            raise UnreadableItemError("SHAPE", reason)
         return list(merged.values())
 
     def _placed(self, value: Any, part: _Part) -> Any:
@@ -303,19 +313,21 @@ def parse(body: bytes, times: int = 1) -> Document:
         raise ProtocolViolationError(
             "SHAPE", "The reply is not an OpenAPI document: it has no “openapi” at its top."
         )
-    if "openapi" not in root:
+    if "openapi" not in root and str(root["swagger"]) != "2.0":
         raise RefusedError(
             "OLD_OPENAPI",
-            f"This is a Swagger {printable(str(root['swagger']), 20)} document, the format before OpenAPI 3. "
-            "Ask the vendor for OpenAPI 3.0 or 3.1, or convert it and upload the result.",
+            f"This is a Swagger {printable(str(root['swagger']), 20)} document. Pegboard reads Swagger 2.0 "
+            "and OpenAPI 3. Ask the vendor for one of these, or convert it and upload the result.",
         )
-    if not _REVISION.match(str(root["openapi"])):
+    if "openapi" in root and not _REVISION.match(str(root["openapi"])):
         raise RefusedError(
             "OLD_OPENAPI",
-            f"This is OpenAPI {printable(str(root['openapi']), 20)}; Pegboard reads OpenAPI 3.0 and 3.1.",
+            f"This is OpenAPI {printable(str(root['openapi']), 20)}. Pegboard reads OpenAPI 3.0 to 3.2.",
         )
     if not isinstance(root.get("paths", {}), dict):
         raise ProtocolViolationError("SHAPE", "“paths” is not an object, so there are no operations.")
+    if "openapi" not in root:
+        root = swagger.converted(root)
     return Document(root, notes, is_suspect=document.is_suspect)
 
 
@@ -360,8 +372,23 @@ def _listed(root: dict[str, Any]) -> Iterator[tuple[str, str, Any, Mapping[str, 
         if isinstance(shared.get("$ref"), str):
             # A path may be written down elsewhere in the document.
             shared = {**_object(_at(root, shared["$ref"])), **shared}
-        if not path.startswith("x-"):
-            yield from ((path, method, shared[method], shared) for method in METHODS if method in shared)
+        if path.startswith("x-"):
+            continue
+        methods = (*METHODS, "query") if is_of_3_2(root) else METHODS
+        yield from ((path, method, shared[method], shared) for method in methods if method in shared)
+        others = _object(shared.get("additionalOperations")) if is_of_3_2(root) else {}
+        for method, operation in others.items():
+            if _METHOD.fullmatch(method) and method.lower() not in (*METHODS, "query", "trace"):
+                yield path, method, operation, shared
+            else:
+                reason = f"“{printable(method, 40)}” is no method that “additionalOperations” may add."
+                yield path, method, Unreadable(reason), shared
+
+
+def is_of_3_2(root: Mapping[str, Any]) -> bool:
+    """Whether the document is of OpenAPI 3.2 or later, which has more methods and places."""
+    revision = _REVISION.match(str(root.get("openapi")))
+    return revision is not None and int(revision[1]) >= 2
 
 
 def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
@@ -423,13 +450,16 @@ def _mark(text: str, length: int) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:length]
 
 
-def _called(parameter: Any, where: str) -> tuple[str, str]:
+def _called(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
     if not isinstance(parameter, dict):
         raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
     name, place = parameter.get("name"), parameter.get("in")
-    if not isinstance(name, str) or not name.strip() or place not in ("path", "query", "header", "cookie"):
-        reason = f"“{where}” needs a name and one of path, query, header and cookie as its place."
+    places = (*PLACES, "querystring") if is_of_3_2 else PLACES
+    if not isinstance(name, str) or not name.strip() or place not in places:
+        reason = f"“{where}” needs a name and one of {', '.join(places)} as its place."
         raise UnreadableItemError("SHAPE", reason)
+    if place == "querystring" and not _object(parameter.get("content")):
+        raise UnreadableItemError("SHAPE", f"“{where}” is a query string without “content”.")
     return name, place
 
 

@@ -15,6 +15,7 @@ from catalog.protocols.calls import arguments as judged
 from catalog.protocols.calls import outcomes
 from catalog.protocols.openapi import multipart
 from catalog.protocols.openapi import signature as openapi_signature
+from catalog.protocols.openapi.document import METHODS
 from catalog.protocols.openapi.signature import (
     Cut,
     bare,
@@ -144,6 +145,8 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
             case "query":
                 safe = _RESERVED if parameter.get("allowReserved") is True else ""
                 queries.append(_joined(_in_query(parameter, value, argument, safe)))
+            case "querystring":
+                queries.append(_query_string(parameter, value, argument))
             case "header":
                 headers[name] = _in_header(parameter, value, argument)
             case "cookie":
@@ -152,7 +155,9 @@ def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
         headers["Cookie"] = "; ".join(cookies)
     content = _content(cut, rest.get("body"), called, given, headers)
     query = "&".join(part for part in queries if part)
-    return Call(cut.method.upper(), "/" + path.lstrip("/"), query, headers, content)
+    # Methods that OpenAPI names are written in small letters; others are sent as the document has them.
+    method = cut.method.upper() if cut.method in (*METHODS, "query") else cut.method
+    return Call(method, "/" + path.lstrip("/"), query, headers, content)
 
 
 def _accepted(cut: Cut) -> dict[str, str]:
@@ -203,6 +208,16 @@ def _in_query(parameter: Mapping[str, Any], value: Any, argument: str, safe: str
 
 def _joined(pairs: Pairs) -> str:
     return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def _query_string(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    ((media, described), *_) = contents(parameter).items()
+    if not is_form(media):
+        return _escaped(value)
+    try:
+        return _form(value, _object(_object(described).get("encoding")))
+    except UnusableArgumentError as error:
+        raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.why}") from error
 
 
 def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:

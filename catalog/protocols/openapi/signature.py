@@ -29,7 +29,7 @@ MAX_TAGS = 1_000
 MAX_ERROR_TEXT = 1_000
 # Statuses below 500 after which the same request may work later.
 PASSING = ("408", "425", "429")
-PLACES = ("path", "query", "header", "cookie")
+PLACES = ("path", "query", "querystring", "header", "cookie")
 FORM = "application/x-www-form-urlencoded"
 
 # Headers that HTTP, the credential or the body decide, and no description of an operation.
@@ -76,6 +76,7 @@ _ANNOTATIONS = {
     "get": _READ_ONLY,
     "head": _READ_ONLY,
     "options": _READ_ONLY,
+    "query": _READ_ONLY,
     "put": Annotations(read_only=False, idempotent=True),
     "delete": Annotations(read_only=False, destructive=True, idempotent=True),
     "post": Annotations(read_only=False),

@@ -6,6 +6,7 @@ import pytest
 
 from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.protocols.openapi import document as openapi_document
+from catalog.protocols.openapi import request as openapi_request
 from catalog.protocols.openapi import signature as openapi_signature
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from tests.catalog.protocols.openapi.documents import answers, cut, cuts, document, operation, parsed, takes
@@ -35,8 +36,8 @@ def refused(op, **members):
         (b"just words", ProtocolViolationError, "SHAPE"),
         (b'{"tools": []}', ProtocolViolationError, "SHAPE"),
         (b'{"openapi": "3.1.0", "paths": []}', ProtocolViolationError, "SHAPE"),
-        (b'{"swagger": "2.0", "paths": {}}', RefusedError, "OLD_OPENAPI"),
-        (b"swagger: 2.0\npaths: {}", RefusedError, "OLD_OPENAPI"),
+        (b'{"swagger": "1.2", "paths": {}}', RefusedError, "OLD_OPENAPI"),
+        (b"swagger: 1.2\npaths: {}", RefusedError, "OLD_OPENAPI"),
         (b'{"openapi": "2.9", "paths": {}}', RefusedError, "OLD_OPENAPI"),
         (b'{"openapi": "4.0.0", "paths": {}}', RefusedError, "OLD_OPENAPI"),
         (b'{"openapi": ', ProtocolViolationError, "JSON_SYNTAX"),
@@ -265,3 +266,51 @@ def test_paths_in_other_documents_are_noted_and_not_fetched():
     whole = document({"/a": {"$ref": "a.yaml"}, "/b": {"$ref": "#/nowhere"}, "/c": {"get": operation("c")}})
     assert ids(whole) == [("c", "c")]
     assert [note.code for note in parsed(whole).notes] == ["PATH_ELSEWHERE"]
+
+
+def of_3_2(**item):
+    return {"openapi": "3.2.0", "info": {"title": "T", "version": "1"}, "paths": {"/a": item}}
+
+
+def test_methods_of_3_2_become_tools():
+    found = cuts(of_3_2(query=operation("find"), additionalOperations={"COPY": operation("copy")}))
+    calls = {tool: openapi_request.build(openapi_signature.read(each), {}) for tool, each in found.items()}
+    assert {tool: call.method for tool, call in calls.items()} == {"find": "QUERY", "copy": "COPY"}
+
+
+@pytest.mark.parametrize("method", ["GET", "Post", "TRACE", "A B", ""])
+def test_a_method_that_cannot_be_added_is_rejected_by_its_name(method):
+    whole = parsed(of_3_2(additionalOperations={method: operation("a")}, get=operation("b")))
+    (rejected,) = [each for each in whole.operations if each.method == method]
+    with pytest.raises(UnreadableItemError) as refused:
+        whole.cut(rejected)
+    assert refused.value.code == "SHAPE"
+
+
+def test_methods_of_3_2_are_none_in_earlier_documents():
+    assert not parsed(
+        {**of_3_2(query=operation("a"), additionalOperations={"COPY": {}}), "openapi": "3.1.0"}
+    ).operations
+
+
+@pytest.mark.parametrize(
+    ("media", "value", "query"),
+    [
+        ("application/x-www-form-urlencoded", {"a": "x y", "b": [1, 2]}, "a=x%20y&b=1&b=2"),
+        ("application/json", {"a": 1}, "%7B%22a%22%3A1%7D"),
+        ("text/plain", "a b", "a%20b"),
+    ],
+)
+def test_a_query_string_is_one_input(media, value, query):
+    described = {"name": "all", "in": "querystring", "required": True, "content": {media: {"schema": {}}}}
+    (whole,) = cuts(of_3_2(get=operation("a", parameters=[described]))).values()
+    assert openapi_request.build(openapi_signature.read(whole), {"all": value}).query == query
+
+
+@pytest.mark.parametrize(
+    "other", [{"name": "q", "in": "query", "schema": {}}, {"name": "all", "in": "querystring"}]
+)
+def test_a_query_string_beside_another_query_is_rejected(other):
+    described = {"name": "s", "in": "querystring", "content": {"text/plain": {"schema": {}}}}
+    with pytest.raises(UnreadableItemError):
+        cuts(of_3_2(get=operation("a", parameters=[described, other])))

@@ -377,10 +377,10 @@ def test_document_without_end_is_not_read_to_its_end(api):
 
 @pytest.mark.django_db(transaction=True)
 def test_document_of_the_old_format_ends_the_run_in_plain_words(api):
-    api.document = {"swagger": "2.0", "paths": {}}
+    api.document = {"swagger": "1.2", "paths": {}}
     failed = run(make_endpoint(protocol="openapi", url=f"{api.url}/openapi.json"))
     assert (failed.status, failed.error_code) == ("failed", "OLD_OPENAPI")
-    assert "Swagger 2.0" in failed.error_message
+    assert "Swagger 1.2" in failed.error_message
 
 
 @pytest.mark.django_db(transaction=True)
