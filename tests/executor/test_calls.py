@@ -1,5 +1,6 @@
 """A runtime runs the tools of its agent's live release, at the versions it holds, and no others."""
 
+import json
 import threading
 import uuid
 from contextlib import ExitStack
@@ -669,7 +670,61 @@ def test_a_renamed_input_goes_out_by_the_vendors_name_and_a_hidden_value_never(o
 
     assert sent(vendor) == [{"Zip code": "0150", "units": "METRIC"}, *[{"Zip code": "1"}] * 3]
     assert refused["outcome"] == "invalid_arguments"
-    assert refused["error"]["fields"] == {"units": "takes one of: METRIC"}
+    assert refused["error"]["fields"].keys() == {"units"}
+
+
+HIDING = {"class": {"values": {"FIRST": {"hidden": True}}}, "trace": {"hidden": True, "preset": "secretly"}}
+CLASSES = ["ECONOMY", "FIRST"]
+AS_SCHEMAS = [
+    {"type": "string", "enum": CLASSES},
+    {"enum": CLASSES, "type": ["string", "null"]},
+    {"oneOf": [{"const": each} for each in CLASSES], "type": "string"},
+]
+
+
+@pytest.mark.parametrize("described", [None, *AS_SCHEMAS])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"class": "SECOND"},
+        {"class": "FIRST"},
+        {"class": 5},
+        {"class": "ECONOMY", "days": "x"},
+        {"class": "SECOND", "trace": "x"},
+        {"class": "ECONOMY", "trac": "x"},
+        {},
+    ],
+)
+@pytest.mark.parametrize("format_", ["", "mcp", "openai-strict", "a2t"])
+def test_no_refusal_names_what_is_hidden(owner, vendor, described, arguments, format_):
+    values = tuple(AllowedValue(each) for each in CLASSES)
+    classes = make_parameter("class", type="enum", allowed_values=values, schema=described)
+    others = [make_parameter("trace"), make_parameter("days", type="int", required=False)]
+    agent, pin = desk_with(owner, vendor, inputs=(classes, *others))
+    tunings.tune(pin, actor=owner, parameters=HIDING)
+    publishing.publish(agent, actor=owner, channel="live")
+
+    refused = runtime(owner, agent).post(f"{url()}?format={format_}", {"arguments": arguments}).json()
+
+    assert refused["outcome"] == "invalid_arguments"
+    sentences = " ".join(refused["error"]["fields"].values())
+    assert "FIRST" not in sentences
+    assert "trace" not in sentences
+    assert "secretly" not in json.dumps(refused)
+    assert vendor.requests == []
+
+
+def test_a_rule_about_a_hidden_input_is_told_without_its_name(owner, vendor):
+    rest = {"type": "object", "anyOf": [{"required": ["days"]}, {"required": ["secret_code"]}]}
+    inputs = [make_parameter(name, required=False, schema={}) for name in ("days", "secret_code")]
+    agent, pin = desk_with(owner, vendor, inputs=tuple(inputs), schema_rest=rest)
+    tunings.tune(pin, actor=owner, parameters={"secret_code": {"hidden": True}})
+    publishing.publish(agent, actor=owner, channel="live")
+
+    refused = runtime(owner, agent).post(url(), {"arguments": {}}).json()
+
+    assert refused["outcome"] == "invalid_arguments"
+    assert "secret_code" not in json.dumps(refused)
 
 
 def test_hidden_outputs_and_what_may_repeat_them_are_left_out(owner):
