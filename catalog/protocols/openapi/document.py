@@ -455,7 +455,7 @@ def _called(parameter: Any, where: str, *, is_of_3_2: bool) -> tuple[str, str]:
         raise UnreadableItemError("SHAPE", f"“{where}” is not an object.")
     name, place = parameter.get("name"), parameter.get("in")
     places = (*PLACES, "querystring") if is_of_3_2 else PLACES
-    if not isinstance(name, str) or not name.strip() or place not in places:
+    if not isinstance(name, str) or not name.strip() or not isinstance(place, str) or place not in places:
         reason = f"“{where}” needs a name and one of {', '.join(places)} as its place."
         raise UnreadableItemError("SHAPE", reason)
     if place == "querystring" and not _object(parameter.get("content")):
