@@ -35,7 +35,8 @@ def for_the_vendor(
         raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error
     held: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
     presets = {each.parameter.name: each.preset for each in held if each.preset is not UNSET}
-    return with_whole_numbers({**presets, **given(signature, named)})
+    theirs: dict[str, Any] = with_whole_numbers({**presets, **given(signature, named)})
+    return theirs
 
 
 def for_the_caller(
