@@ -41,8 +41,8 @@ CLASSES: dict[Class, tuple[str, str]] = {
     "breaks_callers": ("Calls that worked may fail", "calls that worked may fail"),
     "breaks_readers": ("Outputs that were there may be missing", "outputs that were there may be missing"),
     "widens_risk": (
-        "A call may do more than before, or it is unclear",
-        "a call may do more than before, or it is unclear what changed",
+        "A call may do more or asks for less caution than before, or it is unclear",
+        "a call may do more or asks for less caution than before, or it is unclear what changed",
     ),
     "text": ("Words that a model reads", "words that a model reads have changed"),
     "compatible": ("Compatible and cosmetic changes", "it has changed, if only a little"),

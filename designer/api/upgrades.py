@@ -249,6 +249,11 @@ def _row(upgrade: upgrades.Upgrade, agent: str) -> dict[str, Any]:
         "refusal": upgrade.refusal,
         "impact": [
             *(_impact(agent, sentence) for sentence in upgrade.breaking),
+            *(
+                _impact(agent, change.sentence, breaks=False)
+                for change in upgrade.comparison.changes
+                if change.ends_confirmation
+            ),
             *(_impact(agent, lost.message, refuses=lost.refuses) for lost in upgrade.lost),
             *(
                 _impact(agent, line.message, breaks=line.breaks)

@@ -1,6 +1,7 @@
 import pytest
 from rest_framework.test import APIClient
 
+from catalog.protocols.signature import Annotations
 from designer import agents, tunings
 from people.models import Role
 from tests.factories import (
@@ -195,3 +196,14 @@ def test_a_sub_agent_that_goes_with_its_parent_has_no_publish_of_its_own_unless_
     # Somebody asked for it, so it has releases of its own from now on.
     page.post("/agents/back/publish/", {"channel": ""})
     assert "/agents/back/changes/" in page.get("/agents/back/").content.decode()
+
+
+def test_an_upgrade_says_that_calls_will_no_longer_be_confirmed(client):
+    tool = make_tool(make_signature("wipe", annotations=Annotations(destructive=True)))
+    pin = make_pin(tool=tool)
+    make_version(tool, make_signature("wipe", annotations=Annotations(destructive=False)))
+    (upgrade,) = upgrades(client, pin.agent)
+    assert upgrade["is_safe"] is False
+    (impact,) = upgrade["impact"]
+    assert impact["breaks"] is False
+    assert "no longer be confirmed" in impact["message"]

@@ -96,6 +96,11 @@ class Change(msgspec.Struct, frozen=True, rename={"class_": "class"}):
         return self.effect == "widens_risk" and not self.path.startswith(("annotations/", "requirements/"))
 
     @property
+    def ends_confirmation(self) -> bool:
+        """Whether a person no longer has to confirm calls because the vendor took “destructive” back."""
+        return self.path == "annotations/destructive" and self.before is True
+
+    @property
     def sentence(self) -> str:
         return sentences.sentence(self.path, self.kind, self.effect, self.before, self.after)
 

@@ -22,6 +22,11 @@ _TOOL = {
     "requirements/user": "Does a call need a signed-in user? Now {after}; before {before}.",
 }
 
+_DESTRUCTIVE_WITHDRAWN = (
+    "Can it destroy? The vendor now says {after}; it said “yes”. Calls will no longer be confirmed by a "
+    "person before they run, unless a tuning says that the tool destroys."
+)
+
 # By member and kind; a member alone is for every other kind.
 _MEMBER: dict[tuple[str, str] | str, str] = {
     ("name", "renamed"): "The {what} was called {before} before.",
@@ -116,6 +121,8 @@ def joined(parts: Iterable[str]) -> str:
 
 
 def sentence(path: str, kind: str, effect: str, before: object, after: object) -> str:
+    if path == "annotations/destructive" and before is True:
+        return _DESTRUCTIVE_WITHDRAWN.format(after=shown(after))
     if path in _TOOL:
         return _TOOL[path].format(before=shown(before), after=shown(after))
     subject = _subject([part.replace("~1", "/").replace("~0", "~") for part in path.split("/")], kind)

@@ -13,7 +13,8 @@ from catalog.rules.diff.normal import same_json
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
 
-# From what is said to be harmless to what is said not to be; nothing said is between the two.
+# Each claim from the one that asks for the least caution to the one that asks for the most; no claim at all
+# is between the two.
 _RISKS: dict[str, tuple[bool | None, ...]] = {
     "read_only": (True, None, False),
     "destructive": (False, None, True),
@@ -73,12 +74,23 @@ def _tool(old: Signature, new: Signature) -> Iterator[Change]:
         yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
 
 
+# A vendor that says nothing claims the same as with this value (MCP 2026-07-28, ToolAnnotations), and the
+# other way round, so that only leaving it out or putting it in is no change of risk.
+_SAME_AS_ABSENT = {"read_only": False, "idempotent": False}
+
+
 def _annotations(old: Annotations, new: Annotations) -> Iterator[Change]:
-    for member, order in _RISKS.items():
+    """Yield the changed claims.
+
+    A worse claim means that a call may do more. A better one withdraws caution: calls are confirmed less, or
+    sent again, on the vendor's word alone, which is what an attack through the vendor would send first. Both
+    widen the risk.
+    """
+    for member in _RISKS:
         before, after = getattr(old, member), getattr(new, member)
         if before != after:
-            is_worse = order.index(after) > order.index(before)
-            effect: Effect = "widens_risk" if is_worse else "compatible"
+            is_left_out = after is None and before is _SAME_AS_ABSENT.get(member, ...)
+            effect: Effect = "compatible" if is_left_out else "widens_risk"
             yield change(["annotations", member], "changed", effect, before, after)
 
 

@@ -79,25 +79,27 @@ TOOLS = {
     "read only to not": (
         (tool(annotations=Annotations(read_only=True)), tool(annotations=Annotations(read_only=False))),
         RISK,
-        FINE,
+        RISK,
     ),
-    "read only to silence": ((tool(annotations=Annotations(read_only=True)), tool()), RISK, FINE),
+    "read only to silence": ((tool(annotations=Annotations(read_only=True)), tool()), RISK, RISK),
     "harmless to destructive": (
         (tool(annotations=Annotations(destructive=False)), tool(annotations=Annotations(destructive=True))),
         RISK,
-        FINE,
+        RISK,
     ),
-    "silence to destructive": ((tool(), tool(annotations=Annotations(destructive=True))), RISK, FINE),
+    "silence to destructive": ((tool(), tool(annotations=Annotations(destructive=True))), RISK, RISK),
     "idempotent to not": (
         (tool(annotations=Annotations(idempotent=True)), tool(annotations=Annotations(idempotent=False))),
         RISK,
-        FINE,
+        RISK,
     ),
     "closed to open world": (
         (tool(annotations=Annotations(open_world=False)), tool(annotations=Annotations(open_world=True))),
         RISK,
-        FINE,
+        RISK,
     ),
+    "read only false to silence": ((tool(annotations=Annotations(read_only=False)), tool()), FINE, RISK),
+    "idempotent false to silence": ((tool(annotations=Annotations(idempotent=False)), tool()), FINE, RISK),
     "a scope": ((tool(), tool(requirements=Requirements(scopes=("read",)))), NEEDS_MORE, FINE),
     "another scope": (
         (tool(requirements=Requirements(scopes=("a",))), tool(requirements=Requirements(scopes=("b",)))),
