@@ -19,6 +19,8 @@ LIMITS = Limits(
     carries=frozenset(MEMBERS),
     of="procedures",
 )
+# A provider reserves these: with one in a skill's name, alone or within a word, it refuses the whole upload.
+_RESERVED = re.compile("claude|anthropic")
 # The sections that say what a skill is for and when it is to be used, as a new procedure is headed.
 _GOAL, _WHEN = "goal", "when to follow this"
 # A zip holds a time for each file, and no earlier one; a real one would change the bytes.
@@ -44,7 +46,10 @@ def write(release: ReleaseDocument) -> bytes:
 
 def _free_name(slug: str, taken: Mapping[str, str]) -> str:
     # Two hyphens in a row are no name of a skill, so two slugs may come to want the same one.
-    stem = re.sub("[^a-z0-9]+", "-", slug.lower()).strip("-")[: MAX_NAME - 5].strip("-") or "procedure"
+    plain = slug.lower()
+    while _RESERVED.search(plain):  # what is left may form such a word anew
+        plain = _RESERVED.sub("", plain)
+    stem = re.sub("[^a-z0-9]+", "-", plain).strip("-")[: MAX_NAME - 5].strip("-") or "procedure"
     name, number = stem, 1
     while name in taken:
         number += 1

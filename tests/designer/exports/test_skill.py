@@ -87,6 +87,21 @@ def test_front_matter_is_yaml_whatever_is_written(title, text, goal):
     unpacked(skill.write(release_of(procedure(title=title, text=f"{text}\n## Goal\n{goal}"))))
 
 
+@pytest.mark.parametrize(
+    ("slug", "name"),
+    [
+        ("claude-intake-1", "intake-1"),
+        ("intake-for-anthropic", "intake-for"),
+        ("myclaudetool", "mytool"),
+        ("clclaudeaude-x", "x"),
+        ("Claude", "procedure"),
+        ("anthropic-claude", "procedure"),
+    ],
+)
+def test_words_that_a_provider_reserves_are_in_no_name(slug, name):
+    assert list(unpacked(skill.write(release_of(procedure(slug=slug))))) == [name]
+
+
 @given(slugs=st.lists(st.from_regex("[a-z0-9-]{1,60}", fullmatch=True), min_size=1, max_size=6, unique=True))
 def test_every_procedure_has_a_folder_of_its_own(slugs):
     assert len(unpacked(skill.write(release_of(*map(procedure, slugs))))) == len(slugs)
