@@ -190,7 +190,7 @@ def called(endpoint: Endpoint) -> list[str]:
         call = requesting.request_call(
             tool.current, actor=user, arguments={"city": "Oslo"}, is_confirmed=True, deadline_seconds=5
         )
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
         outcomes.append(Call.objects.get(pk=call.pk).outcome)
     return outcomes
 
@@ -249,7 +249,7 @@ def test_address_to_check_a_permission_at_is_not_followed_when_the_call_goes_on(
     assert called(endpoint) == ["needs_authorization"]
     first = Call.objects.get()
     following = requesting.continue_call(first, actor=first.requested_by, answers={})
-    invocation.perform(following.pk)
+    invocation.perform_due_calls()
     following.refresh_from_db()
     assert following.outcome == "needs_authorization"
 

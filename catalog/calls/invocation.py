@@ -22,7 +22,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
-from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.activities import kinds, reach
@@ -76,6 +75,8 @@ MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream i
 SECONDS_ON_THE_WAY = 3.0
 WRITE_AGAIN_AFTER = (0.5, 2.0, 5.0)  # seconds: a database that is away for a moment is waited for
 ROOM_SECONDS = 1.0
+# A task of a worker claims calls for so long.
+TASK_SECONDS = 60.0
 # Asked before an activity of a call acts. Each raises DomainError where it must not.
 BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
 _places = CallPlaces(settings.CALLS_IN_A_PROCESS)
@@ -187,13 +188,17 @@ def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
         return queue.wait_for(call, seconds)
 
 
-def perform(call_id: int) -> None:
-    """Run one queued call. Does nothing when it was claimed before, whatever became of it since.
+def perform_due_calls() -> None:
+    """Claim and run due calls, one after the other, until none is due or the time of this task is over.
 
-    A run that its vendor keeps is taken up again once no worker holds it.
+    Another task continues then, so that a worker that is told to stop finds an end.
     """
-    if call := _claim(call_id) or _taken_up(call_id):
+    ends = time.monotonic() + TASK_SECONDS
+    while call := queue.claim_next():
         _make(call)
+        if time.monotonic() > ends:
+            queue.wake_worker(call.pk)
+            return
 
 
 def _make(call: Call) -> Call:
@@ -296,32 +301,6 @@ _END = """
 """
 
 
-def _claim(call_id: int) -> Call | None:
-    # There is no second claim of a call that a worker has had, so nothing is ever sent twice.
-    calls = Call.objects.filter(pk=call_id, status=CallStatus.QUEUED, gives_up_at__gt=Now())
-    call = calls.select_related(
-        *("version__tool__endpoint__vendor", "version__tool__endpoint__credential"),
-        *("continues", "thread", "activity"),
-    ).first()
-    if call is None:
-        return None
-    ends = Now() + queue.lease(call)
-    claimed = calls.update(status=CallStatus.RUNNING, started_at=Now(), gives_up_at=ends)
-    return call if claimed else None
-
-
-def _taken_up(call_id: int) -> Call | None:
-    # A run at a vendor, which its worker has let go of or left behind. Only looking is repeated.
-    calls = queue.kept_by_vendors(Call.objects.filter(pk=call_id, gives_up_at__lt=Now()))
-    call = calls.select_related(
-        "version__tool__endpoint__vendor", "version__tool__endpoint__credential", "thread"
-    ).first()
-    if call is None or not calls.update(gives_up_at=Now() + queue.lease(call)):
-        return None
-    call.is_taken_up = True
-    return call
-
-
 @dataclass(frozen=True)
 class _Conversation:
     """What is said to the vendor for one call; `again` says it once more as the protocol wants it."""
@@ -357,7 +336,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     except MissingError as missing:
         return missing.outcome
     # A user's token may have been waited for longer than the call was held.
-    if protocol.context.tokens and not queue.held_on(call):
+    if protocol.context.tokens and not queue.extend_lease(call):
         raise DomainError("ended_meanwhile", "The call ended before anything was sent.", status=409)
     # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
     for asked in (tool, endpoint):

@@ -19,7 +19,7 @@ from django.db import Error as DatabaseError
 from django.db import connection
 
 from catalog.calls import events
-from catalog.calls.queue import held_on
+from catalog.calls.queue import extend_lease
 from catalog.models import Call
 from catalog.models.calls import CallStatus
 from core.outbound.session import Session
@@ -83,7 +83,7 @@ class Held:
         """Whether it is still held. What has just been seen is not looked at again."""
         if not self.is_lost and time.monotonic() - self._seen > FRESH_SECONDS:
             try:
-                if not held_on(self.call):
+                if not extend_lease(self.call):
                     self.session.interrupt()
                 self._seen = time.monotonic()
                 give_back()
@@ -139,7 +139,7 @@ class Heartbeat(Held):
 
     def _extend(self) -> bool:
         try:
-            is_mine = held_on(self.call)
+            is_mine = extend_lease(self.call)
             give_back()
         except DatabaseError as exc:
             logger.warning("call %s could not extend its lease: %s", self.call.pk, exc)

@@ -1,30 +1,44 @@
-"""Calls of tools that are written down: sent to a worker, held, waited for, given up.
+"""The queue of calls is in PostgreSQL. A message only wakes a worker, which claims the oldest due call.
 
-What no worker takes up and what a dead process leaves behind is ended by `sweep`. How the row comes about:
+A wake that is lost costs time and no call, and one that comes late costs one read. `sweep` ends calls that no
+worker claimed in time or whose worker died, and sends the wakes that are missing. How a row is written:
 catalog/calls/requesting.py. How a call is made: catalog/calls/invocation.py.
+docs/decisions/0076-queue-of-calls.md has the reasons.
 """
 
+import logging
 import time
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
+from typing import Any
 
+import redis
 from celery import current_app
-from django.db.models import DateTimeField, DurationField, ExpressionWrapper, F, Q, QuerySet, Value
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Min, QuerySet, Value
 from django.db.models.functions import Now
+from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import protocols
 from catalog.calls import events, results
 from catalog.credentials.oauth import clients
 from catalog.models import Call
-from catalog.models.calls import ACTIVE_CALLS, CallStatus, Mode
+from catalog.models.calls import CallStatus, Mode
 from catalog.protocols.calls import outcomes
-from core import task_dispatch
+from core import redis_client, task_dispatch
+from core.errors import DomainError
 from core.postgresql.base import give_back
 
+logger = logging.getLogger(__name__)
+
 TASK = "catalog.tasks.perform_call"
-# The message may be lost with the broker; a call that was begun does not match.
-RESEND_AFTER = timedelta(seconds=10)
+# No more wakes are queued than a worker has threads: each of them claims one call after the other.
+MAX_WAKES = 64
+# Accepting more would promise what the workers of an installation cannot keep.
+MAX_WAITING = 2_000
 # So long a worker holds a call that is not waited for, unless it moves that on (catalog/calls/lease.py).
 HELD = timedelta(seconds=40)
 # A run that is over its time is looked at once more, and then told to stop.
@@ -47,18 +61,129 @@ def lease(call: Call) -> timedelta:
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
 
 
-def held_on(call: Call) -> bool:
+def extend_lease(call: Call) -> bool:
     """Move its lease on. False: it has ended meanwhile, and nothing may be sent for it any more."""
     mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
     return bool(mine.update(gives_up_at=Now() + lease(call)))
 
 
-def send(call_id: int) -> None:
-    """Tell a worker. If the broker is away the row stays as it is, and `sweep` sends again."""
-    active = Call.objects.filter(pk=call_id, status__in=ACTIVE_CALLS)
-    active.update(sent_at=Now())
-    if not task_dispatch.give(partial(current_app.send_task, TASK, args=[call_id]), f"call {call_id}"):
-        active.update(sent_at=None)
+class CallsWaitError(DomainError):
+    """The call was not accepted, because it would not start in time."""
+
+    retry_after = 10
+
+    def __init__(self, seconds: float) -> None:
+        message = (
+            f"Calls have been waiting for a worker for {seconds:.0f} seconds, so this call would not start "
+            f"in time. It was not accepted. Try again in {self.retry_after} seconds."
+        )
+        super().__init__("calls_wait", message, status=429)
+
+
+def would_start_late(
+    owner: tuple[int | None, int | None], oldest: dict[tuple[int | None, int | None], float], lasts: float
+) -> bool:
+    """Whether a new call that may wait for `lasts` seconds had better be refused.
+
+    owner: the API key and the user of the new call.
+    oldest: how many seconds the oldest waiting call of each owner has waited.
+
+    Calls of one owner start in their order. An owner without a waiting call waits at most as long as the
+    owner that waits the least, because workers claim fairly.
+    """
+    expected = oldest.get(owner, min(oldest.values(), default=0.0))
+    return expected > lasts / 2
+
+
+def refuse_late(call: Call, lasts: timedelta) -> None:
+    """Raise CallsWaitError if a worker is not expected to claim this new call within `lasts`."""
+    now, total = timezone.now(), 0
+    oldest: dict[tuple[int | None, int | None], float] = {}
+    waiting = Call.objects.filter(status=CallStatus.QUEUED).order_by().values_list("api_key", "requested_by")
+    for api_key, user, queued_at, count in waiting.annotate(Min("queued_at"), Count("pk")):
+        oldest[api_key, user] = (now - queued_at).total_seconds()
+        total += count
+    owner = (call.api_key_id, call.requested_by_id)
+    if total >= MAX_WAITING or would_start_late(owner, oldest, lasts.total_seconds()):
+        raise CallsWaitError(max(oldest.values()))
+
+
+def wake_worker(call_id: int) -> bool:
+    """Wake a worker, unless enough wakes are queued. Return whether the broker could be reached.
+
+    A worker of the release before this one runs the call that the message names.
+    """
+    return task_dispatch.give(partial(_send_wake, call_id), f"call {call_id}")
+
+
+def _send_wake(call_id: int) -> None:
+    if count_wakes() < MAX_WAKES:
+        current_app.send_task(TASK, args=[call_id])
+
+
+def count_wakes() -> int:
+    """Return how many wakes no worker has received yet. Raises BrokerError."""
+    try:
+        return int(redis_client.client().llen(settings.CALLS_QUEUE))
+    except redis.RedisError as exc:
+        raise BrokerError(str(exc)) from exc
+
+
+def claim_next() -> Call | None:
+    """Claim the due call that is next in turn, in one statement; None if no call is due.
+
+    First come calls of the API key or user for whom workers make the fewest calls, then the oldest. A run at
+    a vendor that no worker looks after is due, too. No other call is claimed twice.
+    """
+    sql, values = _claim()
+    with connection.cursor() as cursor:
+        cursor.execute(sql, values)
+        claimed = cursor.fetchone()
+    if claimed is None:
+        return None
+    call_id, status = claimed
+    call = Call.objects.select_related(
+        *("version__tool__endpoint__vendor", "version__tool__endpoint__credential"),
+        *("continues", "thread", "activity"),
+    ).get(pk=call_id)
+    call.is_taken_up = status == CallStatus.RUNNING
+    if call.mode == Mode.WAIT:
+        # Nothing moves its lease on, so it gets its whole lease at once.
+        extend_lease(call)
+    return call
+
+
+@cache
+def _claim() -> tuple[str, list[Any]]:
+    columns = ("pk", "status", "gives_up_at", "queued_at", "api_key", "requested_by")
+    kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
+    kept_sql, kept_values = kept.query.sql_with_params()
+    return _CLAIM.format(kept=kept_sql), [*kept_values, HELD]
+
+
+# `chosen` compares with the row as it is once it is locked, so that two workers never claim the same one.
+_CLAIM = """
+    WITH due (id, status, gives_up_at, queued_at, token_id, requested_by_id) AS (
+        SELECT id, status, gives_up_at, queued_at, token_id, requested_by_id FROM catalog_call
+        WHERE status = 'queued' AND gives_up_at > statement_timestamp()
+        UNION ALL ({kept})
+    ), busy AS (
+        SELECT coalesce(token_id, -requested_by_id, 0) AS owner, count(*) AS calls FROM catalog_call
+        WHERE status = 'running' AND sent_at IS NOT NULL AND gives_up_at > statement_timestamp()
+        GROUP BY 1
+    ), chosen AS MATERIALIZED (
+        SELECT call.id, due.status, due.gives_up_at FROM catalog_call call
+        JOIN due ON due.id = call.id AND due.status = call.status AND due.gives_up_at = call.gives_up_at
+        LEFT JOIN busy ON busy.owner = coalesce(due.token_id, -due.requested_by_id, 0)
+        ORDER BY coalesce(busy.calls, 0), due.queued_at, due.id
+        LIMIT 1 FOR NO KEY UPDATE OF call SKIP LOCKED
+    )
+    UPDATE catalog_call SET status = 'running', started_at = coalesce(started_at, statement_timestamp()),
+        sent_at = statement_timestamp(), gives_up_at = statement_timestamp() + %s
+    FROM chosen WHERE catalog_call.id = chosen.id AND catalog_call.status = chosen.status
+        AND catalog_call.gives_up_at = chosen.gives_up_at
+    RETURNING catalog_call.id, chosen.status
+"""
 
 
 def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
@@ -73,10 +198,31 @@ def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
     return kept.exclude(mode=Mode.WAIT).alias(ends=ends).filter(ends__gt=Now() - TAKEN_UP_WITHIN)
 
 
-def sweep(calls: QuerySet[Call] | None = None) -> None:
-    """End calls that no worker took up or whose worker died; send again what no worker has heard of, and what
-    goes on at its vendor without a worker that looks."""
-    calls = Call.objects.all() if calls is None else calls
+def sweep() -> None:
+    """End calls that are past their time, and send the wakes that are missing for the due ones.
+
+    Not one for each: where wakes are queued already, workers are busy or away, and more would pile up.
+    """
+    end_late(Call.objects.all())
+    queued = Call.objects.filter(status=CallStatus.QUEUED, gives_up_at__gt=Now())
+    kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now()))
+    due = [
+        pk for calls in (kept, queued) for pk in calls.order_by("pk").values_list("pk", flat=True)[:MAX_WAKES]
+    ]
+    if not due:
+        return
+    try:
+        missing = min(len(due), MAX_WAKES) - count_wakes()
+    except BrokerError as exc:
+        logger.warning("%s calls wait for the broker: %s", len(due), exc)
+        return
+    for call_id in due[: max(0, missing)]:
+        if not wake_worker(call_id):
+            return
+
+
+def end_late(calls: QuerySet[Call]) -> None:
+    """End, of these, the calls that no worker claimed in time, and those whose worker died."""
     late = calls.filter(gives_up_at__lt=Now())
     kept = kept_by_vendors(late)
     for ended, code, message, can_retry in (
@@ -90,16 +236,18 @@ def sweep(calls: QuerySet[Call] | None = None) -> None:
     ):
         outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
         ended.update(**results.ending(outcome))
-    waiting = calls.filter(status=CallStatus.QUEUED) | calls.filter(pk__in=kept.values("pk"))
-    unheard = waiting.filter(Q(sent_at=None) | Q(sent_at__lt=Now() - RESEND_AFTER))
-    for call_id in unheard.values_list("pk", flat=True)[:100]:
-        send(call_id)
+
+
+def oldest_wait_seconds() -> float:
+    """Return for how long the oldest call has waited that no worker has claimed; 0 if none waits."""
+    oldest = Call.objects.filter(status=CallStatus.QUEUED).aggregate(oldest=Min("queued_at"))["oldest"]
+    return max(0.0, (timezone.now() - oldest).total_seconds()) if oldest else 0.0
 
 
 def settled(call: Call) -> Call:
     """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
     if call.is_active:
-        sweep(Call.objects.filter(pk=call.pk))
+        end_late(Call.objects.filter(pk=call.pk))
         call.refresh_from_db()
     return call
 

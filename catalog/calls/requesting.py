@@ -303,12 +303,7 @@ def _made(
 
 
 def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
-    lasts = QUEUE_TIMEOUT
-    if call.is_ours:
-        lasts = queue.lease(call)
-    elif call.mode == Mode.ASYNC:
-        # No one waits for it, so it may wait for a worker.
-        lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
+    lasts = _first_lease(call)
     call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
     key = call.api_key
     most, whose = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
@@ -343,7 +338,19 @@ def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
         if call.calls_back:
             callbacks.add(call, call.calls_back)
         if call.status == CallStatus.QUEUED:
-            transaction.on_commit(lambda: queue.send(call.pk))
+            transaction.on_commit(lambda: queue.wake_worker(call.pk))
+
+
+def _first_lease(call: Call) -> timedelta:
+    # How long it may be running, or wait for a worker. Raises CallsWaitError.
+    if call.status != CallStatus.QUEUED:
+        return queue.lease(call) if call.is_ours else QUEUE_TIMEOUT
+    lasts = QUEUE_TIMEOUT
+    if call.mode == Mode.ASYNC:
+        # No one waits for it, so it may wait for a worker.
+        lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
+    queue.refuse_late(call, lasts)
+    return lasts
 
 
 def _take_turn(thread: int) -> None:

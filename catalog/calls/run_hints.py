@@ -10,7 +10,7 @@ import uuid
 from django.db.models.functions import Now
 from django.urls import reverse
 
-from catalog.calls.queue import send
+from catalog.calls.queue import wake_worker
 from catalog.models import Call
 from catalog.models.calls import CallStatus
 from core import encryption
@@ -39,7 +39,7 @@ def take(key: uuid.UUID, proof: str) -> bool:
     # One message for each time that a worker has let go, however often the vendor says it.
     for pk in waiting.values_list("pk", flat=True):
         if waiting.filter(pk=pk, gives_up_at__gt=Now()).update(gives_up_at=Now(), sent_at=Now()):
-            send(pk)
+            wake_worker(pk)
     return True
 
 

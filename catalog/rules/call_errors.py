@@ -139,6 +139,7 @@ _OF_REQUESTS = (
         "call_forgotten", "The call with this id was made before, and its outcome is not kept any more."
     ),
     CallError("call_of_a_runtime", "A runtime made this call, and goes on with it where it was made."),
+    CallError("calls_wait", "Waiting calls start too late. The call was not accepted.", True),
     CallError("cancelled", "Another call of the array came first. This one was not made: nothing was sent."),
     CallError("confirm_needed", "A person has to confirm the call first.", details_schema=_FIELDS),
     CallError("ended_meanwhile", "The call ended before it was sent."),

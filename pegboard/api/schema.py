@@ -25,8 +25,9 @@ ERRORS = {
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
     "415": "The body must be application/json.",
     "422": "The Idempotency-Key was sent with another request.",
-    "429": "Too many calls in this minute (throttled), or too many calls of tools under way at once "
-    "(too_many_calls). Nothing was done; Retry-After says in how many seconds to go on.",
+    "429": "Too many calls in this minute (throttled), too many calls of tools under way at once "
+    "(too_many_calls), or calls "
+    "that wait for a worker (calls_wait). Nothing was done; Retry-After says in how many seconds to go on.",
     "503": "The database is away, busy or out of room (disk_full). Nothing was changed, unless the message "
     "says that this is not known: repeat a write with the same Idempotency-Key.",
 }

@@ -28,6 +28,7 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.notifications.models import Delivery, Mail, Notice, SendingState, Webhook
 from core import encryption, metrics, redis_client
+from pegboard import waiting_work
 from people.models import Role
 
 Figures = Mapping[str, float]
@@ -139,6 +140,12 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         "Calls of tools that no worker has taken yet.",
         "",
         lambda: {"": Call.objects.filter(status=CallStatus.QUEUED).count()},
+    ),
+    (
+        "pegboard_waiting_oldest_seconds",
+        "How long the oldest piece of work has waited for a worker, by kind.",
+        "kind",
+        waiting_work.oldest_seconds,
     ),
     ("pegboard_endpoints", "Endpoints by the status that pages show.", "status", _endpoints),
     ("pegboard_findings_open", "Findings waiting for a person.", "severity", _open_findings),

@@ -19,6 +19,7 @@ from core.db_errors import RETRY_AFTER, Outage, database_state, outage
 from core.public_url import public_url
 from designer.access_tokens import ROOT
 from executor.serve import views as serve_views
+from pegboard import waiting_work
 from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
 from pegboard.web import api_reference
@@ -43,6 +44,7 @@ def readyz(request: HttpRequest) -> JsonResponse:
     facts = {
         "database": database,
         "queue": "ok" if _queue_answers() else "unreachable",
+        **({"waiting_seconds": waiting_work.oldest_seconds()} if database == "ok" else {}),
     }
     return JsonResponse(facts, status=200 if database == "ok" else 503)
 

@@ -10,8 +10,6 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from pytest_django.live_server_helper import LiveServer
 
 from catalog.calls import invocation
-from catalog.models import Call
-from catalog.models.calls import CallStatus
 from people.models import Role
 from tests.factories import make_user
 
@@ -97,8 +95,7 @@ def worker() -> Iterator[None]:
 
     def work() -> None:
         while not over.wait(0.02):
-            for pk in Call.objects.filter(status=CallStatus.QUEUED).values_list("pk", flat=True):
-                invocation.perform(pk)
+            invocation.perform_due_calls()
         connection.close()
 
     thread = threading.Thread(target=work)

@@ -4,7 +4,6 @@ import pytest
 from playwright.sync_api import expect
 
 from catalog.calls import invocation
-from catalog.models import Call
 from catalog.protocols.signature import AllowedValue, Annotations
 from people.models import Role
 from tests.browser.axe import shut_out_in_both_themes
@@ -96,5 +95,5 @@ def test_trying_works_without_the_script(open_browser):
         result = page.get_by_role("region", name="What came back")
         expect(result.get_by_text("Waiting for a worker.")).to_be_visible()
 
-        invocation.perform(Call.objects.get().pk)
+        invocation.perform_due_calls()
         expect(result.get_by_text("Worked")).to_be_visible()

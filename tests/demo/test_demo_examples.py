@@ -33,7 +33,7 @@ def test_demo_comes_with_examples_that_succeed_however_often_they_run(monkeypatc
         outcomes = {}
         for each in kept * 2:
             call = requesting.request_call(each.tool.current, actor=designer, arguments=each.arguments)
-            invocation.perform(call.pk)
+            invocation.perform_due_calls()
             call.refresh_from_db()
             outcomes.setdefault(each.tool.name, set()).add(call.outcome)
         it_sends_mail_as_each_environment_has_it(designer)

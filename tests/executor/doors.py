@@ -13,7 +13,6 @@ from typing import Any
 from rest_framework.test import APIClient
 
 from catalog.calls import invocation
-from catalog.models import Call
 from designer.models import EffectiveVersion
 
 META = "io.modelcontextprotocol/"
@@ -63,7 +62,7 @@ class Door:
         headers = {**headers, **({"Pegboard-On-Behalf-Of": ask.user} if ask.user else {})}
         answer = client.generic(ask.method, path, raw, content_type="application/json", headers=headers)
         if ask.mode != "wait":
-            invocation.perform(Call.objects.latest("pk").pk)
+            invocation.perform_due_calls()
         if ask.mode == "stream":
             assert answer["Content-Type"].startswith("text/event-stream"), answer
             *_, last = (part for part in answer.streaming_content if b"data: " in part)

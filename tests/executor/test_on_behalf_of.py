@@ -211,7 +211,7 @@ def test_a_completed_grant_takes_the_call_on_once_if_the_runtime_asked_for_it(ow
     check_now()
     (following,) = Call.objects.filter(continues=answer["call"])
     assert (following.status, following.resumes_when_granted) == (CallStatus.QUEUED, False)
-    invocation.perform(following.pk)
+    invocation.perform_due_calls()
     following.refresh_from_db()
     assert (following.outcome, contexts(vendor)) == ("ok", [{"user_id": NAME}] * 2)
     first = client.get(f"/api/v1/agents/desk/calls/{answer['call']}/").json()
@@ -247,8 +247,8 @@ def test_a_call_that_could_not_go_on_yet_goes_on_once_it_can(owner, vendor, auth
     too_early = client.post(asks["resume"], {}, format="json").json()
     assert too_early["error"]["code"] == "GRANT_MISSING"
     authorize(authorization, asks["asks"][0]["url"])
-    by_itself = Call.objects.exclude(pk=too_early["call"]).get(continues=asks["call"])
-    invocation.perform(by_itself.pk)
+    Call.objects.exclude(pk=too_early["call"]).get(continues=asks["call"])
+    invocation.perform_due_calls()
     assert len(contexts(vendor)) == 1
 
 
@@ -582,8 +582,8 @@ def test_a_user_authorizes_our_own_client_and_the_token_goes_along(owner, vendor
     grant = UserGrant.objects.get()
     assert (grant.state, grant.scopes, grant.credential) == ("completed", "mail.read", row)
     assert grant.granted_scopes == "mail.read"
-    (following,) = Call.objects.filter(continues=asks["call"])
-    invocation.perform(following.pk)
+    (_following,) = Call.objects.filter(continues=asks["call"])
+    invocation.perform_due_calls()
     (token,) = authorization.access
     assert contexts(vendor) == [{"user_id": NAME, "authorization": [{"id": "google", "token": token}]}]
     kept = json.dumps([*Call.objects.values(), *UserGrant.objects.values()], default=str)
@@ -619,7 +619,7 @@ def test_a_call_that_a_worker_makes_answers_a_whole_link(owner, vendor, authoriz
     in_background = asked(client, mode="async").json()["call"]
     by_itself = Call.objects.get(continues=asks["call"]).pk
     for pk in (in_background, by_itself):
-        invocation.perform(pk)
+        invocation.perform_due_calls()
         told = client.get(f"/api/v1/agents/desk/calls/{pk}/").json()
         assert told["asks"][0]["url"].startswith("http://testserver/grants/authorize/")
 
@@ -637,7 +637,7 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
     def slowly(call, protocol):
         late = Call.objects.filter(pk=call.pk)
         late.update(gives_up_at=Now() - timedelta(seconds=1))
-        queue.sweep(late)
+        queue.end_late(late)
         return found(call, protocol)
 
     monkeypatch.setattr(context, "of", slowly)

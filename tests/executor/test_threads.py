@@ -295,7 +295,7 @@ def test_a_word_of_the_vendor_has_its_run_looked_at_sooner(client, runs, setting
     sent = []
     call = client.post(url(), GIVEN | {"mode": "async"}).json()["call"]
     perform_call(call)
-    monkeypatch.setattr("catalog.calls.run_hints.send", sent.append)
+    monkeypatch.setattr("catalog.calls.run_hints.wake_worker", sent.append)
     (body,) = runs.started.values()
     hint = body["webhook"].removeprefix(settings.PUBLIC_URL)
     runs.end({"Sky now": "fair"})

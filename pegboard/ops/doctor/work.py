@@ -11,6 +11,7 @@ from django.db.models.functions import Coalesce, Now
 from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import invariants
+from catalog.calls import queue as call_queue
 from catalog.enumeration import slow_vendors
 from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.models.runs import ACTIVE, RunStatus
@@ -106,6 +107,17 @@ def queue(limits: Limits) -> Iterator[Trouble]:
             f"{_things(count, 'enumeration run')} has waited for more than ten minutes.",
             "There are not enough workers, or they hang.",
             "Start more workers, or see in the log what the ones there are do.",
+        )
+
+
+@check("calls", "calls of tools start soon", after=(*READY, "worker"))
+def calls(limits: Limits) -> Iterator[Trouble]:
+    oldest = call_queue.oldest_wait_seconds()
+    if oldest > UNNOTICED.total_seconds():
+        yield Trouble(
+            f"The oldest call has waited for a worker for {oldest:.0f} seconds.",
+            "Runtimes wait for their results, and new calls are refused (429 calls_wait).",
+            "Start another worker: celery -A pegboard worker --queues calls. If one runs, see its log.",
         )
 
 

@@ -21,8 +21,7 @@ from tests.hostile_vendor import HostileVendor, Line, Request, in_turn
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERFORM = (
-    "import django, sys; django.setup(); "
-    "from catalog.calls import invocation; invocation.perform(int(sys.argv[1]))"
+    "import django, sys; django.setup(); from catalog.calls import invocation; invocation.perform_due_calls()"
 )
 
 
@@ -46,11 +45,11 @@ def test_a_worker_that_dies_between_two_steps_leaves_a_doubt_and_sends_nothing_t
         worker = subprocess.run(
             [sys.executable, "-c", PERFORM, str(call.pk)], env=process_environment | crash, check=False
         )
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
         assert Call.objects.get(pk=call.pk).status == "running"
         Call.objects.filter(pk=call.pk).update(gives_up_at=timezone.now() - timedelta(seconds=1))
         queue.sweep()
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
 
     call.refresh_from_db()
     assert worker.returncode == -signal.SIGKILL
@@ -62,7 +61,7 @@ def test_a_worker_that_dies_between_two_steps_leaves_a_doubt_and_sends_nothing_t
 def test_a_worker_makes_what_is_not_waited_for():
     with HostileVendor(in_turn(FOUND, FAIR)) as vendor:
         call = ask_for(*two_steps(vendor.url))
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
     call.refresh_from_db()
     assert (call.outcome, call.decoded().outputs) == ("ok", {"sky": "fair"})
     assert {step.mode for step in call.steps.all()} == {Mode.ASYNC}
@@ -81,7 +80,7 @@ def test_who_cancels_the_whole_cancels_the_step_that_is_under_way():
 
         def perform() -> None:
             try:
-                invocation.perform(call.pk)
+                invocation.perform_due_calls()
             finally:
                 connection.close()
 

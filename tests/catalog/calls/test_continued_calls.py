@@ -27,7 +27,7 @@ def run(url: str, **fields) -> Call:
 
 
 def performed(call: Call) -> Call:
-    invocation.perform(call.pk)
+    invocation.perform_due_calls()
     return Call.objects.get(pk=call.pk)
 
 

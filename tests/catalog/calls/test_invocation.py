@@ -45,7 +45,7 @@ def ask_for(version: ToolVersion, arguments=None, **options) -> Call:
 
 def run(version: ToolVersion, arguments=None, **options) -> Call:
     call = ask_for(version, arguments, **options)
-    invocation.perform(call.pk)
+    invocation.perform_due_calls()
     return Call.objects.get(pk=call.pk)
 
 
@@ -153,7 +153,7 @@ def test_a_call_of_a_vendor_that_was_removed_meanwhile_is_not_sent():
     with HostileVendor(ANSWER) as vendor:
         call = ask_for(make_version(vendor.url))
         vendor_operations.remove_endpoint(call.tool.endpoint, actor=make_user(Role.ADMIN))
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
 
     call.refresh_from_db()
     assert (call.outcome, call.error_code, vendor.requests) == ("refused", "endpoint_removed", [])
@@ -209,8 +209,8 @@ def test_one_person_has_few_calls_under_way():
 
 def test_a_message_that_comes_twice_sends_once():
     with HostileVendor(ANSWER) as vendor:
-        call = run(make_version(vendor.url))
-        invocation.perform(call.pk)
+        run(make_version(vendor.url))
+        invocation.perform_due_calls()
 
     assert len(vendor.requests) == 1
 
@@ -221,11 +221,11 @@ def test_of_many_workers_exactly_one_sends():
 
     start = threading.Barrier(5)
     with HostileVendor(ANSWER) as vendor:
-        call = ask_for(make_version(vendor.url))
+        ask_for(make_version(vendor.url))
 
         def work():
             start.wait()
-            invocation.perform(call.pk)
+            invocation.perform_due_calls()
             connection.close()
 
         workers = [threading.Thread(target=work) for _ in range(5)]
@@ -255,11 +255,11 @@ def test_a_call_that_died_half_way_is_not_known_to_have_run():
 
 def test_a_call_that_died_half_way_is_never_sent_again():
     with HostileVendor(ANSWER) as vendor:
-        call = ask_for(make_version(vendor.url))
+        ask_for(make_version(vendor.url))
         Call.objects.update(status=CallStatus.RUNNING)
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
         queue.sweep()
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
 
     assert vendor.requests == []
 
@@ -275,8 +275,8 @@ def test_without_a_worker_a_call_ends_and_says_so():
 
 def test_a_call_that_was_given_up_is_not_sent_late():
     with HostileVendor(ANSWER) as vendor:
-        call = passed(ask_for(make_version(vendor.url)))
-        invocation.perform(call.pk)
+        passed(ask_for(make_version(vendor.url)))
+        invocation.perform_due_calls()
 
     assert vendor.requests == []
 

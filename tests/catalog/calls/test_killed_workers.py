@@ -21,7 +21,8 @@ from catalog.models import Call
 from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
 from pegboard.celery import app
-from people.models import Role
+from people import api_keys
+from people.models import Role, Scope
 from tests.catalog.credentials.test_credentials import broker_values, database_rows
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply
@@ -29,8 +30,7 @@ from tests.hostile_vendor import HostileVendor, json_reply
 pytestmark = pytest.mark.django_db(transaction=True)
 
 PERFORM = (
-    "import django, sys; django.setup(); "
-    "from catalog.calls import invocation; invocation.perform(int(sys.argv[1]))"
+    "import django, sys; django.setup(); from catalog.calls import invocation; invocation.perform_due_calls()"
 )
 CALL_NOW = (
     "import django, sys; django.setup(); "
@@ -99,18 +99,74 @@ def test_a_process_that_dies_at_the_call_it_was_asked_for_leaves_one_doubt(
     assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
 
 
-def test_the_message_carries_the_number_alone_and_comes_again_until_it_is_heard():
+def broker() -> redis.Redis:
+    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
+    return redis.Redis.from_url(url)
+
+
+def test_the_message_carries_the_number_alone_and_comes_again_only_when_it_is_lost():
     call = ask_for("http://127.0.0.1:9")
-    assert Call.objects.get().sent_at is not None
-    first = len(messages_about(call))
-    Call.objects.update(sent_at=timezone.now() - timedelta(minutes=1))
-
-    queue.sweep()
-    queue.sweep()
-
-    bodies = messages_about(call)
-    assert (first, len(bodies)) == (1, 2)
+    for _ in range(3):
+        queue.sweep()
+    assert len(messages_about(call)) == 1
     assert "Oslo" not in "".join(broker_values())
+
+    with broker() as ours:
+        ours.delete("calls")
+    for _ in range(3):
+        queue.sweep()
+    assert len(messages_about(call)) == 1
+
+
+def ask_often(url: str, count: int) -> list[Call]:
+    tool, user = make_tool(make_signature(), endpoint=make_endpoint(url=url)), make_user(Role.DESIGNER)
+    key, _ = api_keys.issue(user, actor=user, name="Many", scopes=[Scope.READ])
+    return [
+        requesting.request_call(tool.current, actor=user, api_key=key, arguments={"city": "Oslo"})
+        for _ in range(count)
+    ]
+
+
+def test_no_more_wakes_are_queued_than_workers_can_use(monkeypatch):
+    monkeypatch.setattr(queue, "MAX_WAKES", 5)
+    ask_often("http://127.0.0.1:9", 20)
+    for _ in range(10):
+        queue.sweep()
+
+    assert queue.count_wakes() == 5
+
+
+def test_one_wake_runs_all_calls_whose_messages_were_lost():
+    with HostileVendor(ANSWER) as vendor:
+        calls = ask_often(vendor.url, 30)
+        with broker() as ours:
+            ours.delete("calls")
+        perform_call()
+        perform_call(calls[0].pk)
+
+    assert not Call.objects.exclude(status="finished").exists()
+    assert len(vendor.requests) == 30
+
+
+def test_workers_claim_first_for_the_key_with_the_fewest_running_calls():
+    many = ask_often("http://127.0.0.1:9", 3)
+    one = ask_for("http://127.0.0.1:9")
+
+    claimed = [queue.claim_next() for _ in range(4)]
+
+    assert [call.pk for call in claimed if call] == [many[0].pk, one.pk, many[1].pk, many[2].pk]
+    assert queue.claim_next() is None
+
+
+def test_a_call_that_would_start_late_is_refused():
+    call = ask_for("http://127.0.0.1:9")
+    Call.objects.update(queued_at=timezone.now() - timedelta(seconds=20))
+    with pytest.raises(queue.CallsWaitError) as refused:
+        requesting.request_call(call.version, actor=call.requested_by, arguments={"city": "Oslo"})
+
+    assert (refused.value.status, refused.value.code) == (429, "calls_wait")
+    assert queue.oldest_wait_seconds() >= 20
+    assert Call.objects.count() == 1
 
 
 @pytest.fixture(autouse=True)
@@ -175,8 +231,8 @@ def test_secrets_of_a_call_are_found_nowhere(kind, caplog, capfd):
         credential = credential_operations.create_credential(
             actor=make_user(Role.ADMIN), name="Key", url=vendor.url, secret=CANARY, **details
         )
-        call = ask_for(vendor.url, credential=credential)
-        invocation.perform(call.pk)
+        ask_for(vendor.url, credential=credential)
+        invocation.perform_due_calls()
         tokens += [request.headers.get("authorization", "").split()[-1:] for request in vendor.requests]
 
     secrets = {CANARY, quote(CANARY, safe=""), *(token for found in tokens for token in found)}

@@ -111,7 +111,7 @@ def test_the_page_of_a_call_says_when_and_with_which_hint():
     with HostileVendor(OXP_FAILURE) as vendor:
         tool = make_it(vendor, "oxp")
         call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
     said = text_of(designer.get(f"/tools/{tool.pk}/try/?call={call.pk}"))
     assert HINT in said
     assert "The vendor says that it may be tried again, after 1.5 s." in said

@@ -27,7 +27,7 @@ def connect(vendor: HostileVendor) -> ToolVersion:
 
 def call(version: ToolVersion) -> Call:
     made = requesting.request_call(version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"})
-    invocation.perform(made.pk)
+    invocation.perform_due_calls()
     made.refresh_from_db()
     return made
 

@@ -37,14 +37,14 @@ def test_every_request_of_every_protocol_carries_it(protocol):
         run = enumeration_runs.perform(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
         assert (run.status, run.error, run.added) == ("succeeded", None, 4)
         older_versions.read_all(endpoint.pk)
-        call = requesting.request_call(
+        requesting.request_call(
             Tool.objects.first().current,
             actor=make_user(Role.DESIGNER),
             arguments={"city": "Oslo"},
             is_confirmed=True,
         )
         before = len(vendor.requests)
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
         assert Call.objects.get().error_code != "INTERNAL"
         assert len(vendor.requests) > before
         targets = [request.target for request in vendor.requests]

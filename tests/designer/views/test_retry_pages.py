@@ -72,7 +72,7 @@ def test_attempts_stand_on_a_time_line_with_their_words():
     with HostileVendor(in_turn(away, FAIR)) as vendor:
         tool = make_tool(endpoint=make_endpoint(url=vendor.url))
         call = requesting.request_call(tool.current, actor=user_of(Role.DESIGNER), arguments={"city": "Oslo"})
-        invocation.perform(call.pk)
+        invocation.perform_due_calls()
     answer = signed_in_as(user_of(Role.DESIGNER)).get(f"/tools/{tool.pk}/try/?call={call.pk}")
     says = text_of(answer)
     assert "1. Not available HTTP_503" in says

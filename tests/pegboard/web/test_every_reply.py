@@ -126,7 +126,8 @@ def test_djangos_admin_has_no_door_of_its_own(client):
 def test_alive_without_a_database_and_ready_with_one(client, django_assert_num_queries):
     with django_assert_num_queries(0):
         assert client.get("/healthz").content == b"ok\n"
-    assert client.get("/readyz").json() == {"database": "ok", "queue": "ok"}
+    facts = {"database": "ok", "queue": "ok", "waiting_seconds": {"calls": 0.0}}
+    assert client.get("/readyz").json() == facts
 
 
 def test_ready_while_the_queue_is_away(client, monkeypatch):

@@ -60,7 +60,7 @@ def connected(admin, server) -> Endpoint:
 def called(tool: Tool) -> Call:
     version = tool.versions.get()
     call = requesting.request_call(version, actor=user_of(Role.DESIGNER), arguments={}, is_confirmed=True)
-    invocation.perform(call.pk)
+    invocation.perform_due_calls()
     return Call.objects.get(pk=call.pk)
 
 

@@ -158,7 +158,7 @@ def test_call_of_a_tool_says_that_a_sign_in_is_needed(server):
     call = requesting.request_call(
         version, actor=make_user(Role.DESIGNER), arguments={"city": "Oslo"}, is_confirmed=True
     )
-    invocation.perform(call.pk)
+    invocation.perform_due_calls()
 
     call = Call.objects.get(pk=call.pk)
     assert (call.outcome, call.error_code) == ("needs_authorization", "NEEDS_SIGN_IN")

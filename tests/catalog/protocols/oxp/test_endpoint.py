@@ -150,7 +150,7 @@ def test_tool_that_asks_for_its_user_is_told_who(endpoint):
 def test_words_for_the_banks_own_people_are_kept_nowhere(endpoint):
     tool = Tool.objects.get(endpoint=endpoint, tool_id="Accounts.GetBalance")
     call = requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments={"account": "QM"})
-    invocation.perform(call.pk)
+    invocation.perform_due_calls()
     call.refresh_from_db()
     (attempt,) = call.decoded().attempts
     assert "There is no account QM." in attempt.exchanges[0].reply
