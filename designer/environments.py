@@ -1,12 +1,14 @@
 """Environments of agents: which there are, what is bound in them, and what runs for a tool there.
 
 Bindings are live, and no part of a release: to change one changes no signature, and moves no channel.
+Each names one version of an activity, so an edited activity runs nowhere before someone moves the binding.
 docs/environments.md has them in words.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Q
@@ -20,7 +22,7 @@ from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
 from designer import agent_vendors, agents
 from designer.exports.document import ReleasedTool
-from designer.models import Agent, Binding, Environment, Pin, Place, Release
+from designer.models import Agent, Binding, Environment, NamedActivity, Pin, Place, Release
 from designer.resolution import VENDOR, Facts, Resolution, resolved
 from people import audit
 from people.models import ApiKey, User
@@ -91,6 +93,8 @@ def make_default(environment: Environment, *, actor: User, is_default: bool = Tr
     if environment.is_default == is_default:
         return environment
     others = Environment.objects.filter(agent=environment.agent_id, is_default=True)
+    for each in (environment, *others):
+        _refuse_unprotected(each, actor)
     for other in others.exclude(pk=environment.pk):
         _set_default(other, actor, is_default=False)
     return _set_default(environment, actor, is_default=is_default)
@@ -102,6 +106,40 @@ def _set_default(environment: Environment, actor: User, *, is_default: bool) -> 
     before, after = {"is_default": not is_default}, {"is_default": is_default}
     audit.record(actor, "edit", environment, before=before, after=after, agent=environment.agent_id)
     return environment
+
+
+@transaction.atomic
+def protect(environment: Environment, *, actor: User, is_protected: bool = True) -> Environment:
+    """Mark the environment as protected, or not. Only an administrator takes the mark away."""
+    environment = _locked(environment)
+    if environment.is_protected == is_protected:
+        return environment
+    _refuse_unprotected(environment, actor)
+    environment.is_protected = is_protected
+    environment.save(update_fields=["is_protected"])
+    before, after = {"is_protected": not is_protected}, {"is_protected": is_protected}
+    audit.record(actor, "edit", environment, before=before, after=after, agent=environment.agent_id)
+    return environment
+
+
+def _refuse_unprotected(
+    environment: Environment, actor: User, version: ActivityVersion | None = None
+) -> None:
+    """Raise DomainError where only an administrator or a second person may do this.
+
+    A second person is one who has not saved the `version` that would run; without one there is none.
+    """
+    if not environment.is_protected or actor.can_administer:
+        return
+    if version is None:
+        message = f"“{environment.name}” is protected. Only an administrator changes this."
+        raise DomainError("environment_protected", message, status=403)
+    if version.created_by_id == actor.pk:
+        message = (
+            f"“{environment.name}” is protected, and you have saved this version. Another designer or an "
+            "administrator has to bind it."
+        )
+        raise DomainError("environment_protected", message, status=403)
 
 
 @transaction.atomic
@@ -117,6 +155,7 @@ def remove(environment: Environment, *, actor: User) -> None:
             "first, or say that there is none."
         )
         raise DomainError("environment_is_default", message, status=409)
+    _refuse_unprotected(environment, actor)
     before = {
         "name": environment.name,
         "bindings": {str(row.tool): says(row) for row in bindings_of(environment)},
@@ -132,29 +171,68 @@ def bind(
     *,
     actor: User,
     activity: Activity | None,
+    version: ActivityVersion | None = None,
     expected: str = WHATEVER,
 ) -> Binding:
-    """Has the activity run for the tool in this environment; None leaves it to the model.
+    """Bind a version of the activity to the tool in this environment; None leaves the tool to the model.
+
+    Without `version` a binding to the same activity keeps its version, and a new one gets the newest.
 
     `expected` is the `state` that the actor saw: where another one is there by now, nothing is done and
     DomainError (binding_changed) says so.
     """
     environment = _locked(environment)
     kept = _kept(environment, tool, expected)
-    if kept and kept.activity_id == (activity.pk if activity else None):
+    is_same = kept is not None and kept.activity_id == (activity.pk if activity else None)
+    if kept and is_same and version in (None, kept.bound_version):
         return kept
+    if activity and version is None:
+        version = operations.current(activity)
+    _refuse_unprotected(environment, actor, version if activity else None)
     pin = next((pin for pin in pins_of(environment.agent) if pin.tool_id == tool.pk), None)
     if pin is None:
         raise invalid(tool=f"“{environment.agent}” has no such tool.")
-    if activity:
-        check(pin, activity)
-    before = {"runs": says(kept)} if kept else {}
+    if activity and version:
+        check(pin, activity, version)
+    before = _runs(kept) if kept else {}
     row, _ = Binding.objects.update_or_create(
-        environment=environment, tool=tool, defaults={"activity": activity}
+        environment=environment, tool=tool, defaults={"activity": activity, "activity_version": version}
     )
-    facts = {"environment": environment.name, "tool": pin.name, "runs": says(row)}
+    facts = {"environment": environment.name, "tool": pin.name, **_runs(row)}
     audit.record(actor, "bind", row, before=before, after=facts, agent=environment.agent_id)
     return row
+
+
+@transaction.atomic
+def move_named(agent: Agent, tool: Tool, *, actor: User, activity: Activity) -> None:
+    """Have the newest version of the activity run by its name for the tool, in all environments of the agent
+    in which nothing is bound to it."""
+    agent = agents.locked(agent)
+    pin = next((pin for pin in pins_of(agent) if pin.tool_id == tool.pk), None)
+    if pin is None:
+        raise invalid(tool=f"“{agent}” has no such tool.")
+    version = operations.current(activity)
+    check(pin, activity, version)
+    for environment in agent.environments.all():
+        _refuse_unprotected(environment, actor, version)
+    kept = NamedActivity.objects.filter(agent=agent, tool=tool, name=activity.name)
+    before = kept.select_related("activity_version").first()
+    row, _ = NamedActivity.objects.update_or_create(
+        agent=agent, tool=tool, name=activity.name, defaults={"activity_version": version}
+    )
+    facts = {"tool": pin.name, "runs": f"activity “{activity}”", "activity_version": version.number}
+    was = {"activity_version": before.activity_version.number} if before else {}
+    audit.record(actor, "bind", row, before=was, after=facts, agent=agent.pk)
+
+
+@transaction.atomic
+def move_mock(activity: Activity, *, actor: User) -> None:
+    """Move the bindings to the mock of one tool to its newest version: it reaches nothing outside, and a user
+    who sets a situation of it wants to see that at once. In a protected environment they stay."""
+    rows = Binding.objects.filter(activity=activity, environment__is_protected=False)
+    rows = rows.exclude(activity_version=activity.current)
+    for row in rows.select_related("environment__agent", "tool"):
+        bind(row.environment, row.tool, actor=actor, activity=activity, version=activity.current)
 
 
 @transaction.atomic
@@ -164,7 +242,8 @@ def unbind(environment: Environment, tool: Tool, *, actor: User, expected: str =
     kept = _kept(environment, tool, expected)
     if kept is None:
         return
-    before = {"environment": environment.name, "tool": str(tool), "runs": says(kept)}
+    _refuse_unprotected(environment, actor)
+    before = {"environment": environment.name, "tool": str(tool), **_runs(kept)}
     audit.record(actor, "unbind", kept, before=before, agent=environment.agent_id)
     kept.delete()
 
@@ -180,20 +259,25 @@ def says(binding: Binding) -> str:
     return f"activity “{binding.activity}”" if binding.activity else "latent"
 
 
-def check(pin: Pin, activity: Activity) -> None:
-    """Raises DomainError for an activity that cannot run for this tool of an agent."""
-    if activity.removed_at or activity.current is None:
+def _runs(binding: Binding) -> dict[str, Any]:
+    version = binding.bound_version
+    return {"runs": says(binding)} | ({"activity_version": version.number} if version else {})
+
+
+def check(pin: Pin, activity: Activity, version: ActivityVersion) -> None:
+    """Raises DomainError for a version of an activity that cannot run for this tool of an agent."""
+    if activity.removed_at:
         message = f"“{activity}” was removed. Choose another activity."
         raise DomainError("activity_removed", message, fields={"activity": message}, status=409)
     if activity.agent is not None and (activity.agent, activity.tool_id) != (pin.agent_id, pin.tool_id):
         raise invalid(activity="This mock is that of another tool.")
-    signature, interface = pin.version.decoded(), activity.current.interface
+    signature, interface = pin.version.decoded(), version.interface
     if interface and (why := interfaces.why_unfit(interface.decoded(), signature)):
         raise DomainError("activity_unfit", why, fields={"activity": why}, status=409)
     if interface is None:
-        kinds.get(activity.current.kind).check(activity.current.config, signature)
-    activity.current.activity = activity
-    agent_vendors.check_activity([pin.agent], activity.current)
+        kinds.get(version.kind).check(version.config, signature)
+    version.activity = activity
+    agent_vendors.check_activity([pin.agent], version)
 
 
 def check_name(actor: User, name: str) -> None:
@@ -255,7 +339,9 @@ def check_vendors(call: Call, activity: ActivityVersion) -> None:
 
 
 def bindings_of(environment: Environment) -> list[Binding]:
-    return list(environment.bindings.select_related("tool", "activity__current").order_by("pk"))
+    return list(
+        environment.bindings.select_related("tool", "activity__current", "activity_version").order_by("pk")
+    )
 
 
 def pins_of(agent: Agent) -> list[Pin]:
@@ -269,13 +355,25 @@ def pins_of(agent: Agent) -> list[Pin]:
 @dataclass(frozen=True, slots=True)
 class Bound:
     """What runs for a tool in an environment; `activity` is the one that does, or that was bound and is
-    removed."""
+    removed, and `version` the version of it."""
 
     pin: Pin
     environment: Environment | None
     resolution: Resolution
     binding: Binding | None = None
-    activity: Activity | None = None
+    version: ActivityVersion | None = None
+
+    @property
+    def activity(self) -> Activity | None:
+        return self.version.activity if self.version else None
+
+    @property
+    def newer_version(self) -> ActivityVersion | None:
+        """The newest version of the activity, where that is not the one that runs."""
+        activity = self.activity
+        if activity is None or activity.removed_at or activity.current is None:
+            return None
+        return activity.current if activity.current != self.version else None
 
     @property
     def is_bound(self) -> bool:
@@ -294,30 +392,36 @@ def table(places: Sequence[Environment], pins: Sequence[Pin]) -> dict[int, list[
     subjects = [Subject.of_pin(pin) for pin in pins]
     found = matrix([place.pk for place in places], subjects)
     rows = Binding.objects.filter(environment__in=places, tool__in=[pin.tool_id for pin in pins])
-    kept = {(row.environment_id, row.tool_id): row for row in rows.select_related("activity__current")}
-    run = {each.activity for each in found.values() if each.activity}
-    known = Activity.objects.select_related("current").in_bulk(run)
+    rows = rows.select_related("activity__current", "activity_version")
+    kept = {(row.environment_id, row.tool_id): row for row in rows}
+    bound = {row.bound_version.pk for row in rows if row.bound_version}
+    known = _versions(bound | {each.version for each in found.values() if each.version})
     told: dict[int, list[Bound]] = {place.pk: [] for place in places}
     for place in places:
         for pin, subject in zip(pins, subjects, strict=True):
             resolution, binding = found[place.pk, subject], kept.get((place.pk, pin.tool_id))
-            activity = known.get(resolution.activity or 0) or (binding.activity if binding else None)
-            told[place.pk].append(Bound(pin, place, resolution, binding, activity))
+            bound_version = binding.bound_version if binding else None
+            version = known.get(resolution.version or (bound_version.pk if bound_version else 0))
+            told[place.pk].append(Bound(pin, place, resolution, binding, version))
     return told
 
 
-def outside(pins: Sequence[Pin]) -> list[Bound]:
-    """What runs for these tools where nothing is bound to them."""
+def outside(agent: Agent, pins: Sequence[Pin]) -> list[Bound]:
+    """What runs for these tools of the agent's tree where nothing is bound to them."""
     subjects = [Subject.of_pin(pin) for pin in pins]
-    found = resolve_all(None, subjects)
-    known = Activity.objects.select_related("current").in_bulk(
-        {each.activity for each in found.values() if each.activity}
-    )
+    found = resolve_all(None, subjects, agent=agent.pk)
+    known = _versions({each.version for each in found.values() if each.version})
     told = (found[subject] for subject in subjects)
     return [
-        Bound(pin, None, each, None, known.get(each.activity or 0))
+        Bound(pin, None, each, None, known.get(each.version or 0))
         for pin, each in zip(pins, told, strict=True)
     ]
+
+
+def _versions(keys: Iterable[int]) -> dict[int, ActivityVersion]:
+    wanted = list(keys)
+    rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
+    return rows.in_bulk(wanted) if wanted else {}
 
 
 def fitting(pins: Sequence[Pin]) -> dict[Pin, list[Activity]]:
@@ -386,22 +490,37 @@ def _unknown(release: Release, name: str, places: Sequence[Place], *, is_of_key:
     return DomainError("unknown_environment", message, fields={"environment": message})
 
 
-def resolve(place: Place | None, subject: Subject) -> Resolution:
+def resolve(place: Place | None, subject: Subject, *, agent: int) -> Resolution:
     """What runs for one tool there. Raises DomainError where nothing does."""
-    found = resolve_all(place, [subject])[subject]
+    found = resolve_all(place, [subject], agent=agent)[subject]
     if found.fault:
         raise found.fault
     return found
 
 
 def version_of(found: Resolution) -> ActivityVersion | None:
-    """The activity that runs, as it is now; None where none does."""
-    if found.activity is None:
+    """The version of an activity that runs; None where none does."""
+    if found.version is None:
         return None
-    activity = Activity.objects.select_related("current").get(pk=found.activity)
-    version = operations.current(activity)
-    version.activity = activity
-    return version
+    return ActivityVersion.objects.select_related("activity").get(pk=found.version)
+
+
+def record_named(agent: int, found: Mapping[Subject, Resolution]) -> None:
+    """Record the versions that run by their names from now on for the tools of this agent, where none are
+    recorded yet."""
+    NamedActivity.objects.bulk_create(
+        (
+            NamedActivity(
+                agent_id=agent,
+                tool_id=subject.tool,
+                name=each.unrecorded_name,
+                activity_version_id=each.version or 0,
+            )
+            for subject, each in found.items()
+            if each.unrecorded_name
+        ),
+        ignore_conflicts=True,
+    )
 
 
 def of_users_of(tool: Tool, reader: User) -> list[Environment]:
@@ -423,22 +542,29 @@ def bindings_to(activities: Iterable[Activity], reader: User) -> tuple[list[Bind
     return shown, beside
 
 
-def resolve_all(place: Place | None, subjects: Iterable[Subject]) -> dict[Subject, Resolution]:
-    """By one statement, and by none where nothing was decided for any of them."""
+def resolve_all(
+    place: Place | None, subjects: Iterable[Subject], *, agent: int = 0
+) -> dict[Subject, Resolution]:
+    """By one statement, and by none where nothing was decided for any of them.
+
+    `agent` is the primary key of the one that was published; 0 where a tool is tried for none.
+    """
     asked = list(dict.fromkeys(subjects))
     # One that was removed since it was chosen has no bindings any more, and must not run as if it had none.
     known = [each for each in asked if place or each.is_own]
-    facts = _facts([place.pk] if place else [0], known) if known else {}
+    facts = _facts([place.pk] if place else [0], known, agent) if known else {}
     pk = place.pk if place else 0
     return {each: resolved(facts[pk, each]) if (pk, each) in facts else VENDOR for each in asked}
 
 
 def matrix(places: Sequence[int], subjects: Sequence[Subject]) -> Mapping[tuple[int, Subject], Resolution]:
     """The same in several environments by their primary keys; 0 is outside of all."""
-    return {which: resolved(facts) for which, facts in _facts(places, subjects).items()}
+    return {which: resolved(facts) for which, facts in _facts(places, subjects, 0).items()}
 
 
-def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int, Subject], Facts]:
+def _facts(
+    places: Sequence[int], subjects: Sequence[Subject], agent: int
+) -> dict[tuple[int, Subject], Facts]:
     rows = run_prepared(
         _READ,
         [
@@ -447,10 +573,11 @@ def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int
             [each.name for each in subjects],
             [each.is_own for each in subjects],
             list(places),
+            agent,
         ],
     )
     # A release may hold a version that is not there any more.
-    unfit = _unfit({(version, tool) for *_, version, tool in rows if version and tool})
+    unfit = _unfit({(version, tool) for *_, version, tool, is_asked in rows if is_asked and version and tool})
     return {
         (place, subjects[index - 1]): Facts(
             is_there=is_there,
@@ -460,9 +587,14 @@ def _facts(places: Sequence[int], subjects: Sequence[Subject]) -> dict[tuple[int
             is_removed=is_removed,
             explicit=explicit,
             named=named,
+            version=version,
+            name=name,
+            is_recorded=is_recorded,
+            is_replaced=is_replaced,
             unfit=unfit.get((version, tool), ""),
         )
-        for index, place, is_there, is_bound, activity, is_removed, explicit, named, version, tool in rows
+        for index, place, is_there, is_bound, activity, is_removed, explicit, named, *recorded in rows
+        for name, is_recorded, is_replaced, version, tool, _ in [recorded]
     }
 
 
@@ -494,7 +626,12 @@ def _why_unfit(version: ActivityVersion, tool: Signature) -> str:
 _READ = """
     SELECT asked.index, place.id, place.id = 0 OR environment.id IS NOT NULL,
         binding.id IS NOT NULL, bound.id, bound.removed_at IS NOT NULL,
-        definition.explicit, named.id, runs.id, version.id
+        definition.explicit, named.id,
+        coalesce(nullif(definition.explicit, ''), asked.name), recorded.id IS NOT NULL,
+        recorded.id IS NOT NULL AND kept.id IS NULL,
+        runs.id, version.id,
+        -- What was made for this very version fits, and the mock of a tool in one agent follows the tool.
+        runs.interface_id IS DISTINCT FROM version.id AND (binding.id IS NULL OR bound.agent IS NULL)
     FROM unnest(%s::bigint[], %s::int[], %s::text[], %s::boolean[])
         WITH ORDINALITY AS asked (tool, ordinal, name, is_own, index)
     CROSS JOIN unnest(%s::bigint[]) AS place (id)
@@ -502,15 +639,22 @@ _READ = """
     LEFT JOIN designer_environment environment ON environment.id = place.id
     LEFT JOIN designer_binding binding ON binding.environment_id = place.id AND binding.tool_id = asked.tool
     LEFT JOIN catalog_activity bound ON bound.id = binding.activity_id
+    LEFT JOIN catalog_activityversion pinned ON pinned.id = binding.activity_version_id
+        AND pinned.activity_id = bound.id
     LEFT JOIN LATERAL (
         SELECT CASE WHEN asked.is_own THEN version.raw::jsonb #>> '{properties,_activity,const}' END
             AS explicit
     ) definition ON true
     LEFT JOIN catalog_activity named ON asked.is_own AND named.agent IS NULL AND named.removed_at IS NULL
         AND named.name = coalesce(nullif(definition.explicit, ''), asked.name)
-    -- What was made for this very version fits, and the mock of a tool in one agent follows the tool.
-    LEFT JOIN catalog_activityversion runs ON runs.interface_id IS DISTINCT FROM version.id AND runs.id =
-        CASE WHEN binding.id IS NULL THEN named.current_id WHEN bound.agent IS NULL THEN bound.current_id END
+    LEFT JOIN designer_namedactivity recorded ON binding.id IS NULL AND named.id IS NOT NULL
+        AND recorded.agent_id = coalesce(environment.agent_id, %s) AND recorded.tool_id = asked.tool
+        AND recorded.name = coalesce(nullif(definition.explicit, ''), asked.name)
+    LEFT JOIN catalog_activityversion kept ON kept.id = recorded.activity_version_id
+        AND kept.activity_id = named.id
+    LEFT JOIN catalog_activityversion runs ON runs.id = CASE
+        WHEN binding.id IS NULL THEN coalesce(kept.id, named.current_id)
+        ELSE coalesce(pinned.id, bound.current_id) END
 """
 
 
@@ -526,7 +670,8 @@ def _locked(environment: Environment) -> Environment:
 
 
 def _kept(environment: Environment, tool: Tool, expected: str) -> Binding | None:
-    kept = environment.bindings.select_related("tool", "activity").filter(tool=tool).first()
+    rows = environment.bindings.select_related("tool", "activity__current", "activity_version")
+    kept = rows.filter(tool=tool).first()
     if expected not in (WHATEVER, state(kept)):
         now = says(kept) if kept else "nothing"
         message = (

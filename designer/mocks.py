@@ -114,6 +114,7 @@ def save(
         activity = operations.change(
             mocked.activity, actor=actor, config=config, interface=pin.version, expected=expected
         )
+        environments.move_mock(activity, actor=actor)
     return MockedTool(pin, activity)
 
 

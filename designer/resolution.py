@@ -20,8 +20,10 @@ class Facts:
     `is_there`: the environment was not removed meanwhile. `is_own`: the tool is defined here, and has no
     vendor. `activity` is the id of the one that is bound, None where the model shall answer; it says
     nothing where nothing `is_bound`. `explicit` is the `_activity` of the definition, None where it has
-    none. `named` is the id of the live activity of that name, or else of the tool's own. `unfit` is why the
-    activity that would run cannot run for this version of the tool, as a sentence.
+    none. `named` is the id of the live activity of that name, or else of the tool's own. `version` is the id
+    of the version that would run. `name` is the name by which an activity is found, and `is_recorded`
+    whether a version was recorded for it; `is_replaced`, whether that is a version of another activity.
+    `unfit` is why the version that would run cannot run for this version of the tool, as a sentence.
     """
 
     is_there: bool = True
@@ -31,18 +33,26 @@ class Facts:
     is_removed: bool = False
     explicit: str | None = None
     named: int | None = None
+    version: int | None = None
+    name: str = ""
+    is_recorded: bool = False
+    is_replaced: bool = False
     unfit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`activity` is the id of the one that runs. With a `fault` nothing runs."""
+    """`activity` is the id of the one that runs, and `version` that of its version. With a `fault` nothing
+    runs. `unrecorded_name` is the name by which it was found, where no version was recorded for that yet.
+    """
 
     runs: Runs
     why: Why
     activity: int | None = None
     explicit: str | None = None
     fault: DomainError | None = None
+    version: int | None = None
+    unrecorded_name: str = ""
 
     def shown_as(self, name: str) -> str:
         """The `_activity` that a model is shown of a tool that it knows by this name: "" where it answers."""
@@ -88,8 +98,23 @@ def resolved(facts: Facts) -> Resolution:
 
 
 def _fitting(facts: Facts, why: Why, activity: int, which: str) -> Resolution:
+    if why != "bound" and facts.is_replaced and not facts.unfit:
+        message = (
+            f"Another activity has the name “{printable(facts.name, 100)}” now. Choose a version of it under "
+            "Updates, or bind an activity in the environment."
+        )
+        fault = DomainError("activity_replaced", message, status=409)
+        return Resolution("nothing", why, explicit=facts.explicit, fault=fault)
     if not facts.unfit:
-        return Resolution("activity", why, activity, facts.explicit)
+        is_recorded = why == "bound" or facts.is_recorded
+        return Resolution(
+            "activity",
+            why,
+            activity,
+            facts.explicit,
+            version=facts.version,
+            unrecorded_name="" if is_recorded else facts.name,
+        )
     message = f"{which} cannot run for it. {facts.unfit} Bind one that fits, or mend it."
     fault = DomainError("activity_unfit", message, status=409)
     return Resolution("nothing", why, explicit=facts.explicit, fault=fault)

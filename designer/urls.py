@@ -100,6 +100,11 @@ urlpatterns = [
     path("agents/<slug:slug>/copy/", agents.agent_copy, name="agent-copy"),
     path("agents/<slug:slug>/remove/", agents.agent_remove, name="agent-remove"),
     path("agents/<slug:slug>/upgrades/", upgrades.agent_upgrades, name="agent-upgrades"),
+    path(
+        "agents/<slug:slug>/upgrades/activities/",
+        upgrades.activity_move,
+        name="agent-activities-move",
+    ),
     path("agents/<slug:slug>/upgrades/move/", upgrades.upgrades_move, name="agent-upgrades-move"),
     path("agents/<slug:slug>/pins/<int:pk>/", pins.pin, name="pin"),
     path("agents/<slug:slug>/pins/<int:pk>/preview/", pins.pin_preview, name="pin-preview"),

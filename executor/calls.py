@@ -399,7 +399,8 @@ def _what_runs(
     release: Release, tool: ReleasedTool, wish: Wish, key: ApiKey | None
 ) -> tuple[Place | None, _Runs]:
     place = environments.chosen(release, key, wish.environment)
-    found = environments.resolve(place, Subject.of(tool))
+    subject = Subject.of(tool)
+    found = environments.resolve(place, subject, agent=release.agent_id)
     name = tool.signature.name
     shown = found.shown_as(name)
     if wish.activity is not None and wish.activity != shown:
@@ -409,6 +410,8 @@ def _what_runs(
     if wish.output is not None and found.runs != "latent" and not wish.is_a_models:
         message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
         raise DomainError("not_latent", message, fields={"output": message}, status=409)
+    if found.unrecorded_name:
+        environments.record_named(release.agent_id, {subject: found})
     return place, _Runs(environments.version_of(found), is_latent=found.runs == "latent")
 
 

@@ -3,7 +3,7 @@
 A call may fail all the same. What is said here is what Pegboard knows before one is made.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
@@ -16,7 +16,7 @@ from catalog.calls import checks
 from catalog.credentials import circuit_breaker, status
 from catalog.credentials.oauth import token_replies
 from catalog.credentials.oauth.grant_status import CredentialStatus, State
-from catalog.models import Activity, ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
+from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.review import holds
@@ -87,9 +87,10 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
     """
     document = release_document.decode(release.document)
     known = _versions(document.all_tools)
-    found_to_run = environments.resolve_all(place, [Subject.of(tool) for tool in document.all_tools])
-    wanted = {each.activity for each in found_to_run.values() if each.activity}
-    rows = Activity.objects.select_related("current__activity")
+    subjects = [Subject.of(tool) for tool in document.all_tools]
+    found_to_run = environments.resolve_all(place, subjects, agent=release.agent_id)
+    wanted = {each.version for each in found_to_run.values() if each.version}
+    rows = ActivityVersion.objects.select_related("activity")
     activities = rows.in_bulk(wanted) if wanted else {}
     of_activities = _of_activities(activities.values(), [node.slug for node in document.nodes])
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
@@ -104,14 +105,14 @@ def of(release: Release, user: str = "", place: Place | None = None) -> list[Rea
         for tool in node.tools:
             row = known.get((tool.id, tool.version.ordinal))
             runs = found_to_run[Subject.of(tool)]
-            activity = activities.get(runs.activity or 0)
+            activity = activities.get(runs.version or 0)
             if row is None or row.digest != tool.version.digest:
                 obstacles: Iterable[Obstacle] = [_DAMAGED]
             elif runs.runs == "vendor":
                 obstacles = _obstacles(tool, row, reviewed, states, of_users)
             else:
                 obstacles = _without_vendor(tool, row, runs, activity, slugs, of_activities)
-            name = activity.name if activity else ""
+            name = activity.activity.name if activity else ""
             found.append(Readiness(node.slug, tool.signature.name, tuple(obstacles), runs.runs, name))
     return found
 
@@ -128,7 +129,7 @@ def _without_vendor(
     tool: ReleasedTool,
     row: ToolVersion,
     runs: Resolution,
-    activity: Activity | None,
+    activity: ActivityVersion | None,
     slugs: Iterable[str],
     of_activities: "_OfActivities",
 ) -> Iterator[Obstacle]:
@@ -138,11 +139,11 @@ def _without_vendor(
     elif runs.runs == "latent":
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
-    elif activity and activity.current and kinds.get(activity.current.kind).acts:
-        if why := of_activities.refusal(slugs, activity.current):
+    elif activity and kinds.get(activity.kind).acts:
+        if why := of_activities.refusal(slugs, activity):
             to_do = "Bind another activity to it, or name the vendor for the agent."
             yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
-        effects, found = tool.signature.annotations, of_activities.reached[activity.current.pk]
+        effects, found = tool.signature.annotations, of_activities.reached[activity.pk]
         destroys = checks.why_confirm_reached(found, effects, of_activities.whys)
         yield from _of_effects(tool, row, is_destructive=bool(destroys))
 
@@ -163,8 +164,7 @@ class _OfActivities:
         return next(filter(None, (self.allowed[each.pk].refusal_of(each, found) for each in which)), "")
 
 
-def _of_activities(rows: Iterable[Activity], slugs: Iterable[str]) -> _OfActivities:
-    versions = [row.current for row in rows if row.current]
+def _of_activities(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _OfActivities:
     found = reach.reached(versions)
     tools = {tool for each in found.values() for tool in each.tools}
     agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)} if versions else {}

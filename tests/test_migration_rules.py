@@ -31,6 +31,18 @@ LISTED: dict[tuple[str, str], str] = {
         "Create constraint one_home_of_definitions on model vendor",
     ): "there are few vendors, and old code makes none that the index looks at",
     (
+        "catalog.0071_pin_callees",
+        "Raw SQL operation",
+    ): "fills a table that the same migration makes, which old code does not know",
+    (
+        "designer.0036_bind_activity_versions",
+        "Raw SQL operation",
+    ): "fills a column and a table that the same migration makes, which old code does not know",
+    (
+        "designer.0036_bind_activity_versions",
+        "Add field activity_version to binding",
+    ): "an agent has few bindings, so their index is built in a moment",
+    (
         "catalog.0023_look_a_second_time",
         "Raw SQL operation",
     ): "triggers on a table that the same migration makes, which old code does not know",

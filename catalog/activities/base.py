@@ -116,5 +116,5 @@ class Kind(ABC):
         return ()
 
     def activities(self, config: Mapping[str, Any]) -> Sequence[int]:
-        """The ids of other activities that it runs, each in the version that is current then."""
+        """The ids of other activities that it runs, in the versions that were current when it was saved."""
         return ()

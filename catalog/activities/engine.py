@@ -12,12 +12,12 @@ from typing import Any
 
 from msgspec import UNSET
 
-from catalog.activities import conversions
+from catalog.activities import conversions, pinned_callees
 from catalog.activities.base import Work
 from catalog.activities.conversions import UnfitValueError
 from catalog.activities.nesting import MAX_DEPTH
 from catalog.activities.picking import Source, Step, Steps, picked
-from catalog.models import Activity, ActivityVersion, Call, ToolVersion
+from catalog.models import ActivityVersion, Call, ToolVersion
 from catalog.models.calls import Result
 from catalog.protocols.base import Ask, Note, Outcome, OutcomeKind
 from catalog.protocols.calls import outcomes
@@ -93,7 +93,7 @@ def _made(number: int, step: Step, work: Work, made: list[Mapping[str, Any]], st
                 raise DomainError("nothing_to_continue", message, status=409)
             if not (work.call.on_behalf_of and _asks_for_user(earlier)):
                 return work.continue_step(number, earlier, answers=work.call.answers)
-        tool, ordinal, activity, signature = _what(step)
+        tool, ordinal, activity, signature = _callee_of(step, work.call)
         return work.call_step(
             number,
             tool,
@@ -111,14 +111,15 @@ def _asks_for_user(call: Call) -> bool:
     return any(ask.id == USER for ask in call.decoded().asks)
 
 
-def _what(step: Step) -> tuple[int, int, ActivityVersion | None, Signature]:
+def _callee_of(step: Step, call: Call) -> tuple[int, int, ActivityVersion | None, Signature]:
+    """Return the tool, its ordinal, the activity version that runs for it, if any, and its signature."""
     if step.activity:
-        rows = Activity.objects.shared().select_related("current__interface", "current__activity")
-        found = rows.filter(pk=step.activity).first()
-        if found is None or found.current is None or found.current.interface is None:
+        caller = call.activity_id or 0
+        callee = pinned_callees.find_callees({caller: {step.activity}})[caller].get(step.activity)
+        if callee is None or callee.interface is None:
             raise DomainError("unknown_activity", "The activity was removed.", status=409)
-        interface = found.current.interface
-        return interface.tool_id, interface.ordinal, found.current, interface.decoded()
+        interface = callee.interface
+        return interface.tool_id, interface.ordinal, callee, interface.decoded()
     version = ToolVersion.objects.filter(tool=step.tool, ordinal=step.ordinal).first()
     if version is None:
         raise DomainError("unknown_tool", "There is no such version of a tool.", status=409)

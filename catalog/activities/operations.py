@@ -1,7 +1,7 @@
 """Changes of activities. Each is one change by one user, audited in its own transaction.
 
-What is saved is a version that nothing rewrites. Whatever runs an activity runs its newest version, and notes
-which one that was.
+Each save adds a version that nothing rewrites. A binding runs the version that it names, and a step the
+version that was current when its activity was saved, so an edit changes nothing that runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
-from catalog.activities import kinds, reach
+from catalog.activities import kinds, pinned_callees, reach
 from catalog.activities.picking import Fault
 from catalog.locking import check_name, locked
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
@@ -85,15 +85,19 @@ def change(
     is_vouched = (
         is_given and actor.can_administer and not now.is_by_administrator and _sends(now.kind, config)
     )
-    if wanted == before and not is_vouched:
+    takes_newer_callees = is_given and has_newer_callees(now)
+    if wanted == before and not (is_vouched or takes_newer_callees):
         return activity
     _refuse_change(actor, activity)
     if is_new:
         _refuse_inner(actor, now.kind, config)
     _save(activity)
-    if is_new or is_vouched:
+    if is_new or is_vouched or takes_newer_callees:
         _add_version(activity, actor, now.kind, config, interface)
-    why = "" if wanted != before else "As it was, by an administrator."
+    why = ""
+    if wanted == before:
+        newer = "The same steps, with the newest versions of the activities that they run."
+        why = newer if takes_newer_callees else "As it was, by an administrator."
     audit.record(actor, "edit", activity, before=before, after=facts(activity), why=why, agent=activity.agent)
     return activity
 
@@ -121,6 +125,13 @@ def faults_now(activity: Activity) -> list[Fault]:
     if not now.is_by_administrator and (why := _why_inner(now.kind, now.config)):
         found.append(Fault("address", "address_refused", why))
     return found
+
+
+def has_newer_callees(version: ActivityVersion) -> bool:
+    """Whether an activity that this version runs has a newer version than the one that it runs."""
+    activities = set(kinds.get(version.kind).activities(version.config))
+    newest = {row.pk for row in pinned_callees.current_versions(activities).values()}
+    return bool(newest - pinned_callees.recorded_versions(version))
 
 
 def facts(activity: Activity) -> dict[str, Any]:
@@ -211,14 +222,19 @@ def _add_version(
 ) -> None:
     # The activity is locked or new, so no other version gets the same number.
     last = activity.current.number if activity.current else 0
+    callees = pinned_callees.current_versions(set(kinds.get(kind).activities(config)))
+    frozen = {"kind": kind, "config": config, "interface": _named(interface)}
+    if callees:
+        frozen["callees"] = {str(key): row.digest for key, row in sorted(callees.items())}
     activity.current = ActivityVersion.objects.create(
         activity=activity,
         number=last + 1,
         kind=kind,
         config=config,
         interface=interface,
-        digest=digest({"kind": kind, "config": config, "interface": _named(interface)}),
+        digest=digest(frozen),
         created_by=actor,
         is_by_administrator=actor.can_administer,
     )
+    pinned_callees.record(activity.current, callees.values())
     activity.save(update_fields=["current"])

@@ -32,7 +32,7 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A version of a tool, or an activity in the version that is current when it runs."""
+    """A version of a tool, or an activity in the version that was current when the step was saved."""
 
     tool: int = 0
     ordinal: int = 0

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.activities import kinds, nesting
+from catalog.activities import kinds, nesting, pinned_callees
 from catalog.activities.nesting import MAX_DEPTH, MAX_STEPS_IN_ALL, Extent, Node
 from catalog.models import Activity, ActivityVersion, ToolVersion
 from core.errors import DomainError
@@ -45,11 +45,18 @@ def refuse_too_much(activity: Activity, kind: str, config: Mapping[str, Any]) ->
 
 def refuse_too_many_steps(version: ActivityVersion) -> None:
     """The same for a call that is about to begin: what it runs may have been changed since it was saved."""
-    node = _node(version.kind, version.config)
-    if not node.parts:
+    if not kinds.get(version.kind).activities(version.config):
         return
-    below = {which: _node(each.kind, each.config) for which, each in _below([version]).items()}
-    if fault := _too_much(nesting.extents({NEW: node} | below)[NEW]):
+    known = _below([version])
+    nodes = {
+        pk: Node(
+            len(kinds.get(each.kind).tools(each.config)) + len(parts),
+            tuple(callees[part].pk for part in parts if part in callees),
+        )
+        for pk, (each, callees) in known.items()
+        for parts in [kinds.get(each.kind).activities(each.config)]
+    }
+    if fault := _too_much(nesting.extents(nodes)[version.pk]):
         raise DomainError(*fault, status=409)
 
 
@@ -110,8 +117,8 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
     """What a call of each would run, by primary key, in a number of statements that grows only with how deep
     they are."""
     wanted = list(versions)
-    current = _below(wanted)
-    found = {each.pk: list(_with_parts(each, current)) for each in wanted}
+    known = _below(wanted)
+    found = {each.pk: list(_with_callees(each, known)) for each in wanted}
     called = {each.pk: kinds.get(each.kind).tools(each.config) for whole in found.values() for each in whole}
     tools = _tools({tool for each in called.values() for tool in each})
     return {
@@ -123,33 +130,36 @@ def reached(versions: Iterable[ActivityVersion]) -> dict[int, Reached]:
     }
 
 
-def _below(versions: Iterable[ActivityVersion]) -> dict[int, ActivityVersion]:
-    """The activities that these run, in the versions that are current, as far as one too deep."""
-    level = list(versions)
-    known = {each.pk: each for each in level}
-    current: dict[int, ActivityVersion] = {}
-    for _ in range(MAX_DEPTH):
-        inner = {part for each in level for part in _node(each.kind, each.config).parts} - current.keys()
-        if not inner:
+# A version, and the version that runs for each activity that it calls, by the primary key of the activity.
+_Calling = tuple[ActivityVersion, Mapping[int, ActivityVersion]]
+
+
+def _below(versions: Iterable[ActivityVersion]) -> dict[int, _Calling]:
+    """By primary key, these versions and all that they run, as far as one too deep."""
+    level = {each.pk: each for each in versions}
+    known: dict[int, _Calling] = {}
+    for _ in range(MAX_DEPTH + 1):
+        if not level:
             break
-        rows = ActivityVersion.objects.filter(pk__in=_current(inner)).select_related("activity")
-        level = [known.setdefault(row.pk, row) for row in rows]
-        current |= {row.activity_id: row for row in level}
-    return current
+        callees = pinned_callees.find_callees(
+            {pk: set(kinds.get(each.kind).activities(each.config)) for pk, each in level.items()}
+        )
+        known |= {pk: (each, callees.get(pk, {})) for pk, each in level.items()}
+        found = {row.pk: row for rows in callees.values() for row in rows.values()}
+        level = {pk: row for pk, row in found.items() if pk not in known}
+    return known
 
 
-def _with_parts(
-    version: ActivityVersion, current: Mapping[int, ActivityVersion]
-) -> Iterator[ActivityVersion]:
+def _with_callees(version: ActivityVersion, known: Mapping[int, _Calling]) -> Iterator[ActivityVersion]:
     # Each once.
-    seen, waiting = {version.pk: version}, [version]
+    seen, waiting = {version.pk}, [version]
     while waiting:
         each = waiting.pop()
         yield each
-        for part in _node(each.kind, each.config).parts:
-            if part in current and current[part].pk not in seen:
-                seen[current[part].pk] = current[part]
-                waiting.append(current[part])
+        for callee in known[each.pk][1].values() if each.pk in known else ():
+            if callee.pk not in seen:
+                seen.add(callee.pk)
+                waiting.append(callee)
 
 
 def _tools(called: set[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
@@ -170,7 +180,3 @@ def users_of(activity: Activity) -> list[Activity]:
     named = {"steps": [{"activity": activity.pk}]}
     rows = Activity.objects.live().select_related("current")
     return list(rows.filter(current__config__contains=named).exclude(pk=activity.pk))
-
-
-def _current(activities: set[int]) -> Any:
-    return Activity.objects.live().filter(pk__in=activities).values("current")

@@ -1,4 +1,4 @@
-from catalog.models.activities import Activity, ActivityVersion
+from catalog.models.activities import Activity, ActivityCallee, ActivityVersion
 from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit
 from catalog.models.configurations import Configuration
@@ -24,6 +24,7 @@ from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendo
 
 __all__ = [
     "Activity",
+    "ActivityCallee",
     "ActivityVersion",
     "Call",
     "CallId",

@@ -80,3 +80,22 @@ class ActivityVersion(models.Model):
 
     def __str__(self) -> str:
         return f"{self.activity} version {self.number}"
+
+
+class ActivityCallee(models.Model):
+    """The version of another activity that a version of an activity runs: the one that was current when the
+    caller was saved. A trigger refuses UPDATE and DELETE.
+    """
+
+    caller = models.ForeignKey(
+        ActivityVersion, on_delete=models.PROTECT, related_name="callees", db_index=False
+    )
+    callee = models.ForeignKey(ActivityVersion, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["caller", "callee"], name="one_activity_callee_per_caller")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.caller} runs {self.callee}"

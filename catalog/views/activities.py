@@ -150,11 +150,12 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
             return made
         # What means the same is the same, in whichever words it was sent over REST.
         is_same = editor.draft.config == draft_of(activity).config
+        has_newer_callees = operations.has_newer_callees(operations.current(activity))
         changed = operations.change(
             activity,
             actor=actor,
             name=name,
-            config=None if is_same else editor.config,
+            config=None if is_same and not has_newer_callees else editor.config,
             interface=interface_of(editor),
             expected=editor.head.expected,
         )
@@ -164,7 +165,7 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
     if changed.current == activity.current:
         messages.info(request, "Saved. What runs is as it was, so there is no new version.")
     else:
-        said = "It runs from the next call on, wherever the activity is bound."
+        said = "What is bound keeps its version until someone moves it under Updates."
         messages.success(request, f"Saved as version {operations.current(changed).number}. {said}")
     return changed
 

@@ -1,15 +1,19 @@
+from collections.abc import Mapping
 from typing import Any
 
+from django.db import transaction
 from django.shortcuts import get_object_or_404
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Activity
+from catalog.rules import diff
 from core.errors import DomainError, invalid
 from core.serializers import Input
-from designer import environments, mocks
+from designer import activity_updates, environments, mocks
+from designer.activity_updates import ActivityUpdate
 from designer.api.agents import chosen_agent
 from designer.environments import Bound
 from designer.models import Binding, Environment, Pin
@@ -34,14 +38,20 @@ class EnvironmentInput(Input):
 
 class EnvironmentChange(Input):
     is_default = serializers.BooleanField(
-        help_text="Whether it is that of callers who name none. An agent has one such, or none."
+        required=False,
+        help_text="Whether it is that of callers who name none. An agent has one such, or none.",
+    )
+    is_protected = serializers.BooleanField(
+        required=False,
+        help_text="Whether only an administrator, or a designer who has not saved the version of the "
+        "activity, changes what runs there. Only an administrator takes it back.",
     )
 
 
 class EnvironmentOutput(serializers.ModelSerializer[Environment]):
     class Meta:
         model = Environment
-        fields = ["name", "is_default", "created_at"]
+        fields = ["name", "is_default", "is_protected", "created_at"]
         read_only_fields = fields
 
 
@@ -49,10 +59,26 @@ class EnvironmentListOutput(serializers.Serializer[Any]):
     results = EnvironmentOutput(many=True, help_text="In the order in which they were made: 10 at most.")
 
 
+_ACTIVITY_HELP = "The id of an activity; null leaves the tool to the model."
+_VERSION_HELP = (
+    "The number of one of its versions. Absent: a binding to the same activity keeps its version, and a new "
+    "one gets the newest."
+)
+
+
 class BindingChange(Input):
+    activity = serializers.IntegerField(allow_null=True, min_value=1, help_text=_ACTIVITY_HELP)
+    activity_version = serializers.IntegerField(required=False, min_value=1, help_text=_VERSION_HELP)
+
+
+class BindingPatch(Input):
     activity = serializers.IntegerField(
-        allow_null=True, min_value=1, help_text="The id of an activity; null leaves the tool to the model."
+        required=False,
+        allow_null=True,
+        min_value=1,
+        help_text=f"{_ACTIVITY_HELP} Absent: the one that runs now.",
     )
+    activity_version = serializers.IntegerField(required=False, min_value=1, help_text=_VERSION_HELP)
 
 
 class BindingInput(BindingChange):
@@ -62,6 +88,16 @@ class BindingInput(BindingChange):
         required=False,
         help_text="The sub-agent that has it, where several are called so.",
     )
+
+
+_UPDATE_MEMBERS = {
+    "activity_version": serializers.IntegerField(help_text="The number of the newest version."),
+    "class": serializers.ChoiceField(choices=diff.CLASSES),
+    "changes": serializers.ListField(child=serializers.CharField(), help_text="Sentences for people."),
+    "refusal": serializers.CharField(help_text="Why it cannot run for this tool. Else empty."),
+}
+# One of the members is a word of Python's, so no class can declare it.
+BindingUpdateOutput = type("BindingUpdateOutput", (serializers.Serializer,), dict(_UPDATE_MEMBERS))
 
 
 class BindingOutput(serializers.Serializer[Any]):
@@ -83,7 +119,13 @@ class BindingOutput(serializers.Serializer[Any]):
     )
     activity = serializers.IntegerField(source="activity.pk", default=None, allow_null=True)
     activity_name = serializers.CharField(source="activity.name", default="")
-    kind = serializers.CharField(source="activity.current.kind", default="")
+    activity_version = serializers.IntegerField(
+        source="version.number", default=None, allow_null=True, help_text="The version that runs."
+    )
+    kind = serializers.CharField(source="version.kind", default="")
+    update = serializers.SerializerMethodField(  # type: ignore[assignment]
+        help_text="A newer version of the activity; else null."
+    )
     digest = serializers.CharField(
         source="pin.version.digest",
         help_text="Of its signature, which is the same in each environment.",
@@ -91,9 +133,23 @@ class BindingOutput(serializers.Serializer[Any]):
     code = serializers.CharField(source="resolution.fault.code", default="")
     message = serializers.CharField(source="resolution.fault.message", default="")
 
+    @extend_schema_field(BindingUpdateOutput(allow_null=True))
+    def get_update(self, bound: Bound) -> dict[str, Any] | None:
+        found = activity_updates.update_of(bound)
+        return None if found is None else update_row(found)
+
 
 class BindingListOutput(serializers.Serializer[Any]):
     results = BindingOutput(many=True, help_text="Every tool of the agent, then those of its sub-agents.")
+
+
+def update_row(update: ActivityUpdate) -> dict[str, Any]:
+    return {
+        "activity_version": update.version.number,
+        "class": update.change.class_,
+        "changes": list(update.change.sentences),
+        "refusal": update.refusal,
+    }
 
 
 def chosen_environment(request: Request, slug: str, env: str) -> Environment:
@@ -155,7 +211,13 @@ class EnvironmentDetail(GenericAPIView[Environment]):
         row = chosen_environment(request, slug, env)
         given = EnvironmentChange(data=request.data)
         given.is_valid(raise_exception=True)
-        row = environments.make_default(row, actor=person(request), **given.validated_data)
+        with transaction.atomic():
+            if "is_default" in given.validated_data:
+                is_default = given.validated_data["is_default"]
+                row = environments.make_default(row, actor=person(request), is_default=is_default)
+            if "is_protected" in given.validated_data:
+                is_protected = given.validated_data["is_protected"]
+                row = environments.protect(row, actor=person(request), is_protected=is_protected)
         return Response(EnvironmentOutput(row).data)
 
     @extend_schema(parameters=[NAME], responses={204: None})
@@ -191,7 +253,7 @@ class BindingList(GenericAPIView[Binding]):
         pin = chosen_tool(environment, given["tool"], given.get("agent", ""))
         if pin is None:
             raise invalid(tool=f"“{environment.agent}” has no tool of this name.")
-        return _bound(request, environment, pin, given["activity"])
+        return _bound(request, environment, pin, given)
 
 
 @extend_schema(tags=["environments"])
@@ -212,7 +274,24 @@ class BindingDetail(GenericAPIView[Binding]):
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange)
     def put(self, request: Request, slug: str, env: str, tool: str) -> Response:
         environment, pin = self._chosen(request, slug, env, tool)
-        return _bound(request, environment, pin, BindingChange.taken(request.data)["activity"])
+        return _bound(request, environment, pin, BindingChange.taken(request.data))
+
+    @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange, responses=BindingOutput)
+    def post(self, request: Request, slug: str, env: str, tool: str) -> Response:
+        """The same as PUT."""
+        return self.put(request, slug, env, tool)
+
+    @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingPatch)
+    def patch(self, request: Request, slug: str, env: str, tool: str) -> Response:
+        """Moves the binding to another version of its activity, or binds another activity."""
+        environment, pin = self._chosen(request, slug, env, tool)
+        given = BindingPatch.taken(request.data)
+        if "activity" not in given:
+            activity = environments.bound_in(environment, [pin])[0].activity
+            if activity is None:
+                raise invalid(activity="No activity runs for this tool here. Name one.")
+            given = {**given, "activity": activity.pk}
+        return _bound(request, environment, pin, given)
 
     @extend_schema(parameters=[NAME, TOOL, AGENT], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
@@ -247,13 +326,20 @@ class EnvironmentMocks(GenericAPIView[Binding]):
         return Response(BindingListOutput({"results": environments.bound_in(environment)}).data)
 
 
-def _bound(request: Request, environment: Environment, pin: Pin, pk: int | None) -> Response:
-    activity = None
+def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[str, Any]) -> Response:
+    activity = version = None
+    pk, number = given["activity"], given.get("activity_version")
+    if pk is None and number is not None:
+        raise invalid(activity_version="Name the activity too: a latent tool has no version.")
     if pk is not None:
         activity = Activity.objects.live().select_related("current__interface").filter(pk=pk).first()
         if activity is None:
             raise invalid(activity="There is no such activity.")
-    environments.bind(environment, pin.tool, actor=person(request), activity=activity)
+        if number is not None:
+            version = activity.versions.select_related("interface").filter(number=number).first()
+            if version is None:
+                raise invalid(activity_version=f"“{activity}” has no version {number}.")
+    environments.bind(environment, pin.tool, actor=person(request), activity=activity, version=version)
     return _shown(environment, pin)
 
 

@@ -17,7 +17,7 @@ from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Receipt, Release, Retirement
 from designer.models.pins import PinMode
-from designer.releases import channels, lock_file, publishing, receipts, retiring
+from designer.releases import binding_snapshots, channels, lock_file, publishing, receipts, retiring
 from designer.releases.lock_file import Offer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -44,6 +44,16 @@ class LockedTool(Input):
     )
 
 
+class LockedBinding(Input):
+    agent = serializers.CharField(max_length=60)
+    tool = serializers.CharField(max_length=64)
+    runs = serializers.ChoiceField(choices=["activity", "latent", "nothing"])
+    activity = serializers.IntegerField(allow_null=True)
+    activity_name = serializers.CharField(max_length=150, allow_blank=True)
+    activity_version = serializers.IntegerField(allow_null=True)
+    digest = serializers.CharField(max_length=64, allow_blank=True)
+
+
 class LockFile(Input):
     """`pegboard.lock.json`, to commit beside the code that was built against the release."""
 
@@ -57,6 +67,18 @@ class LockFile(Input):
     release = serializers.IntegerField(min_value=1, max_value=2**31 - 1)
     digest = serializers.RegexField("^sha256:[0-9a-f]{64}$")
     tools = LockedTool(many=True, max_length=MAX_TOOLS)  # type: ignore[call-arg]
+    environment = serializers.CharField(
+        max_length=60,
+        required=False,
+        allow_blank=True,
+        help_text="The default environment, of which `bindings` are; empty where the agent has none.",
+    )
+    bindings = LockedBinding(
+        many=True,
+        required=False,
+        help_text="What ran when the release was published, where that is not the vendor. Absent: all ran "
+        "at their vendors.",
+    )
 
 
 _MOVED: dict[str, Any] = {
@@ -94,7 +116,12 @@ class ReleaseLock(GenericAPIView[Release]):
         release = asked_release(request, slug, number, hands_out=True)
         receipts.note(key_of(request), release, surface="lock", name=number)
         document = release_document.decode(release.document)
-        found = lock_file.lock(document, digest=release.digest, channel=receipts.channel_in(number))
+        found = lock_file.lock(
+            document,
+            digest=release.digest,
+            channel=receipts.channel_in(number),
+            bindings=release.bindings,
+        )
         disposition = 'attachment; filename="pegboard.lock.json"'
         return Response(found, headers={"Content-Disposition": disposition})
 
@@ -124,6 +151,10 @@ class AgentCheck(GenericAPIView[Agent]):
         release = channels.state(agent, channel).release
         now = release_document.decode(release.document) if release else None
         moved = lock_file.moved(locked, now, _offers(locked), channel=channel, retired=_retired(named))
+        if named.bindings:
+            moved += lock_file.moved_bindings(
+                named.bindings, binding_snapshots.read_bindings(agent.pk, locked)
+            )
         changes = [{**asdict(each), "class": each.class_} for each in moved]
         answer = {
             "status": lock_file.status(moved),

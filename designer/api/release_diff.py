@@ -10,7 +10,7 @@ from core.serializers import Input
 from designer.api.asked_releases import NUMBER, chosen_release, releases_at, tell_if_retired
 from designer.exports import document as release_document
 from designer.models import Release
-from designer.releases import diff, publishing
+from designer.releases import diff, publishing, recorded_bindings
 from people.api.generics import GenericAPIView
 
 
@@ -57,6 +57,12 @@ class AgentChangeOutput(serializers.Serializer[Any]):
     transfers = TransferChangeOutput(many=True)
 
 
+class BindingChangeOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField()
+    tool = serializers.CharField()
+    message = serializers.CharField()
+
+
 class ReleaseDiffOutput(serializers.Serializer[Any]):
     number = serializers.IntegerField()
     against = serializers.IntegerField()
@@ -68,6 +74,9 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
     transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
     agents = AgentChangeOutput(
         source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
+    )
+    bindings = BindingChangeOutput(
+        many=True, help_text="Tools that something else ran in the default environment when it was published."
     )
 
 
@@ -101,5 +110,6 @@ class ReleaseDiff(GenericAPIView[Release]):
             "number": release.number,
             "against": other.number,
             "changes": diff.between(old, new),
+            "bindings": recorded_bindings.compare(other.bindings, release.bindings),
         }
         return Response(ReleaseDiffOutput(answer).data)

@@ -3,7 +3,7 @@
 from designer.models.agents import AGENTS_OF_KEY, Agent, AgentAddress, AgentVendor, KeyAgent, Transfer
 from designer.models.budgets import TokenLimit
 from designer.models.channels import Channel, ChannelMove
-from designer.models.environments import Binding, Environment, Place
+from designer.models.environments import Binding, Environment, NamedActivity, Place
 from designer.models.mocks import MockAssertions
 from designer.models.news import Follow, WebhookAgent
 from designer.models.pins import Pin, PinQuerySet, Tuning
@@ -49,6 +49,7 @@ __all__ = [
     "Gate",
     "KeyAgent",
     "MockAssertions",
+    "NamedActivity",
     "Pin",
     "PinQuerySet",
     "Place",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from django.db import models
 from django.utils import timezone
 
-from catalog.models import Activity, Tool
+from catalog.models import Activity, ActivityVersion, Tool
 from designer.models.agents import Agent
 
 
@@ -19,6 +19,8 @@ class Environment(models.Model):
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="environments")
     name = models.CharField(max_length=30)
     is_default = models.BooleanField(default=False)
+    # Only an administrator, or a second person, changes what runs there.
+    is_protected = models.BooleanField(default=False, db_default=False)
     created_at = models.DateTimeField(default=timezone.now)
 
     class Meta:
@@ -50,11 +52,18 @@ class Place(NamedTuple):
 
 class Binding(models.Model):
     """What runs for a tool in an environment, whatever else would. Without an `activity` it is latent: the
-    model answers itself."""
+    model answers itself.
+
+    `activity_version` is the version that runs. A process of an older release writes `activity` alone; then
+    the newest version runs.
+    """
 
     environment = models.ForeignKey(Environment, on_delete=models.CASCADE, related_name="bindings")
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="+")
     activity = models.ForeignKey(Activity, null=True, on_delete=models.PROTECT, related_name="+")
+    activity_version = models.ForeignKey(
+        ActivityVersion, null=True, on_delete=models.PROTECT, related_name="+"
+    )
 
     class Meta:
         ordering = ["id"]
@@ -62,3 +71,31 @@ class Binding(models.Model):
 
     def __str__(self) -> str:
         return f"{self.tool} in {self.environment}"
+
+    @property
+    def bound_version(self) -> ActivityVersion | None:
+        """The version that runs; None where the tool is latent."""
+        version = self.activity_version
+        if version and version.activity_id == self.activity_id:
+            return version
+        return self.activity.current if self.activity else None
+
+
+class NamedActivity(models.Model):
+    """The version of an activity that runs by its name, where nothing is bound to a tool of an agent.
+
+    It holds for all environments of the agent, and for all that is published of it, its sub-agents included.
+    """
+
+    agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="+", db_index=False)
+    tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="+")
+    name = models.CharField(max_length=150)
+    activity_version = models.ForeignKey(ActivityVersion, on_delete=models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["agent", "tool", "name"], name="one_named_activity_per_tool")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} for {self.tool} of {self.agent}"

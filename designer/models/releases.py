@@ -32,6 +32,8 @@ class Release(models.Model):
     # The checks that failed and were accepted, each with `code` and `message`, and why.
     accepted = models.JSONField(default=list, db_default=[])
     reason = models.TextField(blank=True, default="", db_default="")
+    # What ran in the default environment when it was published (designer/releases/recorded_bindings.py).
+    bindings = models.JSONField(default=dict, db_default={})
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
 

@@ -12,6 +12,7 @@ from catalog.rules import diff as signature_diff
 from designer import token_budget
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTool
 from designer.releases import diff as release_diff
+from designer.releases import recorded_bindings
 from designer.signatures.words import NOTHING
 
 SCHEMA = "pegboard.lock/1"
@@ -48,8 +49,12 @@ class Retired:
     successor: int | None
 
 
-def lock(document: ReleaseDocument, *, digest: str, channel: str) -> dict[str, Any]:
-    """`channel` is the one by which it was asked for, "" for a number or a digest."""
+def lock(
+    document: ReleaseDocument, *, digest: str, channel: str, bindings: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`channel` is the one by which it was asked for, "" for a number or a digest; `bindings` is the record
+    of the release."""
+    bound = recorded_bindings.locked_bindings(bindings)
     return {
         "schema": SCHEMA,
         "agent": document.agent.slug,
@@ -62,6 +67,8 @@ def lock(document: ReleaseDocument, *, digest: str, channel: str) -> dict[str, A
             for node in document.nodes
             for tool in node.tools
         ],
+        # A release whose tools all run at their vendors is locked as it was before there were activities.
+        **({"environment": bindings["environment"], "bindings": bound} if bound else {}),
     }
 
 
@@ -102,6 +109,14 @@ def moved(
         found += _between_trees(locked, now)
     found += _offered(locked.all_tools, offers)
     return found
+
+
+def moved_bindings(record: Mapping[str, Any], now: Mapping[str, Any]) -> list[Moved]:
+    """`record` is that of the locked release, and `now` what runs for its tools today."""
+    return [
+        Moved("binding_changed", "breaking", change.tool, change.message)
+        for change in recorded_bindings.compare(record, now)
+    ]
 
 
 def status(found: Iterable[Moved]) -> Status:

@@ -23,11 +23,13 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
 from designer.releases import (
+    binding_snapshots,
     channels,
     composition,
     draft_checks,
     effective_versions,
     proofs,
+    recorded_bindings,
     rehearsed,
     signing,
 )
@@ -144,10 +146,18 @@ def _something_new(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
     if document.is_empty:
         message = f"“{agent}” has no tools. Pin one, then publish."
         raise DomainError("nothing_to_publish", message, status=409)
-    if last and composition.is_same(document, release_document.decode(last.document)):
+    is_same = last is not None and composition.is_same(document, release_document.decode(last.document))
+    # What runs belongs to what was released, though the digest is of what a model is shown.
+    if last and is_same and not _has_moved_bindings(agent, last, document):
         message = f"Nothing has changed since release {last.number}."
         raise DomainError("nothing_changed", message, status=409)
     return document
+
+
+def _has_moved_bindings(agent: Agent, last: Release, document: ReleaseDocument) -> bool:
+    return bool(last.bindings) and bool(
+        recorded_bindings.compare(last.bindings, binding_snapshots.read_bindings(agent.pk, document))
+    )
 
 
 def _written_down(
@@ -178,6 +188,7 @@ def _written_down(
         note=note,
         accepted=accepted,
         reason=reason,
+        bindings=binding_snapshots.read_bindings(agent.pk, document, records_names=True),
         created_by=actor,
     )
 

@@ -35,7 +35,7 @@ def written(
         return body
     shown = transfers.shown(publishing.part_of(release, sub_agent)).tools
     tools = [each for each in shown if each.signature.kind != transfers.KIND]
-    activities = _activities(place, [each for each in tools if tool in ("", each.signature.name)])
+    activities = _activities(release, place, [each for each in tools if tool in ("", each.signature.name)])
     if all(name == activity for name, activity in activities.items()):
         return body
     document: Any = msgspec.json.decode(body)
@@ -51,8 +51,9 @@ def tag(published: str, body: bytes, composed: bytes) -> str:
     return published if composed == body else f"{published}.{hashlib.sha256(composed).hexdigest()[:16]}"
 
 
-def _activities(place: Place | None, tools: list[ReleasedTool]) -> dict[str, str]:
-    found = environments.resolve_all(place, [Subject.of(tool) for tool in tools])
+def _activities(release: Release, place: Place | None, tools: list[ReleasedTool]) -> dict[str, str]:
+    subjects = [Subject.of(tool) for tool in tools]
+    found = environments.resolve_all(place, subjects, agent=release.agent_id)
     shown = {}
     for tool in tools:
         name, resolution = tool.signature.name, found[Subject.of(tool)]

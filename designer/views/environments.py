@@ -74,7 +74,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             if "do" in request.POST:
                 form.refuse(error)
             refusal = error.message
-    rows = _rows(shown, places, request)
+    rows = _rows(agent, shown, places, request)
     context = {
         "agent": agent,
         "form": form,
@@ -133,9 +133,11 @@ def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
     return get_object_or_404(rows, agent=_agent(request, slug), name=env)
 
 
-def _rows(pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest) -> list[Row]:
+def _rows(
+    agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
+) -> list[Row]:
     found = environments.table(places, pins) if places else {}
-    offered, usual = environments.fitting(pins), environments.outside(pins)
+    offered, usual = environments.fitting(pins), environments.outside(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
         choices = [("", f"As usual: {_words(usual[index])}"), ("latent", "Latent: the model answers")]

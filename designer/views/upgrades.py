@@ -9,11 +9,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from catalog.models import ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import upgrades
-from designer.models import Agent, Pin
+from designer import activity_updates, environments, upgrades
+from designer.models import Agent, Environment, Pin
 from designer.upgrades import Wanted
 from people.models import Role
 from people.permissions import person, requires
@@ -34,6 +35,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "safe": [each for each in found if each.is_safe],
         "refused": [each for each in found if each.refusal],
         "breaking_below": upgrades.breaking_below(agent, person(request)),
+        "activity_updates": activity_updates.updates_of(agent),
         "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
     }
     return render(request, "designer/upgrades.html", context)
@@ -90,6 +92,42 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     back = [_written(each.upgrade.pin, each.upgrade.pin.version.ordinal) for each in done]
     query = urlencode({"back": back}, doseq=True)
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
+    """Move one binding, or what runs by its name, to the version that the page has shown."""
+    agent = _agent(request, slug)
+    pins = environments.pins_of(agent)
+    pin = next((pin for pin in pins if pin.pk == number(request.POST.get("pin", ""))), None)
+    rows = ActivityVersion.objects.select_related("activity__current__interface", "interface")
+    version = rows.filter(pk=number(request.POST.get("version", ""))).first()
+    if pin is None or version is None:
+        messages.error(request, "The tool or the version is not there any more.")
+        return redirect("agent-upgrades", slug)
+    try:
+        if env := request.POST.get("environment", ""):
+            place = get_object_or_404(Environment.objects.select_related("agent"), agent=agent, name=env)
+            environments.bind(
+                place,
+                pin.tool,
+                actor=person(request),
+                activity=version.activity,
+                version=version,
+                expected=str(version.activity_id),
+            )
+        else:
+            environments.move_named(agent, pin.tool, actor=person(request), activity=version.activity)
+    except DomainError as error:
+        messages.error(request, error.message)
+        return redirect("agent-upgrades", slug)
+    place_words = f" in “{env}”" if env else ""
+    message = f"“{pin.name}” runs version {version.number} of “{version.activity}”{place_words} now."
+    messages.success(request, message)
+    back = number(request.POST.get("from", ""))
+    query = {"pin": pin.pk, "environment": env, "version": back} if env and back else {}
+    return redirect(f"{reverse('agent-upgrades', args=[slug])}?{urlencode(query)}")
 
 
 def _agent(request: HttpRequest, slug: str) -> Agent:

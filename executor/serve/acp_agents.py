@@ -130,7 +130,7 @@ def _interrupts(operations: Operations, tool: ReleasedTool, version: ToolVersion
     # What runs is decided for an environment, and may be changed without another release.
     try:
         place = environments.chosen(operations.release, operations.caller.key)
-        runs = environments.resolve(place, Subject.of(tool))
+        runs = environments.resolve(place, Subject.of(tool), agent=operations.release.agent_id)
     except DomainError:
         return []  # nothing runs
     if runs.runs == "vendor" and _says_its_questions(version):

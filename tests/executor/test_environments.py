@@ -364,6 +364,8 @@ def test_what_an_activity_calls_after_it_was_bound_is_asked_of_the_agent_of_its_
     at = "/api/v1/agents/desk/releases/live/agents/below/tools/sky/invoke/"
     assert runs.post(at, GIVEN).json()["outputs"] == {"Sky_now": "fair"}
     activities.change(same, actor=owner, config=elsewhere.activity.current.config)
+    # As a process of an older release has bound it: the newest version runs.
+    Binding.objects.update(activity_version=None)
     assert runs.post(at, GIVEN).json()["error"]["code"] == "vendor_not_allowed"
     assert elsewhere.requests == []
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
@@ -427,12 +429,18 @@ def test_what_was_bound_and_fits_no_more_runs_nothing(owner, vendor, desk, elsew
         interface=make_tool(other).current,
         config=elsewhere.activity.current.config | {"steps": [step]},
     )
+    assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    at = f"{PLACES}test/bindings/sky/"
+    assert designer("get", at).json()["update"]["refusal"]
+    assert designer("patch", at, {"activity_version": 2}).json()["code"] == "activity_unfit"
+    # As a process of an older release has bound it: the newest version runs.
+    Binding.objects.update(activity_version=None)
     refused = runs.post(url(), GIVEN)
     assert (refused.status_code, refused.json()["code"]) == (409, "activity_unfit")
     (row,) = designer("get", f"{PLACES}test/bindings/").json()["results"]
     assert (row["runs"], row["code"]) == ("nothing", "activity_unfit")
     assert environments.bindings_of(made)[0].activity == elsewhere.activity
-    assert len(elsewhere.requests) == 1
+    assert len(elsewhere.requests) == 2
 
 
 def test_a_designer_of_another_team_takes_over_no_definition_by_a_name(owner):

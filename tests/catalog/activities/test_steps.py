@@ -421,6 +421,7 @@ def test_a_call_with_too_many_steps_is_not_begun():
         inner = make_activity("composite", [tell], {}, interface)
         outer = make_activity("composite", times(inner, 9), {}, interface)
         save_unjudged(inner, {"steps": [tell] * 20, "outputs": {}})
+        save_unjudged(outer, {"steps": times(inner, 9), "outputs": {}})
         made = call(interface, outer, place="Oslo")
     assert (made.outcome, made.error_code) == ("refused", "activity_too_many_steps")
     assert vendor.requests == []

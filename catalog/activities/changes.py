@@ -1,0 +1,91 @@
+"""What differs between two versions of an activity, and how much of a risk that is."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from catalog.activities import interfaces, kinds, pinned_callees
+from catalog.models import ActivityVersion
+from catalog.rules.diff import Class
+from core.outbound.errors import printable
+
+MAX_MEMBERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityChange:
+    """The class of the change, and sentences for people, the weightiest first."""
+
+    class_: Class
+    sentences: tuple[str, ...]
+
+
+def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityChange:
+    """Return what moving from one version of an activity to another one changes.
+
+    `breaking`: the newer one needs more inputs, or gives fewer outputs. `notice`: it runs otherwise, for
+    instance at another address. `compatible`: it does the same.
+    """
+    broken = list(_interface_sentences(before, after))
+    found = [*_destination_sentences(before, after), *_callee_sentences(before, after)]
+    if members := [printable(path, 60) for path in _changed_members(before.config, after.config)]:
+        more = f" and {len(members) - MAX_MEMBERS} more" if len(members) > MAX_MEMBERS else ""
+        found.append(f"Its configuration changed: {', '.join(members[:MAX_MEMBERS])}{more}.")
+    if before.interface_id != after.interface_id and not broken:
+        found.append("It is made for another version of its interface.")
+    if broken:
+        return ActivityChange("breaking", (*broken, *found))
+    if found:
+        return ActivityChange("notice", tuple(found))
+    return ActivityChange("compatible", ("It does the same as before.",))
+
+
+def _interface_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
+    if before.interface and after.interface and before.interface_id != after.interface_id:
+        reason = interfaces.why_unfit(after.interface.decoded(), before.interface.decoded())
+        yield from [reason] if reason else []
+
+
+def _destination_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
+    old, new = kinds.get(before.kind), kinds.get(after.kind)
+    was, now = (sorted(set(each)) for each in (old.origins(before.config), new.origins(after.config)))
+    if was != now:
+        there, here = (", ".join(printable(each, 100) for each in some) or "nowhere" for some in (was, now))
+        yield f"It sends requests to {here} instead of {there}."
+    if sorted(old.credentials(before.config)) != sorted(new.credentials(after.config)):
+        yield "It uses another credential."
+    if list(old.tools(before.config)) != list(new.tools(after.config)):
+        yield "It calls other tools, or other versions of them."
+
+
+def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
+    called = {each.pk: kinds.get(each.kind).activities(each.config) for each in (before, after)}
+    found = pinned_callees.find_callees(called)
+    was, now = found.get(before.pk, {}), found.get(after.pk, {})
+    for key in sorted(was.keys() | now.keys()):
+        old, new = was.get(key), now.get(key)
+        if old == new:
+            continue
+        name = printable(str((new or old or after).activity), 100)
+        if new is None:
+            yield f"It does not run the activity “{name}” any more."
+        elif old is None:
+            yield f"It runs the activity “{name}” too."
+        else:
+            yield f"It runs version {new.number} of the activity “{name}” instead of version {old.number}."
+
+
+def _changed_members(before: Any, after: Any, path: str = "") -> Iterator[str]:
+    if before == after:
+        return
+    both = [dict(enumerate(each)) if isinstance(each, list) else each for each in (before, after)]
+    if not all(isinstance(each, Mapping) for each in both):
+        yield path or "all of it"
+        return
+    old, new = both
+    for name in dict.fromkeys([*old, *new]):
+        below = f"{path}.{name}" if path else str(name)
+        if name in old and name in new:
+            yield from _changed_members(old[name], new[name], below)
+        else:
+            yield below

@@ -1,0 +1,48 @@
+"""Which version of an activity runs as a step of another.
+
+The version of a caller runs the versions that were current when it was saved, whatever is edited later.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+from catalog.models import Activity, ActivityCallee, ActivityVersion
+
+
+def current_versions(activities: Collection[int]) -> dict[int, ActivityVersion]:
+    """The newest version of each of these activities, by its primary key. Removed ones are left out."""
+    if not activities:
+        return {}
+    rows = ActivityVersion.objects.filter(
+        pk__in=Activity.objects.shared().filter(pk__in=activities).values("current")
+    )
+    return {row.activity_id: row for row in rows.select_related("activity", "interface")}
+
+
+def record(caller: ActivityVersion, callees: Iterable[ActivityVersion]) -> None:
+    ActivityCallee.objects.bulk_create(ActivityCallee(caller=caller, callee=callee) for callee in callees)
+
+
+def recorded_versions(caller: ActivityVersion) -> set[int]:
+    """Primary keys of the versions that this version runs."""
+    return set(ActivityCallee.objects.filter(caller=caller).values_list("callee", flat=True))
+
+
+def find_callees(activities: Mapping[int, Collection[int]]) -> dict[int, dict[int, ActivityVersion]]:
+    """The version that runs for each activity that a version calls.
+
+    activities: by the primary key of the calling version, the primary keys of the activities that it calls.
+    A version without a record, which a process of an older release saved, runs the newest ones.
+    Removed activities are left out.
+    """
+    called = {caller: set(keys) for caller, keys in activities.items() if keys}
+    if not called:
+        return {}
+    rows = ActivityCallee.objects.filter(caller__in=called, callee__activity__in=Activity.objects.shared())
+    found: dict[int, dict[int, ActivityVersion]] = {caller: {} for caller in called}
+    for row in rows.select_related("callee__activity", "callee__interface"):
+        found[row.caller_id][row.callee.activity_id] = row.callee
+    newest = current_versions({key for caller, keys in called.items() for key in keys - found[caller].keys()})
+    return {
+        caller: {key: version for key in keys if (version := found[caller].get(key) or newest.get(key))}
+        for caller, keys in called.items()
+    }

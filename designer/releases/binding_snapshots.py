@@ -1,0 +1,47 @@
+"""What runs for the tools of a release document at this moment, as a release records it."""
+
+from typing import Any
+
+from catalog.models import ActivityVersion
+from designer import environments
+from designer.environments import Subject
+from designer.exports import transfers
+from designer.exports.document import ReleaseDocument
+from designer.models import Environment, Place
+
+
+def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool = False) -> dict[str, Any]:
+    """Return what runs now for the tools of a document of this agent, as a release records it.
+
+    `records_names`: what runs by its name runs in this version from now on.
+    """
+    row = Environment.objects.filter(agent=agent, is_default=True).first()
+    place = Place(row.pk, row.name, row.is_default) if row else None
+    tools = [
+        (node.slug, tool)
+        for node in document.nodes
+        for tool in node.tools
+        if tool.signature.kind != transfers.KIND
+    ]
+    found = environments.resolve_all(place, [Subject.of(tool) for _, tool in tools], agent=agent)
+    if records_names:
+        environments.record_named(agent, found)
+    keys = {each.version for each in found.values() if each.version}
+    rows = ActivityVersion.objects.select_related("activity").in_bulk(keys) if keys else {}
+    recorded = []
+    for slug, tool in tools:
+        resolution = found[Subject.of(tool)]
+        version = rows.get(resolution.version or 0)
+        recorded.append(
+            {
+                "agent": slug,
+                "tool": tool.signature.name,
+                "tool_id": tool.id,
+                "runs": resolution.runs,
+                "activity": version.activity_id if version else None,
+                "activity_name": version.activity.name if version else "",
+                "activity_version": version.number if version else None,
+                "digest": version.digest if version else "",
+            }
+        )
+    return {"environment": place.name if place else "", "tools": recorded}

@@ -1,0 +1,61 @@
+"""Which activities ran for the tools of a release when it was published, and what differs since. Pure.
+
+A release records what ran in the default environment of its agent, or outside of all environments where the
+agent has no default. The record is no part of the release document, whose digest is of what a model is shown.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class BindingChange:
+    """`before` and `after` are rows of a record; None where the tool is not there."""
+
+    tool: str
+    agent: str
+    message: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+def locked_bindings(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a record that a lock file holds: those of tools that their vendors do not run."""
+    return [
+        {name: value for name, value in row.items() if name != "tool_id"}
+        for row in record.get("tools", ())
+        if row["runs"] != "vendor"
+    ]
+
+
+def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[BindingChange]:
+    """Return the tools of both records that are run by something else in `after`.
+
+    A release that is older than these records has an empty one, with which nothing is compared.
+    """
+    if not before or not after:
+        return []
+    return list(_changes(before["tools"], after["tools"]))
+
+
+def _changes(
+    before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[BindingChange]:
+    now = {(row["agent"], row["tool_id"]): row for row in after}
+    for row in before:
+        other = now.get((row["agent"], row["tool_id"]))
+        if other and _state(row) != _state(other):
+            message = f"“{row['tool']}” is run by {describe(other)} now, and was run by {describe(row)}."
+            yield BindingChange(row["tool"], row["agent"], message, row, other)
+
+
+def _state(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["runs"], row["activity"], row["activity_version"], row["digest"]
+
+
+def describe(row: Mapping[str, Any]) -> str:
+    """Return what runs, in a few words."""
+    if row["runs"] == "activity":
+        return f"the activity “{row['activity_name']}”, version {row['activity_version']}"
+    return {"vendor": "its vendor", "latent": "the model itself"}.get(row["runs"], "nothing")

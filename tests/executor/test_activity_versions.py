@@ -1,0 +1,193 @@
+"""What runs for a tool stays the version that was bound, however its activity is edited."""
+
+import pytest
+
+from catalog.activities import operations as activities
+from catalog.models import Call
+from core.errors import DomainError
+from designer import environments, pins
+from designer.models import NamedActivity
+from designer.releases import publishing
+from people.models import AuditEntry, Role
+from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
+from tests.executor.test_environments import PLACES, agent_with, definition, designer, elsewhere, place
+from tests.factories import make_signature, make_tool, make_user
+
+__all__ = ["designer", "desk", "elsewhere", "owner", "vendor"]
+pytestmark = pytest.mark.django_db
+AT = f"{PLACES}test/bindings/sky/"
+FORECAST = {"arguments": {"place": "Oslo"}}
+
+
+def answers(sky):
+    return {"examples": [{"outputs": {"sky": sky}}]}
+
+
+def redirect(activity, pin, owner):
+    """Have the activity call the vendor's own tool in place of another vendor's."""
+    step = {"tool": pin.tool_id, "ordinal": 1, "inputs": {"Zip code": {"input": "Zip code"}}}
+    config = {"steps": [step], "outputs": {"Sky now": {"step": 1, "output": "Sky now"}}}
+    return activities.change(activity, actor=owner, config=config)
+
+
+def test_an_edited_activity_runs_only_after_its_binding_has_moved(owner, vendor, desk, elsewhere, designer):
+    agent, pin = desk
+    place(owner, desk, is_default=True, activity=elsewhere.activity)
+    client = runtime(owner, agent)
+    assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    assert designer("get", AT).json()["update"] is None
+
+    redirect(elsewhere.activity, pin, owner)
+    assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    # Binding the same activity once more moves nothing.
+    assert designer("put", AT, {"activity": elsewhere.activity.pk}).json()["activity_version"] == 1
+    bound = designer("get", AT).json()
+    assert (bound["activity_version"], bound["update"]["activity_version"]) == (1, 2)
+    assert (bound["update"]["class"], bound["update"]["refusal"]) == ("notice", "")
+    assert bound["update"]["changes"]
+
+    moved = designer("patch", AT, {"activity_version": 2}).json()
+    assert (moved["activity_version"], moved["update"]) == (2, None)
+    assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
+    entry = AuditEntry.objects.filter(action="bind").latest("id")
+    assert (entry.before["activity_version"], entry.after["activity_version"]) == (1, 2)
+    # And back.
+    back = designer("put", AT, {"activity": elsewhere.activity.pk, "activity_version": 1}).json()
+    assert back["activity_version"] == 1
+    assert client.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
+    numbers = Call.objects.filter(parent=None).order_by("id").values_list("activity__number", flat=True)
+    assert list(numbers) == [1, 1, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"activity_version": 7}, "activity_version"),
+        ({"activity": None, "activity_version": 1}, "activity_version"),
+    ],
+)
+def test_a_version_that_is_not_there_is_refused(owner, desk, elsewhere, designer, body, field):
+    place(owner, desk, activity=elsewhere.activity)
+    refused = designer("patch", AT, body)
+    assert (refused.status_code, [*refused.json()["fields"]]) == (400, [field])
+
+
+@pytest.mark.parametrize("explicit", [None, "Weather"])
+@pytest.mark.parametrize("in_environment", [True, False])
+def test_what_runs_by_its_name_keeps_its_version(owner, designer, explicit, in_environment):
+    agent, _ = agent_with(owner, definition(owner, activity=explicit))
+    if in_environment:
+        environments.create(agent, actor=owner, name="test", is_default=True)
+    activity = activities.create(
+        actor=owner, name=explicit or "forecast", kind="mock", config=answers("fair")
+    )
+    client, at = runtime(owner, agent), url(name="forecast")
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    activities.change(activity, actor=owner, config=answers("storm"))
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    assert NamedActivity.objects.get().activity_version.number == 1
+
+
+def test_another_activity_of_the_same_name_does_not_run_at_once(owner):
+    agent, _ = agent_with(owner, definition(owner))
+    client, at = runtime(owner, agent), url(name="forecast")
+    old = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
+    assert client.post(at, FORECAST).json()["outcome"] == "ok"
+    activities.change(old, actor=owner, name="The old one")
+    activities.create(actor=owner, name="forecast", kind="mock", config=answers("storm"))
+    refused = client.post(at, FORECAST)
+    assert (refused.status_code, refused.json()["code"]) == (409, "activity_replaced")
+
+
+def test_a_version_with_steps_runs_the_activities_as_they_were_when_it_was_saved(owner):
+    tool = definition(owner, "inner")
+    agent, pin = agent_with(owner, definition(owner))
+    inner = activities.create(
+        actor=owner, name="Inner", kind="mock", config=answers("fair"), interface=tool.current
+    )
+    steps = {
+        "steps": [{"activity": inner.pk, "inputs": {"place": {"input": "place"}}}],
+        "outputs": {"sky": {"step": 1, "output": "sky"}},
+    }
+    outer = activities.create(
+        actor=owner, name="Outer", kind="composite", config=steps, interface=pin.version
+    )
+    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    environments.bind(made, pin.tool, actor=owner, activity=outer)
+    client, at = runtime(owner, agent), url(name="forecast")
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    activities.change(inner, actor=owner, config=answers("storm"))
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    # Saving the outer one again records the newer version, which runs once the binding moves.
+    outer = activities.change(outer, actor=owner, config=steps)
+    assert outer.current.number == 2
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    environments.bind(made, pin.tool, actor=owner, activity=outer, version=outer.current)
+    assert client.post(at, FORECAST).json()["outputs"] == {"sky": "storm"}
+    assert activities.change(outer, actor=owner, config=steps).current.number == 2
+
+
+def test_only_a_second_person_or_an_administrator_moves_a_protected_binding(
+    owner, vendor, desk, elsewhere, designer
+):
+    pin = desk[1]
+    made = place(owner, desk, activity=elsewhere.activity)
+    protected = designer("patch", f"{PLACES}test/", {"is_protected": True}).json()
+    assert protected["is_protected"] is True
+    edited = redirect(elsewhere.activity, pin, owner)
+    for method, path, body in (
+        ("patch", AT, {"activity_version": 2}),
+        ("put", AT, {"activity": None}),
+        ("delete", AT, None),
+        ("patch", f"{PLACES}test/", {"is_protected": False}),
+        ("patch", f"{PLACES}test/", {"is_default": True}),
+        ("delete", f"{PLACES}test/", None),
+    ):
+        refused = designer(method, path, body)
+        assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
+    made.refresh_from_db()
+    other = make_user(Role.DESIGNER)
+    moved = environments.bind(made, pin.tool, actor=other, activity=edited, version=edited.current)
+    assert moved.activity_version.number == 2
+    assert not environments.protect(made, actor=make_user(Role.ADMIN), is_protected=False).is_protected
+
+
+def test_a_release_records_what_ran_and_check_fails_when_that_differs(
+    owner, vendor, desk, elsewhere, designer
+):
+    agent, pin = desk
+    place(owner, desk, is_default=True, activity=elsewhere.activity)
+    pins.pin_tool(agent, actor=owner, tool=make_tool(make_signature(name="More")))
+    release = publishing.publish(agent, actor=owner, channel="live")
+    lock = designer("get", "/api/v1/agents/desk/releases/live/lock/").json()
+    assert (lock["environment"], [row["tool"] for row in lock["bindings"]]) == ("test", ["sky"])
+    check = "/api/v1/agents/desk/check/"
+    assert designer("post", check, lock).json()["status"] == "current"
+    with pytest.raises(DomainError, match="Nothing has changed"):
+        publishing.publish(agent, actor=owner)
+
+    edited = redirect(elsewhere.activity, pin, owner)
+    assert designer("post", check, lock).json()["status"] == "current"
+    assert designer("patch", AT, {"activity_version": edited.current.number}).status_code == 200
+    found = designer("post", check, lock).json()
+    assert (found["status"], [row["code"] for row in found["changes"]]) == ("breaking", ["binding_changed"])
+    following = publishing.publish(agent, actor=owner, channel="live")
+    diff = designer("get", f"/api/v1/agents/desk/releases/{following.number}/diff/").json()
+    assert [row["tool"] for row in diff["bindings"]] == ["sky"]
+    assert (diff["against"], diff["tools"]) == (release.number, [])
+
+
+def test_updates_list_an_edited_activity_and_move_it_and_back(owner, vendor, desk, elsewhere, client):
+    pin = desk[1]
+    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    client.force_login(owner)
+    page = "/agents/desk/upgrades/"
+    first = elsewhere.activity.current
+    edited = redirect(elsewhere.activity, pin, owner).current
+    assert f'name="version" value="{edited.pk}"' in client.get(page).content.decode()
+    sent = {"pin": pin.pk, "environment": "test", "version": edited.pk, "from": first.pk}
+    answer = client.post(f"{page}activities/", sent, follow=True)
+    assert environments.bindings_of(made)[0].activity_version == edited
+    assert f'name="version" value="{first.pk}"' in answer.content.decode()
+    client.post(f"{page}activities/", sent | {"version": first.pk, "from": ""})
+    assert environments.bindings_of(made)[0].activity_version == first
