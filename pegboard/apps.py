@@ -9,7 +9,7 @@ class PegboardConfig(AppConfig):
     name = "pegboard"
 
     def ready(self) -> None:
-        for check in (checks.failpoints, checks.open_networks, checks.keys):
+        for check in (checks.failpoints, checks.open_networks, checks.keys, checks.proxies):
             register(check, Tags.security, deploy=True)
         for signal in (signals.worker_init, signals.beat_init):
             signal.connect(startup_checks.refuse_with_problems, weak=False)

@@ -6,7 +6,8 @@ from ipaddress import ip_network
 from typing import Any
 
 from django.apps import AppConfig
-from django.core.checks import CheckMessage, Error
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
 
 from core.outbound.policy import callback_policy, outbound_policy
 from pegboard import startup_checks
@@ -38,6 +39,19 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
 
 def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     return [Error(problem, id="pegboard.E003") for problem in startup_checks.problems()]
+
+
+def proxies(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """Requests that come through a proxy, and that no proxy is known to encrypt or to slow down."""
+    if not settings.NUM_PROXIES or settings.HTTPS:
+        return []
+    hint = (
+        "Set PEGBOARD_HTTPS=1. A proxy must end TLS, overwrite X-Forwarded-Proto, append to X-Forwarded-For, "
+        "buffer requests and replies but for event streams, and limit the connections of one address: "
+        "docs/operations.md."
+    )
+    message = "PEGBOARD_PROXIES announces a proxy, and PEGBOARD_HTTPS is not set."
+    return [Warning(message, hint=hint, id="pegboard.W001")]
 
 
 def _touches(network: Any, other: Any) -> bool:

@@ -40,7 +40,7 @@ wsgi_app = "pegboard.wsgi:application"
 logger_class = LoggerOfOurs
 # Threads, because an invocation waits for a vendor while pages want to be served; an ASGI server
 # would be several times slower for this code (docs/decisions/).
-worker_class = "gthread"
+worker_class = "pegboard.web.buffering_worker.BufferingWorker"
 workers = int(os.environ.get("WEB_WORKERS", "2"))
 threads = int(os.environ.get("WEB_THREADS", "8"))
 # Calls of tools wait for vendors, who may be slow: these threads stay free for everything else.

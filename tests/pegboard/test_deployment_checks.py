@@ -2,13 +2,22 @@ import pytest
 from django.core.checks.registry import registry
 
 from pegboard import startup_checks
-from pegboard.checks import failpoints, open_networks
+from pegboard.checks import failpoints, open_networks, proxies
 
 
 def test_armed_failpoints_are_refused(monkeypatch):
     assert failpoints(None) == []
     monkeypatch.setenv("DEBUG_CRASH", "1")
     assert [error.id for error in failpoints(None)] == ["pegboard.E001"]
+
+
+@pytest.mark.parametrize(
+    ("count", "is_https", "ids"),
+    [(0, False, []), (0, True, []), (1, True, []), (1, False, ["pegboard.W001"])],
+)
+def test_a_proxy_without_tls_is_warned_of(settings, count, is_https, ids):
+    settings.NUM_PROXIES, settings.HTTPS = count, is_https
+    assert [warning.id for warning in proxies(None)] == ids
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 import pytest
+from django.db import connection
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -18,7 +20,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def web_server(**environment: str) -> Iterator[int]:
     """A web server of one process with the settings of the tests; the port that it listens on."""
     door = socket.create_server(("127.0.0.1", 0))
-    database = os.environ["DATABASE_URL"]
+    name = connection.settings_dict["NAME"]
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
     variables = {**os.environ, "DJANGO_SETTINGS_MODULE": "pegboard.settings", "DATABASE_URL": database}
     variables |= {"WEB_WORKERS": "1", **environment}
     command = [sys.executable, "-m", "gunicorn", "-c", "python:pegboard.gunicorn"]
@@ -39,17 +42,17 @@ def web_server(**environment: str) -> Iterator[int]:
 
 
 def answer_of(port: int, method: str, path: str, **headers: str) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request(method, path, headers=headers)
-        answer = connection.getresponse()
+        client.request(method, path, headers=headers)
+        answer = client.getresponse()
         return answer.status, answer.read()
     finally:
-        connection.close()
+        client.close()
 
 
 @pytest.fixture(scope="module")
-def port() -> Iterator[int]:
+def port(django_db_setup) -> Iterator[int]:
     with web_server() as port:
         yield port
 
@@ -72,3 +75,124 @@ def test_no_client_sets_the_scheme_where_no_proxy_is_announced(port):
 def test_the_host_is_checked_before_a_key_is_read(port):
     for path in ("/healthz", "/serve/desk/live/mcp", "/api/v1/agents/", "/accounts/login/"):
         assert answer_of(port, "GET", path, Host="evil.example")[0] == 400
+
+
+FORM = "Content-Type: application/x-www-form-urlencoded"
+
+
+def slow(port: int, path: str, *headers: str, method: str = "POST", body: bytes = b"a=") -> socket.socket:
+    """A client that has sent the head of a request, and the first bytes of its body."""
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    lines = [f"{method} {path} HTTP/1.1", "Host: 127.0.0.1", *headers, "", ""]
+    client.sendall("\r\n".join(lines).encode() + body)
+    return client
+
+
+def status_of(client: socket.socket) -> int:
+    answer = http.client.HTTPResponse(client)
+    answer.begin()
+    answer.read()
+    return answer.status
+
+
+@contextmanager
+def clients(*made: socket.socket) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        for client in made:
+            client.close()
+
+
+def test_clients_that_send_slowly_take_no_thread(port):
+    slow_ones = [slow(port, "/accounts/login/", FORM, "Content-Length: 1000") for _ in range(40)]
+    slow_ones += [
+        slow(port, "/accounts/login/", FORM, "Transfer-Encoding: chunked", body=b"5\r\n") for _ in range(40)
+    ]
+    slow_ones += [socket.create_connection(("127.0.0.1", port)) for _ in range(40)]
+    with clients(*slow_ones):
+        assert answer_of(port, "GET", "/healthz")[0] == 200
+
+
+def test_a_body_that_comes_in_pieces_arrives_whole(port):
+    for headers, pieces in (
+        (["Content-Length: 9"], [b"a=1", b"&b=", b"23"]),
+        (["Transfer-Encoding: chunked"], [b"3\r", b"\na=1\r\n", b"4\r\n&b=2\r\n0\r\n", b"\r\n"]),
+    ):
+        client = slow(port, "/healthz", FORM, *headers, body=b"a" if "Length" in headers[0] else b"")
+        with clients(client):
+            for piece in pieces:
+                time.sleep(0.05)
+                client.sendall(piece)
+            # It was read to its end, and refused for want of a token.
+            assert status_of(client) == 403
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert status_of(client) == 200
+
+
+def test_requests_that_follow_each_other_at_once_are_all_answered(port):
+    one = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    with clients(client):
+        client.sendall(one + one + one[:20])
+        heard = b""
+        while heard.count(b"HTTP/1.1 200") < 2:
+            heard += client.recv(65536)
+        assert answer_of(port, "GET", "/healthz")[0] == 200
+        client.sendall(one[20:])
+        while heard.count(b"HTTP/1.1 200") < 3:
+            heard += client.recv(65536)
+
+
+@pytest.mark.parametrize(
+    "path", ["/serve/desk/live/mcp", "/serve/desk/live/a2t/tools/sky", "/api/v1/agents/"]
+)
+@pytest.mark.parametrize("headers", [[], ["Authorization: Bearer pgb_unknown"]])
+def test_a_key_is_checked_before_the_body_is_read(port, path, headers):
+    sent = ["Content-Type: application/json", "Content-Length: 900000", *headers]
+    client = slow(port, path, *sent, body=b"{")
+    with clients(client):
+        assert status_of(client) == 401
+        # Nothing that comes now is another request.
+        with suppress(OSError):
+            client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+            assert client.recv(65536) == b""
+
+
+def test_a_client_that_waits_for_its_body_is_told_to_send_it(port):
+    client = slow(port, "/accounts/login/", FORM, "Content-Length: 3", "Expect: 100-continue", body=b"")
+    with clients(client):
+        assert client.recv(100).startswith(b"HTTP/1.1 100 Continue")
+        client.sendall(b"a=1")
+        assert status_of(client) == 403
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /" + b"x" * 9_000 + b" HTTP/1.1\r\n\r\n", 414),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 70_000, 431),
+        (b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: x\r\n\r\n", 400),
+        (b"POST /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99999999\r\n\r\n", 413),
+        (b"no request\r\n\r\n", 400),
+    ],
+)
+def test_what_is_no_request_is_refused_at_once(port, head, status):
+    client = socket.create_connection(("127.0.0.1", port), timeout=20)
+    with clients(client):
+        client.sendall(head)
+        assert status_of(client) == status
+
+
+def test_a_request_that_does_not_come_is_given_up(port):
+    begun = socket.create_connection(("127.0.0.1", port), timeout=30)
+    with clients(begun):
+        begun.sendall(b"GET / HTTP/1.1\r\nHost:")
+        assert status_of(begun) == 408
+
+
+def test_one_address_has_so_many_requests_on_the_way(port):
+    slow_ones = [slow(port, "/accounts/login/", FORM, "Content-Length: 1000") for _ in range(140)]
+    with clients(*slow_ones):
+        assert status_of(slow_ones[0]) == 429
+        assert answer_of(port, "GET", "/healthz")[0] == 200

@@ -1,0 +1,275 @@
+"""gunicorn's worker with threads, which get a request once all of it has arrived.
+
+gunicorn gives a connection to a thread with its first byte, so a few slow clients take all threads. Here the
+loop that accepts connections reads them too. The head and the body of a request have a deadline each, and
+one address has a bounded number of requests that are arriving. docs/decisions/0077-buffered-requests.md.
+"""
+
+import errno
+import os
+import socket
+import struct
+import time
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from importlib import import_module
+from selectors import EVENT_READ
+from typing import Any
+
+from gunicorn import util
+from gunicorn.http.unreader import Unreader
+from gunicorn.workers.gthread import STOP_KEEPALIVE_LINGER, TConn, ThreadWorker
+
+from pegboard.web.request_buffer import RequestBuffer, RequestHead
+
+HEAD_SECONDS, BODY_SECONDS = 10.0, 60.0
+LINGER_SECONDS = 2.0
+# A client that does not read its reply for so long is given up.
+SEND_SECONDS = 30
+READ_BYTES = 64 * 1024
+# The largest body that any view accepts, and what its chunks add.
+MAX_BODY_BYTES = 12 * 1024**2 + 1024**2
+REQUESTS_OF_ONE_ADDRESS = 128
+# Of the connections that a process may have; the rest is for requests that are being answered.
+ARRIVING_SHARE = 0.75
+LOOK_EVERY = 0.5  # seconds
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+@dataclass(eq=False)
+class Arrival:
+    """A connection whose next request is arriving.
+
+    ends: the deadline, by the monotonic clock. is_kept: it was kept open after a request. is_read: the loop
+    waits for its bytes. is_over: its reply was sent, and only its end is waited for.
+    """
+
+    conn: TConn
+    request: RequestBuffer
+    ends: float
+    address: str = ""
+    is_kept: bool = False
+    is_read: bool = False
+    is_over: bool = False
+
+    @property
+    def takes_place(self) -> bool:
+        """Whether it counts for its address: one that is kept open between two requests does not."""
+        return not self.is_over and (self.request.has_begun or not self.is_kept)
+
+
+class BufferedUnreader(Unreader):  # type: ignore[misc]  # gunicorn has no types
+    """What has arrived of a request. Nothing more comes, so no thread waits for its client here."""
+
+    def __init__(self, request: RequestBuffer) -> None:
+        super().__init__()
+        self._request, self._file = request, request.bytes_so_far()
+
+    def chunk(self, size_hint: int | None = None) -> bytes:
+        return self._file.read(max(size_hint or 0, READ_BYTES))
+
+    def take_rest(self) -> bytes:
+        """What belongs to the next request."""
+        rest: bytes = self.take_buffered() + self._file.read()
+        self._request.close()
+        return rest
+
+
+class BufferingWorker(ThreadWorker):  # type: ignore[misc]
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # The oldest first.
+        self._arrivals: dict[TConn, Arrival] = {}
+        self._looks_at = 0.0
+        self._max_arrivals = int(self.worker_connections * ARRIVING_SHARE)
+        # Behind a proxy all connections come from one address; the proxy counts them.
+        self._counts_addresses = int(os.environ.get("PEGBOARD_PROXIES", "0")) == 0
+
+    def load_wsgi(self) -> None:
+        super().load_wsgi()
+        # It needs models, which are there once the application is loaded.
+        self._keys: Any = import_module("pegboard.web.keys_first")
+
+    def accept(self, listener: socket.socket) -> None:
+        try:
+            client, address = listener.accept()
+        except OSError as error:
+            if error.errno not in (errno.EAGAIN, errno.ECONNABORTED, errno.EWOULDBLOCK):
+                raise
+            return
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
+        self.nr_conns += 1
+        conn = TConn(self.cfg, client, address, listener.getsockname())
+        self._read(self._expect(conn, HEAD_SECONDS))
+
+    def finish_request(self, conn: TConn, future: "Future[bool]") -> None:
+        rest = conn.parser.unreader.take_rest()
+        is_cut, conn.is_cut = conn.is_cut, False
+        if is_cut or future.cancelled() or future.exception() or not future.result():
+            self._linger(conn)
+            return
+        seconds = self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_KEEPALIVE_LINGER)
+        arrival = self._expect(conn, seconds, is_kept=True)
+        if rest:
+            self._take(arrival, rest)
+        else:
+            self._watch(arrival)
+
+    def murder_pending(self) -> None:
+        """Called in each round of the loop."""
+        super().murder_pending()
+        now = time.monotonic()
+        if now < self._looks_at:
+            return
+        self._looks_at = now + LOOK_EVERY
+        for arrival in [each for each in self._arrivals.values() if each.ends <= now]:
+            self._refuse(arrival, HTTPStatus.REQUEST_TIMEOUT)
+
+    def _cap_keepalive(self, deadline: float) -> None:
+        for arrival in self._arrivals.values():
+            if not arrival.request.has_begun:
+                arrival.ends = min(arrival.ends, deadline)
+
+    def _expect(self, conn: TConn, seconds: float, *, is_kept: bool = False) -> Arrival:
+        conn.sock.setblocking(False)
+        request = RequestBuffer(MAX_BODY_BYTES)
+        is_counted = self._counts_addresses and isinstance(conn.client, tuple)
+        address = conn.client[0] if is_counted else ""
+        arrival = Arrival(conn, request, time.monotonic() + seconds, address, is_kept)
+        self._arrivals[conn] = arrival
+        return arrival
+
+    def _make_room(self, newest: Arrival) -> None:
+        # The oldest has had the most time.
+        same = newest.address and [
+            each for each in self._arrivals.values() if each.address == newest.address and each.takes_place
+        ]
+        if same and len(same) > REQUESTS_OF_ONE_ADDRESS:
+            self._refuse(same[0], HTTPStatus.TOO_MANY_REQUESTS)
+        elif len(self._arrivals) > self._max_arrivals:
+            self._refuse(next(iter(self._arrivals.values())), HTTPStatus.SERVICE_UNAVAILABLE)
+
+    def _watch(self, arrival: Arrival) -> None:
+        if not arrival.is_read:
+            arrival.is_read = True
+            read = self._discard if arrival.is_over else self._read
+            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: read(arrival))
+            if arrival.takes_place:
+                self._make_room(arrival)
+
+    def _unwatch(self, arrival: Arrival) -> None:
+        if arrival.is_read:
+            arrival.is_read = False
+            self.poller.unregister(arrival.conn.sock)
+
+    def _read(self, arrival: Arrival) -> None:
+        piece = _received(arrival.conn.sock)
+        if piece is None:
+            self._watch(arrival)
+        elif piece:
+            self._take(arrival, piece)
+        else:
+            self._drop(arrival)
+
+    def _take(self, arrival: Arrival, piece: bytes) -> None:
+        request = arrival.request
+        had_begun, had_head = request.has_begun, request.head is not None
+        request.feed(piece)
+        if request.is_complete and request.head is None:
+            self._refuse(arrival, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            return
+        if request.is_complete:
+            self._answer(arrival)
+            return
+        if not had_begun:
+            arrival.ends = time.monotonic() + HEAD_SECONDS
+        if request.head and not had_head:
+            arrival.ends = time.monotonic() + BODY_SECONDS
+            self._expect_body(arrival, request.head)
+        else:
+            self._watch(arrival)
+
+    def _expect_body(self, arrival: Arrival, head: RequestHead) -> None:
+        if self._keys.is_without_credential(head):
+            self._answer(arrival)
+        elif self._keys.has_key_to_check(head):
+            # The thread needs no more than one look into the database.
+            self._unwatch(arrival)
+            check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
+            check.add_done_callback(lambda done: self.method_queue.defer(self._go_on, arrival, head, done))
+        else:
+            self._ask_for_body(arrival, head)
+
+    def _go_on(self, arrival: Arrival, head: RequestHead, check: "Future[bool]") -> None:
+        if self._arrivals.get(arrival.conn) is not arrival:
+            return
+        if check.exception() is None and not check.result():
+            self._answer(arrival)
+        else:
+            self._ask_for_body(arrival, head)
+
+    def _ask_for_body(self, arrival: Arrival, head: RequestHead) -> None:
+        if head.waits_for_continue:
+            with suppress(OSError):
+                arrival.conn.sock.send(CONTINUE)
+        self._watch(arrival)
+
+    def _answer(self, arrival: Arrival) -> None:
+        # With what has arrived: of a request that is refused anyway, this is its head. What follows on its
+        # connection would be taken for another request, so the connection is closed then.
+        self._forget(arrival)
+        conn = arrival.conn
+        conn.init()
+        conn.is_cut = not arrival.request.is_whole
+        conn.parser.unreader = BufferedUnreader(arrival.request)
+        self.enqueue_req(conn)
+
+    def _refuse(self, arrival: Arrival, status: HTTPStatus) -> None:
+        if arrival.is_over or not arrival.request.has_begun:
+            self._drop(arrival)
+            return
+        self._forget(arrival)
+        arrival.request.close()
+        with suppress(OSError):
+            util.write_error(arrival.conn.sock, status.value, status.phrase, "")
+        self._linger(arrival.conn)
+
+    def _drop(self, arrival: Arrival) -> None:
+        self._forget(arrival)
+        arrival.request.close()
+        self.nr_conns -= 1
+        arrival.conn.close()
+
+    def _forget(self, arrival: Arrival) -> None:
+        self._unwatch(arrival)
+        del self._arrivals[arrival.conn]
+
+    def _linger(self, conn: TConn) -> None:
+        """Closes a connection once its client has had a moment to read the reply (RFC 9112, section 9.6).
+
+        gunicorn does the same in its loop, where all other connections would wait meanwhile.
+        """
+        arrival = self._expect(conn, LINGER_SECONDS)
+        arrival.is_over = True
+        try:
+            conn.sock.shutdown(socket.SHUT_WR)
+        except OSError:
+            self._drop(arrival)
+        else:
+            self._watch(arrival)
+
+    def _discard(self, arrival: Arrival) -> None:
+        if _received(arrival.conn.sock) == b"":
+            self._drop(arrival)
+
+
+def _received(sock: socket.socket) -> bytes | None:
+    """None where nothing is there yet, b"" at the end of the connection."""
+    try:
+        return sock.recv(READ_BYTES)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""

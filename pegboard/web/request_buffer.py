@@ -1,0 +1,140 @@
+"""The bytes of a request as they arrive, and whether all of it has come. Pure: it is fed with bytes.
+
+It only decides how long to wait. The web server's own parser reads the bytes again, and refuses what is no
+request (RFC 9112).
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO
+
+MAX_HEAD_BYTES = 64 * 1024
+MAX_CHUNK_LINE_BYTES = 8 * 1024
+# A larger body is written to a temporary file.
+IN_MEMORY_BYTES = 256 * 1024
+END_OF_HEAD = b"\r\n\r\n"
+
+
+@dataclass(frozen=True)
+class RequestHead:
+    """The request line and the headers, by their names in lower case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+
+    @cached_property
+    def body_length(self) -> int | None:
+        """In bytes; None for one that comes in chunks, or whose length is no number."""
+        length = self.headers.get("content-length", "0")
+        return None if self.is_chunked or not (length.isascii() and length.isdigit()) else int(length)
+
+    @property
+    def is_chunked(self) -> bool:
+        return "transfer-encoding" in self.headers
+
+    @property
+    def waits_for_continue(self) -> bool:
+        """Whether the client sends the body once it is told to (RFC 9110, section 10.1.1)."""
+        return self.headers.get("expect", "").lower() == "100-continue"
+
+
+class RequestBuffer:
+    """The bytes of one request.
+
+    is_complete: nothing more has to come before it is answered. is_whole: its end has come, too.
+    """
+
+    def __init__(self, max_body: int) -> None:
+        self.head: RequestHead | None = None
+        self.is_complete = self.is_whole = self.has_begun = False
+        self._max_body, self._body = max_body, 0
+        self._head_bytes = bytearray()
+        self._chunks: ChunkScanner | None = None
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY_BYTES)  # noqa: SIM115
+
+    def feed(self, piece: bytes) -> None:
+        self.has_begun = self.has_begun or bool(piece)
+        self._file.write(piece)
+        if self.head is None:
+            self._head_bytes += piece
+            end = self._head_bytes.find(END_OF_HEAD)
+            if end < 0:
+                self.is_complete = len(self._head_bytes) > MAX_HEAD_BYTES
+                return
+            self.head = _parse(bytes(self._head_bytes[:end]))
+            piece = bytes(self._head_bytes[end + len(END_OF_HEAD) :])
+            self._chunks = ChunkScanner() if self.head.is_chunked else None
+            self._head_bytes.clear()
+        self._body += len(piece)
+        is_refused = self._is_refused(self.head, piece)
+        self.is_complete = self.is_whole or is_refused or self._body > self._max_body
+
+    def bytes_so_far(self) -> IO[bytes]:
+        """All that has arrived, from its beginning. Nothing can be fed after this."""
+        self._file.seek(0)
+        return self._file
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _is_refused(self, head: RequestHead, piece: bytes) -> bool:
+        # Whether no more of it is read because it is refused: a length that is no number, a body that is too
+        # large, chunks that are none.
+        if self._chunks:
+            self.is_whole = self._chunks.feed(piece) and not self._chunks.is_broken
+            return self._chunks.is_broken
+        length = head.body_length
+        self.is_whole = length is not None and self._body >= length
+        return length is None or length > self._max_body
+
+
+class ChunkScanner:
+    """Finds the end of a body in chunks (RFC 9112, section 7.1)."""
+
+    def __init__(self) -> None:
+        self._line = bytearray()
+        self._skipped = 0
+        self._is_in_trailer = self._has_ended = self.is_broken = False
+
+    def feed(self, piece: bytes) -> bool:
+        """Whether the body has ended, or is none that could be read."""
+        start = 0
+        while start < len(piece) and not self._has_ended:
+            if self._skipped:
+                step = min(self._skipped, len(piece) - start)
+                self._skipped -= step
+                start += step
+                continue
+            end = piece.find(b"\n", start)
+            self._line += piece[start : end if end >= 0 else None]
+            start = end + 1 if end >= 0 else len(piece)
+            if end >= 0:
+                self._read_line(bytes(self._line).rstrip(b"\r"))
+                self._line.clear()
+            elif len(self._line) > MAX_CHUNK_LINE_BYTES:
+                self._has_ended = self.is_broken = True
+        return self._has_ended
+
+    def _read_line(self, line: bytes) -> None:
+        if self._is_in_trailer:
+            self._has_ended = not line
+            return
+        try:
+            size = int(line.partition(b";")[0], 16)
+        except ValueError:
+            size = -1
+        self._has_ended = self.is_broken = size < 0
+        self._is_in_trailer = size == 0
+        # The line break after the data counts too.
+        self._skipped = size + 2 if size > 0 else 0
+
+
+def _parse(head: bytes) -> RequestHead:
+    first, *lines = head.decode("latin-1").lstrip("\r\n").split("\r\n")
+    method, _, target = first.partition(" ")
+    pairs = (line.partition(":") for line in lines)
+    headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
+    return RequestHead(method, target.partition(" ")[0].partition("?")[0], headers)

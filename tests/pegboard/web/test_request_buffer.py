@@ -1,0 +1,52 @@
+"""When all of a request has arrived, however its bytes are cut."""
+
+import pytest
+
+from pegboard.web.request_buffer import MAX_HEAD_BYTES, RequestBuffer
+
+HEAD = b"POST /a?b HTTP/1.1\r\nHost: x\r\n"
+WHOLE = [
+    b"GET / HTTP/1.1\r\n\r\n",
+    HEAD + b"Content-Length: 5\r\n\r\nabcde",
+    HEAD + b"content-length:0\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n5;x=1\r\nab\r\ne\r\n0\r\nT: 1\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+]
+REFUSED = [
+    HEAD + b"Content-Length: x\r\n\r\n",
+    HEAD + b"Content-Length: -1\r\n\r\n",
+    HEAD + b"Content-Length: 2000\r\n\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\nx\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n",
+    HEAD + b"Transfer-Encoding: chunked\r\n\r\n7d0\r\n" + b"x" * 1_500,
+    b"x" * (MAX_HEAD_BYTES + 1),
+]
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 100_000])
+@pytest.mark.parametrize("request_bytes", WHOLE)
+def test_a_request_is_whole_with_its_last_byte(request_bytes, size):
+    buffer = RequestBuffer(1_000)
+    for at in range(0, len(request_bytes), size):
+        assert not buffer.is_complete
+        buffer.feed(request_bytes[at : at + size])
+    assert (buffer.is_complete, buffer.is_whole) == (True, True)
+    assert buffer.bytes_so_far().read() == request_bytes
+    buffer.close()
+
+
+@pytest.mark.parametrize("request_bytes", REFUSED)
+def test_no_more_is_read_of_a_request_that_will_be_refused(request_bytes):
+    buffer = RequestBuffer(1_000)
+    buffer.feed(request_bytes)
+    assert (buffer.is_complete, buffer.is_whole) == (True, False)
+    buffer.close()
+
+
+def test_the_path_of_a_request_has_no_query():
+    buffer = RequestBuffer(1_000)
+    buffer.feed(HEAD + b"Content-Length: 5\r\nExpect: 100-continue\r\n\r\n")
+    head = buffer.head
+    assert (head.method, head.path, head.body_length, head.waits_for_continue) == ("POST", "/a", 5, True)
+    assert not buffer.is_complete
+    buffer.close()
