@@ -12,7 +12,7 @@ from catalog.protocols.base import NothingKnown
 from catalog.token_estimate import estimate_tokens, tokens_of
 from designer import exports
 from tests.designer import strategies
-from tests.designer.exports import real
+from tests.designer.exports import real_tools
 from tests.factories import make_parameter, make_signature
 from tests.scripted import Exchange, ScriptedSession
 
@@ -33,7 +33,7 @@ def recorded(protocol):
 
 
 def in_full(signature):
-    (written,) = exports.USUAL.write(real.release_of([signature]))
+    (written,) = exports.USUAL.write(real_tools.release_of([signature]))
     return estimate_tokens(msgspec.json.encode(written))
 
 
@@ -44,7 +44,7 @@ def test_recorded_tools_cost_what_is_written_of_them(protocol):
 
 
 def test_tools_of_public_apis_cost_what_is_written_of_them():
-    for signature in real.signatures()[::5]:
+    for signature in real_tools.signatures()[::5]:
         assert tokens_of(signature) == in_full(signature)
 
 
