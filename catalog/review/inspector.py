@@ -7,6 +7,7 @@ has been decided about it since. `Run.inspected` says with which revision of the
 import hashlib
 import math
 import time
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -295,12 +296,22 @@ def _collisions(
     with connection.cursor() as cursor:
         cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id, twins])
         found = cursor.fetchall()
-    for tool, other, vendor in found:
+    copied: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    for tool, other, vendor, other_endpoint, digest in found:
         row = named[tool]
         name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
+        if name == like and row.digest == digest:
+            copied[other_endpoint, vendor].append(row.version)
+            continue
+        # Equal names are told apart by the aliases of pins; one that only looks equal is made to be confused.
         how = "is also" if name == like else "looks like"
-        said = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
-        yield row.version, Alarm("COLLISION", "high", said)
+        message = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
+        yield row.version, Alarm("COLLISION", "low" if name == like else "high", message)
+    for (_, vendor), versions in copied.items():
+        message = (
+            f"These are the same tools as those of {vendor}, at another address: {len(versions):,} of them."
+        )
+        yield min(versions), Alarm("SAME_TOOLS", "low", message)
 
 
 def _used() -> list[int]:
@@ -324,10 +335,11 @@ def _near_misses(
 
 
 _FIND_COLLISION = """
-SELECT DISTINCT ON (mine.tool_id) mine.tool_id, t.name, vendor.name
+SELECT DISTINCT ON (mine.tool_id) mine.tool_id, t.name, vendor.name, e.id, current.digest
 FROM catalog_likeness mine
 JOIN catalog_likeness other ON other.skeleton = mine.skeleton
 JOIN catalog_tool t ON t.id = other.tool_id
+LEFT JOIN catalog_toolversion current ON current.id = t.current_id
 JOIN catalog_endpoint e ON e.id = t.endpoint_id
 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id
 WHERE mine.tool_id = ANY(%s) AND other.tool_id = ANY(%s) AND e.vendor_id <> %s

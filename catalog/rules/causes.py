@@ -40,7 +40,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
     ),
     "names": (
         "Misleading name",
-        frozenset({"COLLISION", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL", "MIXED_SCRIPT"}),
+        frozenset({"COLLISION", "SAME_TOOLS", "LOOK_ALIKE", "NEAR_MISS", "OTHER_TOOL", "MIXED_SCRIPT"}),
     ),
     "markup": (
         "Markup, links, encoded text",

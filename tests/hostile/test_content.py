@@ -315,7 +315,7 @@ def test_67_text_that_hides_something_is_held_from_agents(bench):
 
 
 @on(("a2t", "oxp", "mcp", "acp"))
-def test_68_a_name_that_is_or_looks_like_that_of_a_pinned_tool_of_another_vendor_is_held(bench):
+def test_68_a_name_that_looks_like_that_of_a_pinned_tool_of_another_vendor_is_held(bench):
     other = Bench(bench.vendor, DIALECTS["openapi"], bench.admin)
     bench.vendor.script = bench.shop
     pinned = Tool.objects.get(endpoint=other.endpoint, name="tool_2")
@@ -336,8 +336,13 @@ def test_68_a_name_that_is_or_looks_like_that_of_a_pinned_tool_of_another_vendor
     assert new.count() == len(names)
     for tool in new:
         said = Finding.objects.get(tool=tool, code="COLLISION")
-        assert (said.severity, said.state) == ("high", "open")
         how, vendor = names[tool.name], pinned.endpoint.vendor.name
+        if how == "is also":
+            # The alias of a pin tells equal names apart.
+            assert (said.severity, said.state) == ("low", "noted")
+            assert not Finding.objects.filter(tool=tool, code="HELD").exists()
+            continue
+        assert (said.severity, said.state) == ("high", "open")
         assert said.message.endswith(f"{how} that of “tool_2” of {vendor}, which agents use.")
         assert Finding.objects.filter(tool=tool, code="HELD", state="open").exists()
         refused = bench.rest.post(

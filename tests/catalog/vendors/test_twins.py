@@ -185,11 +185,21 @@ def test_copies_of_one_address_raise_no_alarm_over_equal_names(monkeypatch):
     ).exists()
 
     with HostileVendor(json_reply({"items": listed, "paging": {"pageLimit": 30}})) as stranger:
-        other = make_endpoint(vendor=make_vendor(name="Three"), url=stranger.url)
+        staging = make_endpoint(vendor=make_vendor(name="Three"), url=stranger.url)
+        read(staging)
+    # The same tools at another address are one note.
+    assert list(Finding.objects.filter(endpoint=staging).values_list("code", "state")) == [
+        ("SAME_TOOLS", "noted")
+    ]
+
+    reworded = [tool(1, name="lookup_weather", description="Another weather."), tool(2, name="send_m0ney")]
+    with HostileVendor(json_reply({"items": reworded, "paging": {"pageLimit": 30}})) as stranger:
+        other = make_endpoint(vendor=make_vendor(name="Four"), url=stranger.url)
         read(other)
-    assert Finding.objects.filter(endpoint=other, code="COLLISION").count() == 2
-    held = Finding.objects.filter(endpoint=other, code="HELD").first()
-    assert held, list(Finding.objects.values_list("code", "message"))
+    found = Finding.objects.filter(endpoint=other, code="COLLISION")
+    assert dict(found.values_list("tool__name", "state")) == {"lookup_weather": "noted", "send_m0ney": "open"}
+    held = Finding.objects.get(endpoint=other, code="HELD")
+    assert held.tool.name == "send_m0ney"
     assert "its name is or looks like that of another vendor's tool" in held.message
     assert "its text raised" not in held.message
 

@@ -7,7 +7,16 @@ from catalog.rules.policy import CLASSES, DEFAULT
 from core.invisible_characters import KINDS
 
 CODES = {each.code for each in (*TEXT_RULES, *SIGNATURE_RULES, *KINDS)} | {
-    *("MIXED_SCRIPT", "LOOK_ALIKE", "COLLISION", "OTHER_TOOL", "FOREIGN_LINK", "NEAR_MISS", "FREE_TEXT")
+    *(
+        "MIXED_SCRIPT",
+        "LOOK_ALIKE",
+        "COLLISION",
+        "SAME_TOOLS",
+        "OTHER_TOOL",
+        "FOREIGN_LINK",
+        "NEAR_MISS",
+        "FREE_TEXT",
+    )
 }
 DOCS = Path(settings.BASE_DIR) / "docs"
 
