@@ -128,6 +128,10 @@ _OF_REQUESTS = (
     ),
     CallError("activity_reaches_itself", "The activity would run itself, so it was stopped."),
     CallError("activity_removed", "The activity that is bound to the tool was removed."),
+    CallError(
+        "activity_replaced",
+        "Another activity has the name that ran for this tool. Bind one of them in the environment.",
+    ),
     CallError("activity_too_deep", "The activity runs others that run others, deeper than may be."),
     CallError("activity_too_many_steps", "The activity would make more steps in all than a call may."),
     CallError(

@@ -30,7 +30,7 @@ ELSEWHERE = {
     *("NO_TOOL_LIST", "OLD_OPENAPI", "WEBHOOKS_ONLY", "YAML_ALIAS", "YAML_SYNTAX"),
     *("name_taken", "too_many_examples", "call_ended"),
     *("forbidden", "binding_changed", "environment_removed", "environment_is_default"),
-    "too_many_environments",
+    *("too_many_environments", "environment_protected"),
 }
 
 

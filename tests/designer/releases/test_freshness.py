@@ -162,11 +162,11 @@ REWRITTEN = ReleasedVersion(ordinal=2, label="1", digest="2" * 64)
             {},
             ("text", "notice"),
         ),
-        (make_signature("Sky", annotations=Annotations(read_only=True)), {}, ("effects", "notice")),
+        (make_signature("Sky", annotations=Annotations(read_only=True)), {}, ("risk", "notice")),
         (make_signature("Sky", annotations=Annotations(destructive=True)), {}, ("risk", "notice")),
         (make_signature("Sky", inputs=(make_parameter(required=False),)), {}, ("changed", "notice")),
         (CHOICES[1], {"before": CHOICES[0]}, ("changed", "notice")),
-        (make_signature("Sky"), {"before": DESTROYS}, ("effects", "notice")),
+        (make_signature("Sky"), {"before": DESTROYS}, ("risk", "notice")),
         (make_signature("Sky", inputs=()), {}, ("breaking", "breaking")),
     ],
 )
