@@ -38,7 +38,7 @@ PRESETS: dict[str, Any] = {"string": "Oslo", "enum": "C", "int": 3}
 OF_DESIGNERS = {"tune": 4, "extend": 6, "revert": 1, "restore": 2, "settle": 6, "move": 3}
 OF_THE_VENDOR = {"nothing": 3, "new version": 7, "an earlier text": 1, "withdraw": 2, "return": 3}
 # What an operation may answer to words that were drawn without a look at what they say together.
-REFUSALS = {"invalid_tuning", "no_such_entry", "cannot_merge"}
+REFUSALS = {"invalid_tuning", "no_such_entry", "cannot_merge", "version_held"}
 
 
 class Seen(NamedTuple):
