@@ -187,7 +187,8 @@ def bind(
     if kept and is_same and version in (None, kept.bound_version):
         return kept
     if activity and version is None:
-        version = operations.current(activity)
+        # The caller's row may be older than an edit.
+        version = operations.current(Activity.objects.select_related("current").get(pk=activity.pk))
     _refuse_unprotected(environment, actor, version if activity else None)
     pin = next((pin for pin in pins_of(environment.agent) if pin.tool_id == tool.pk), None)
     if pin is None:
