@@ -32,11 +32,9 @@ def progress_of(endpoints: Collection[int] | None = None) -> Progress:
     values = {"endpoints": None if endpoints is None else list(endpoints)}
     with connection.cursor() as cursor:
         cursor.execute(_COUNT_TOOLS, values)
-        (tools,) = cursor.fetchone()
+        # After a large run the planner takes an empty queue for a long one, so it is counted only if needed.
+        tools, is_queued, is_uninspected = cursor.fetchone()
         unsearchable = uninspected = 0
-        # Asked first, because after a large run the planner takes the empty queue for a long one.
-        cursor.execute(_PENDING)
-        is_queued, is_uninspected = cursor.fetchone()
         if is_queued:
             cursor.execute(_COUNT_UNSEARCHABLE, values)
             (unsearchable,) = cursor.fetchone()
@@ -79,13 +77,14 @@ _LIVE = """
         JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL
         WHERE e.removed_at IS NULL AND (%(endpoints)s::bigint[] IS NULL OR e.id = ANY(%(endpoints)s)))
 """
-_COUNT_TOOLS = f"""{_LIVE}
-    SELECT count(*) FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
-"""  # noqa: S608 - a constant
 _TO_INSPECT = "r.inspected = 0 AND r.status = 'succeeded' AND (r.added > 0 OR r.changed > 0)"
-_PENDING = f"""
-    SELECT EXISTS (SELECT FROM catalog_indexqueueentry),
-        EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT})
+_ANY_PENDING = f"""
+    EXISTS (SELECT FROM catalog_indexqueueentry), EXISTS (SELECT FROM catalog_run r WHERE {_TO_INSPECT})
+"""  # noqa: S608 - a constant
+_PENDING = f"SELECT {_ANY_PENDING}"
+_COUNT_TOOLS = f"""{_LIVE}
+    SELECT count(*), {_ANY_PENDING}
+    FROM live JOIN catalog_tool t ON t.endpoint_id = live.id AND t.status = 'active'
 """  # noqa: S608 - a constant
 _COUNT_UNSEARCHABLE = f"""{_LIVE}
     SELECT count(DISTINCT t.id) FROM live
