@@ -276,7 +276,12 @@ class BindingDetail(GenericAPIView[Binding]):
         environment, pin = self._chosen(request, slug, env, tool)
         return _bound(request, environment, pin, BindingChange.taken(request.data))
 
-    @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange, responses=BindingOutput)
+    @extend_schema(
+        operation_id="agents_environments_bindings_move",
+        parameters=[NAME, TOOL, AGENT],
+        request=BindingChange,
+        responses=BindingOutput,
+    )
     def post(self, request: Request, slug: str, env: str, tool: str) -> Response:
         """The same as PUT."""
         return self.put(request, slug, env, tool)

@@ -559,7 +559,7 @@ def test_a_call_is_made_by_the_process_that_was_asked(owner, vendor, desk, monke
     def not_now(*args):
         raise AssertionError("no message goes out, and nothing is polled")
 
-    monkeypatch.setattr(queue, "send", not_now)
+    monkeypatch.setattr(queue, "wake_worker", not_now)
     monkeypatch.setattr(queue, "wait_for", not_now)
     assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outputs"] == {"Sky_now": "fair"}
     call = Call.objects.get()
