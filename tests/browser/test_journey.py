@@ -3,8 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
+from catalog import search
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
+from catalog.review import inspector
 from designer.models import Release
 from people.models import Role
 from tests.factories import PASSWORD, make_user
@@ -48,7 +50,9 @@ def connect(page, url):
 def watch_the_first_reading(page):
     says = page.locator("#run .strong").first
     expect(says).to_contain_text("Waiting for a worker")
-    enumeration_runs.perform(Run.objects.get().pk)
+    run = enumeration_runs.perform(Run.objects.get().pk)
+    inspector.inspect_pending(run.endpoint_id)
+    search.index_pending(run.endpoint_id)
     expect(says).to_contain_text("Read 25 tools: 25 new")
     page.get_by_role("link", name="See the tools").click()
 
