@@ -1,10 +1,12 @@
-"""Whether a request may send its body: below the addresses of programs, only with an API key that is known.
+"""Which requests may send a body: at the addresses for programs, those whose API key exists.
 
-Everything else about the key is decided with the request itself, which is answered without its body where the
-key is missing or unknown.
+A request without a credential may send one to a view that needs none. A request that may not is answered
+from its head alone.
 """
 
 from django.db import DatabaseError, connection
+from django.urls import Resolver404, resolve
+from rest_framework.permissions import AllowAny
 
 from designer.access_tokens import ROOT
 from pegboard.web.request_buffer import RequestHead
@@ -16,7 +18,7 @@ MAX_ANONYMOUS_BODY_BYTES = 1024**2
 
 
 def is_without_credential(head: RequestHead) -> bool:
-    """Whether the body has to be read for nothing: the answer is the same without it."""
+    """Return True if the answer is the same without the body, because no credential came with it."""
     names = head.headers.keys()
     if "authorization" in names or any(name.endswith("api-key") for name in names):
         return False
@@ -24,7 +26,8 @@ def is_without_credential(head: RequestHead) -> bool:
         return True
     if "cookie" in names:
         return False
-    return head.path.startswith(API) or (head.body_length or 0) > MAX_ANONYMOUS_BODY_BYTES
+    is_too_large = (head.body_length or 0) > MAX_ANONYMOUS_BODY_BYTES
+    return is_too_large or (head.path.startswith(API) and not _is_open_to_anyone(head.path))
 
 
 def has_key_to_check(head: RequestHead) -> bool:
@@ -32,13 +35,21 @@ def has_key_to_check(head: RequestHead) -> bool:
 
 
 def is_key_known(head: RequestHead) -> bool:
-    """Asks the database. True where it does not answer: the request will be told so."""
+    """Ask the database. Return True if it does not answer: the view reports that."""
     try:
         return ApiKey.objects.filter(digest=ApiKey.digest_of(_key_of(head))).exists()
     except DatabaseError:
         return True
     finally:
         connection.close()
+
+
+def _is_open_to_anyone(path: str) -> bool:
+    try:
+        view = resolve(path).func
+    except Resolver404:
+        return False
+    return AllowAny in getattr(getattr(view, "cls", None), "permission_classes", ())
 
 
 def _key_of(head: RequestHead) -> str:

@@ -159,6 +159,16 @@ def test_a_key_is_checked_before_the_body_is_read(port, path, headers):
             assert client.recv(65536) == b""
 
 
+def test_a_view_that_needs_no_key_gets_its_body(port):
+    body = b'{"key": "pgb_unknown"}'
+    length = f"Content-Length: {len(body)}"
+    client = slow(port, "/api/v1/key-report/", "Content-Type: application/json", length, body=b"")
+    with clients(client):
+        time.sleep(0.1)
+        client.sendall(body)
+        assert status_of(client) == 202
+
+
 def test_a_client_that_waits_for_its_body_is_told_to_send_it(port):
     client = slow(port, "/accounts/login/", FORM, "Content-Length: 3", "Expect: 100-continue", body=b"")
     with clients(client):
