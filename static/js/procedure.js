@@ -82,10 +82,21 @@
         }
       }, 200);
     };
-    const pin = (tool) => {
-      const values = Object.fromEntries(new FormData(box.form));
-      htmx.ajax("POST", frame.dataset.pin, { target: "#remarks-box", swap: "innerHTML", values: { ...values, tool } });
+    /* The request is not sent by a button of the remarks: a check of the text replaces them, and the reply to an
+       element that is no longer on the page changes nothing outside of them. */
+    let check = null;
+    const changePins = (address, values) => {
+      check = null;
+      const typed = Object.fromEntries(new FormData(box.form));
+      htmx.ajax("POST", address, { target: "#remarks-box", swap: "innerHTML", values: { ...typed, ...values } });
     };
+    const pin = (tool) => changePins(frame.dataset.pin, { tool });
+    /* The reply to a check that began before the pins changed is out of date. */
+    box.addEventListener("htmx:beforeRequest", (event) => (check = event.detail.xhr));
+    const refuseOldCheck = ({ detail }) => {
+      if (detail.requestConfig.elt === box && detail.xhr !== check) detail.shouldSwap = false;
+    };
+    document.addEventListener("htmx:beforeSwap", refuseOldCheck, { signal });
 
     /* Offers: what can be completed where the caret is. */
     const list = Object.assign(document.createElement("ul"), { className: "offers", id: "offers", hidden: true });
@@ -235,6 +246,12 @@
     });
 
     const pressed = (event) => {
+      const button = event.target.closest("#remarks-box button[formaction]");
+      if (button) {
+        event.preventDefault();
+        changePins(button.getAttribute("formaction"), { [button.name]: button.value });
+        return;
+      }
       const insert = event.target.closest("[data-insert]");
       const editor = document.querySelector(".pane-switch [value=editor]");
       if ((insert || event.target.closest("[data-line]")) && editor) editor.checked = true;
