@@ -53,7 +53,7 @@ def recorded(
         headers={name: secrets.struck_out(value) for name, value in request.headers.items()},
         body=_start_of([request.content or b"" if request.shown is None else request.shown], secrets),
         status=response.status if response else 0,
-        reply_headers={name: secrets.struck_out(value) for name, value in replied.items()},
+        reply_headers=_without_secrets(replied, secrets),
         reply=_start_of(parts, secrets),
         duration_ms=round((time.monotonic() - began) * 1000),
     )
@@ -63,6 +63,15 @@ def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScan
     """The exchange whose request was answered by what came over an earlier reply, that was kept open."""
     took = round((time.monotonic() - began) * 1000)
     return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + took)
+
+
+def _without_secrets(headers: Mapping[str, str], secrets: SecretScanner) -> dict[str, str]:
+    # Nothing is kept of a value that holds a secret, and no name that does.
+    return {
+        name: STRUCK_OUT if secrets.holds(value.encode(errors="replace")) else value
+        for name, value in headers.items()
+        if not secrets.holds(name.encode(errors="replace"))
+    }
 
 
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:

@@ -1,4 +1,4 @@
-"""Finds a secret of ours in what a vendor sends, however it is written there; pure.
+"""Finds a secret of ours, or a part of one, in what a vendor sends, however it is written there; pure.
 
 The text and the secret are both brought into one form, in which the escapes of JSON, YAML, addresses, forms
 and HTML mean nothing any more, and are compared in that form. So neither the order of two escapes, nor
@@ -11,6 +11,8 @@ from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
 MIN_SECRET_LENGTH = 8  # a shorter one may stand in a reply by chance
+# A vendor that returns so many characters of a secret in a row returns the secret, for all that is kept.
+MIN_PART_LENGTH = 12
 STRUCK_OUT = "•••"
 _URLSAFE = str.maketrans("+/", "-_")
 _ROUNDS = 3  # escapes inside escapes
@@ -22,6 +24,9 @@ _CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-
 _MAX_ESCAPE_LENGTH = 12
 # What one escapes with a letter is that letter, a blank of a form is a blank, and backslashes say nothing.
 _LETTERS = bytes.maketrans(b"\n\t\r\b\f+", b"ntrbf ")
+# A stretch of MIN_PART_LENGTH bytes contains a block that begins at a multiple of the stride.
+_BLOCK, _STRIDE = 8, 4
+_SIGNED_TOKEN = re.compile(r"(eyJ[\w-]+)\.[\w-]+\.[\w-]*")
 
 
 def is_too_short(secret: str) -> bool:
@@ -29,19 +34,69 @@ def is_too_short(secret: str) -> bool:
     return len(normal(secret.encode())) < MIN_SECRET_LENGTH
 
 
+class PartFinder:
+    """Finds texts that share at least `MIN_PART_LENGTH` bytes in a row with one of some secrets.
+
+    Whatever is shared contains a block of the text that begins at a multiple of the stride. Only these blocks
+    are looked up, so the time grows with the text, and not with the number of secrets or their lengths.
+    """
+
+    def __init__(self) -> None:
+        self._secrets: dict[bytes, None] = {}
+        self._blocks: set[int] = set()
+        self._parts: set[bytes] = set()
+
+    def add(self, secret: bytes) -> None:
+        if len(secret) < MIN_PART_LENGTH or secret in self._secrets:
+            return
+        self._secrets[secret] = None
+        self._parts.clear()
+        for begin in range(_BLOCK):
+            self._blocks.update(_blocks(secret, begin))
+
+    def is_in(self, text: bytes) -> bool:
+        for begin in range(0, _BLOCK, _STRIDE):
+            blocks = _blocks(text, begin)
+            if not self._blocks.isdisjoint(blocks) and self._is_around(text, begin, blocks):
+                return True
+        return False
+
+    def _is_around(self, text: bytes, begin: int, blocks: "memoryview[int]") -> bool:
+        size = MIN_PART_LENGTH
+        if not self._parts:
+            self._parts.update(
+                secret[at : at + size] for secret in self._secrets for at in range(len(secret) - size + 1)
+            )
+        hits = (begin + index * _BLOCK for index, block in enumerate(blocks) if block in self._blocks)
+        return any(
+            text[at : at + size] in self._parts
+            for hit in hits
+            for at in range(max(0, hit + _BLOCK - size), hit + 1)
+        )
+
+
+def _blocks(text: bytes, begin: int) -> "memoryview[int]":
+    # Numbers: a set looks them up several times as fast as slices.
+    count = max(0, len(text) - begin) // _BLOCK
+    return memoryview(text)[begin : begin + count * _BLOCK].cast("Q")
+
+
 class SecretScanner:
-    """What to look for when `secrets` must not come back."""
+    """Looks for `secrets`, which must not come back, and for parts of them."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self.forms: list[str] = []
+        self._secrets: set[str] = set()
         self._normal: dict[bytes, None] = {}
         self._pattern = _ASCII_ESCAPE
+        self._parts = PartFinder()
         self.add(secrets)
 
     def add(self, secrets: Sequence[str]) -> None:
         for secret in secrets:
-            if len(secret) < MIN_SECRET_LENGTH:
+            if len(secret) < MIN_SECRET_LENGTH or secret in self._secrets:
                 continue
+            self._secrets.add(secret)
             forms = _forms(secret)
             if not secret.isascii():
                 self._pattern = _ANY_ESCAPE
@@ -49,19 +104,33 @@ class SecretScanner:
                 forms += [form.encode().decode("latin-1") for form in forms]
                 self._normal[secret.encode("latin-1", "replace")] = None
             self.forms += [form for form in forms if form not in self.forms]
-        found = (normal(form.encode(), self._pattern) for form in self.forms)
-        self._normal |= dict.fromkeys(form for form in found if len(form) >= MIN_SECRET_LENGTH)
+            self._add_parts(_without_public_part(secret))
+        normal_forms = (normal(form.encode(), self._pattern) for form in self.forms)
+        self._normal |= dict.fromkeys(form for form in normal_forms if len(form) >= MIN_SECRET_LENGTH)
+
+    def _add_parts(self, secret: str) -> None:
+        raw = secret.encode()
+        texts = [secret, secret.lower(), secret[::-1], raw.hex(), raw.hex().upper(), *_base64_cores(raw)]
+        for text in texts:
+            written = text.encode()
+            for form in {written, written.decode("latin-1").encode(), text.encode("latin-1", "replace")}:
+                self._parts.add(form)
+                self._parts.add(normal(form, self._pattern))
 
     def holds(self, text: bytes) -> bool:
+        """Whether `text` contains a secret, or as much of one as `MIN_PART_LENGTH` characters."""
         if not self.forms:
             return False
         if any(form.encode() in text for form in self.forms):
             return True
-        told = normal(text, self._pattern)
-        return any(form in told for form in self._normal)
+        normal_text = normal(text, self._pattern)
+        if any(form in normal_text for form in self._normal) or self._parts.is_in(normal_text):
+            return True
+        # A part may begin or end inside of what looks like an escape.
+        return any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text)
 
     def struck_out(self, text: str) -> str:
-        """Without what is written plainly; nothing of it, if a secret is written in a roundabout way."""
+        """Without each secret that is written plainly; nothing of it, if it holds a part or another form."""
         for form in self.forms:
             text = text.replace(form, STRUCK_OUT)
         return STRUCK_OUT if self.holds(text.encode(errors="replace")) else text
@@ -78,6 +147,13 @@ class SecretScanner:
     @property
     def longest(self) -> int:
         return max((len(form.encode()) for form in self.forms), default=0)
+
+
+def _without_public_part(secret: str) -> str:
+    # The head of a JSON Web Token names an algorithm and a key; other tokens of its issuer begin in the same
+    # way, and a vendor may return such a one as a result.
+    match = _SIGNED_TOKEN.fullmatch(secret)
+    return secret[match.end(1) :] if match else secret
 
 
 def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:

@@ -368,7 +368,7 @@ class Session(RequestMethods):
             if self._secrets.holds(error.message.encode(errors="replace")):
                 raise self._echo() from None
             raise
-        texts = (reply.body, *(value.encode() for value in reply.headers.values()))
+        texts = (reply.body, *(text.encode() for header in reply.headers.items() for text in header))
         if any(map(self._secrets.holds, texts)):
             if reply.rest:
                 reply.rest.abandon()

@@ -1,8 +1,15 @@
-"""A secret of ours is found in what a vendor sends, cut off as it may be."""
+"""A secret of ours, or a part of it, is found in what a vendor sends, cut off as it may be."""
+
+import html
+import json
+from base64 import b64encode, urlsafe_b64encode
+from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from core.outbound.secret_echo import SecretScanner, is_too_short
+from core.outbound.secret_echo import MIN_PART_LENGTH, PartFinder, SecretScanner, is_too_short
 
 SECRET = "s3cret/of-ours"
 
@@ -32,3 +39,67 @@ def test_escapes_are_read_in_whatever_order_they_were_put_around_each_other():
     told = "".join(f"&#{ord(letter)};" for letter in told)
     told = "".join(f"%{ord(letter):02x}" for letter in told)
     assert SecretScanner([SECRET]).holds(f"You sent {told}.".encode())
+
+
+LETTERS = st.characters(min_codepoint=0x21, max_codepoint=0x17F, exclude_categories=["C"])
+SPELLINGS = {
+    "plain": lambda part: part,
+    "in lower case": str.lower,
+    "reversed": lambda part: part[::-1],
+    "in an address": lambda part: quote(part, safe=""),
+    "in JSON": lambda part: json.dumps(part)[1:-1],
+    "in HTML": html.escape,
+    "in hex": lambda part: part.encode().hex(),
+    **{
+        f"in base64 after {before}": lambda part, before=before: b64encode(
+            bytes(before) + part.encode() + bytes(3)
+        ).decode()
+        for before in range(3)
+    },
+    "in base64url": lambda part: urlsafe_b64encode(b"a" + part.encode() + b"b").decode(),
+}
+
+
+@st.composite
+def secrets_and_parts(draw) -> tuple[str, str]:
+    secret = draw(st.text(LETTERS, min_size=MIN_PART_LENGTH, max_size=80))
+    begin = draw(st.integers(0, len(secret) - MIN_PART_LENGTH))
+    return secret, secret[begin : draw(st.integers(begin + MIN_PART_LENGTH, len(secret)))]
+
+
+@given(secrets_and_parts(), st.sampled_from(sorted(SPELLINGS)), st.text("xyz ", max_size=70))
+def test_a_part_of_a_secret_is_found_wherever_it_stands_and_however_it_is_written(pair, spelling, before):
+    secret, part = pair
+    scanner, text = SecretScanner([secret]), f"{before} {SPELLINGS[spelling](part)} after"
+    assert scanner.holds(text.encode()), spelling
+    left = scanner.struck_out(text)
+    assert not SecretScanner([secret]).holds(left.encode())
+    assert not any(part[at : at + MIN_PART_LENGTH] in left for at in range(len(part) - MIN_PART_LENGTH + 1))
+
+
+PIECES = st.tuples(st.integers(0, 40), st.integers(0, 20))
+
+
+@given(st.text("ab\N{LATIN SMALL LETTER E WITH ACUTE}", max_size=40), st.lists(PIECES, max_size=8))
+def test_a_part_is_found_exactly_where_so_many_bytes_in_a_row_are_shared(secret, pieces):
+    raw = secret.encode()
+    text = b"-".join(raw[begin : begin + size] for begin, size in pieces)
+    parts = PartFinder()
+    parts.add(raw)
+    windows = [raw[at : at + MIN_PART_LENGTH] for at in range(len(raw) - MIN_PART_LENGTH + 1)]
+    assert parts.is_in(text) == any(window in text for window in windows)
+
+
+def test_eleven_characters_in_a_row_may_stand_by_chance():
+    secret = "Kn4ry-0123456789-of-ours"
+    assert not SecretScanner([secret]).holds(secret[:11].encode() + b" and " + secret[-11:].encode())
+    assert SecretScanner([secret]).holds(secret[3:15].encode())
+
+
+def test_another_token_of_the_same_issuer_is_no_part_of_ours():
+    head = "eyJhbGciOiJSUzI1NiIsInR5cCI6IkpXVCJ9"
+    ours = f"{head}.eyJzdWIiOiJwZWdib2FyZCJ9.c2lnbmF0dXJlLW9mLW91cnM"
+    scanner = SecretScanner([ours])
+    assert not scanner.holds(f"{head}.eyJ1c2VyIjoiYWRhIn0.b3RoZXItb2YtYWRh".encode())
+    assert scanner.holds(ours.encode())
+    assert scanner.holds(ours.split(".")[1].encode())
