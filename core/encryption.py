@@ -18,6 +18,7 @@ import hmac
 import os
 import re
 import stat
+import time
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,7 +31,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error
-from django.db import models
+from django.db import connection, models
 from django.db.models import Count, F, Func, Value
 
 from core.errors import DomainError
@@ -47,6 +48,9 @@ NO_KEY = (
 )
 # The one row of its table.
 FINGERPRINT_KEY = UUID("5ea1ed00-0000-4000-8000-000000000001")
+# Seconds for which a process uses the key of digests before it reads it again.
+DIGEST_KEY_CACHED_FOR = 60.0
+_cached_digest_key: tuple[float, bytes] | None = None
 
 
 class Secret:
@@ -210,8 +214,22 @@ def keyed_digest(text: str, *, field: str) -> str:
 
 
 def _keyed(text: str) -> str:
-    # Under a random key that is encrypted in the database: it outlives every rotation, and fingerprints in
-    # the audit trail stay comparable.
+    return hmac.new(_digest_key(), text.encode(), hashlib.sha256).hexdigest()
+
+
+def forget_digest_key() -> None:
+    """Read the key of digests again when it is next needed."""
+    global _cached_digest_key
+    _cached_digest_key = None
+
+
+def _digest_key() -> bytes:
+    # A random key that is encrypted in the database: it outlives every rotation, and fingerprints in the
+    # audit trail stay comparable.
+    global _cached_digest_key
+    cached = _cached_digest_key
+    if cached and time.monotonic() - cached[0] < DIGEST_KEY_CACHED_FOR:
+        return cached[1]
     model = apps.get_model("catalog", "FingerprintKey")
     column = EncryptedColumn(model, "sealed", "key_id")
     kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
@@ -219,8 +237,11 @@ def _keyed(text: str) -> str:
         made = encrypt(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
         row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
         kept = row.sealed
-    key = decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints")
-    return hmac.new(key.reveal().encode(), text.encode(), hashlib.sha256).hexdigest()
+    key = decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints").reveal().encode()
+    # A transaction that has written the row may be rolled back, and another process writes another key then.
+    if not connection.in_atomic_block:
+        _cached_digest_key = time.monotonic(), key
+    return key
 
 
 class EncryptedField(models.TextField):  # type: ignore[type-arg]

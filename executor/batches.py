@@ -20,6 +20,7 @@ from threading import Event, Lock
 from django.db import DatabaseError, connection
 
 from catalog.calls import cancellation, requesting
+from catalog.calls.call_keys import ClientCallId
 from catalog.calls.invocation import NoRoomError
 from catalog.calls.requesting import TooManyCallsError
 from catalog.models import Call
@@ -114,8 +115,7 @@ def run(
     if until != Until.ALL:
         # By their ids the others are found and cancelled.
         wanted = [
-            replace(each, wish=replace(each.wish, call_id=each.wish.call_id or uuid.uuid4()))
-            for each in wanted
+            replace(each, wish=replace(each.wish, call_id=each.wish.call_id or _own_id())) for each in wanted
         ]
     first, made_before = _as_before(wanted, until, actor, key)
     others = _Others(until, first)
@@ -136,6 +136,10 @@ def run(
             if others.are_over.is_set() and (left := [one for made in waiting if (one := ids[made])]):
                 _cancel(left, release, actor, key)
         return Came(answers=[made.result() for made in ids], first=others.first)
+
+
+def _own_id() -> ClientCallId:
+    return ClientCallId("", part=str(uuid.uuid4()))
 
 
 class _Others:
@@ -161,20 +165,22 @@ class _Others:
 
 def _as_before(
     wanted: Sequence[Wanted], until: Until, actor: User, key: ApiKey | None
-) -> tuple[int | None, set[uuid.UUID]]:
+) -> tuple[int | None, set[ClientCallId]]:
     # Of a batch that was sent before: which call was the first one then, and which were made at all.
     if until == Until.ALL:
         return None, set()
     places = {each.wish.call_id: place for place, each in enumerate(wanted) if each.wish.call_id}
-    rows = Call.objects.filter(key__in=places, requested_by=actor, api_key=key, continues=None)
-    kept = list(rows.order_by("finished_at", "pk").values_list("key", "outcome"))
-    over = (places[each] for each, outcome in kept if outcome and until.is_over_with(outcome))
-    return next(over, None), {each for each, _ in kept}
+    ids = {derived: call_id for call_id in places for derived in calls.keys_of(call_id, actor=actor, key=key)}
+    rows = Call.objects.filter(key__in=ids, requested_by=actor, api_key=key, continues=None)
+    earlier = [(ids[row.key], row.outcome) for row in rows.order_by("finished_at", "pk")]
+    over = (places[call_id] for call_id, outcome in earlier if outcome and until.is_over_with(outcome))
+    return next(over, None), {call_id for call_id, _ in earlier}
 
 
-def _cancel(ids: Sequence[uuid.UUID], release: Release, actor: User, key: ApiKey | None) -> None:
+def _cancel(ids: Sequence[ClientCallId], release: Release, actor: User, key: ApiKey | None) -> None:
     why = f"{calls.runtime_of(release, key).why} Another call of its array came first."
-    rows = Call.objects.filter(key__in=ids, requested_by=actor, api_key=key, status__in=ACTIVE_CALLS)
+    active = Call.objects.filter(status__in=ACTIVE_CALLS)
+    rows = calls.made_with(ids, active, actor=actor, key=key)
     try:
         for call in rows.select_related("version__tool__endpoint__vendor", "activity"):
             with suppress(DomainError):  # it ended meanwhile

@@ -10,7 +10,7 @@ own schema.
 """
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -24,7 +24,8 @@ from django.utils import timezone
 from msgspec import structs
 
 from catalog.activities import kinds
-from catalog.calls import cancellation, invocation, latent, requesting, threads, versions
+from catalog.calls import call_keys, cancellation, invocation, latent, requesting, threads, versions
+from catalog.calls.call_keys import ClientCallId
 from catalog.calls.checks import ArgumentsError, ConfirmationError
 from catalog.calls.runtime import USUAL, CallerSide, Runtime
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
@@ -102,7 +103,7 @@ class Wish:
     format_: str = ""
     deadline_seconds: int | None = None
     is_confirmed: bool = False
-    call_id: uuid.UUID | None = None
+    call_id: ClientCallId | None = None
     on_behalf_of: OnBehalfOf | None = None
     site: str = ""
     mode: Mode = Mode.WAIT
@@ -161,7 +162,7 @@ def _made_before(
     if wish.call_id is None or (wish.thread is None and wish.ordinal is None):
         return None
     rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
-    made = rows.filter(key=wish.call_id, tool=tool.id, requested_by=actor, api_key=key, continues=None)
+    made = made_with([wish.call_id], rows, actor=actor, key=key).filter(tool=tool.id, continues=None)
     call = made.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
     if call is None:
         return None
@@ -178,6 +179,23 @@ def _made_before(
     return answer_of(invocation.follow(call, seconds), called, wish.format_)
 
 
+def made_with(
+    call_ids: Iterable[ClientCallId], rows: QuerySet[Call], *, actor: User, key: ApiKey | None
+) -> QuerySet[Call]:
+    """Of these rows, the calls that this caller has made with these ids."""
+    keys = [derived for call_id in call_ids for derived in keys_of(call_id, actor=actor, key=key)]
+    return rows.filter(key__in=keys, requested_by=actor, api_key=key)
+
+
+def keys_of(call_id: ClientCallId, *, actor: User, key: ApiKey | None) -> tuple[uuid.UUID, uuid.UUID]:
+    """Return the key of this caller's call with this id, and the one that an earlier release gave it."""
+    api_key = key.pk if key else None
+    return (
+        call_keys.key_of_client_call(call_id, user=actor.pk, api_key=api_key),
+        call_keys.earlier_key(call_id, user=actor.pk, api_key=api_key),
+    )
+
+
 def resume(
     call: Call,
     release: Release,
@@ -187,7 +205,7 @@ def resume(
     key: ApiKey | None,
     answers: Mapping[str, Any],
     format_: str = "",
-    call_id: uuid.UUID | None = None,
+    call_id: ClientCallId | None = None,
     site: str = "",
     side: CallerSide = USUAL,
     mark: str = "",
@@ -209,14 +227,14 @@ def resume(
     elif mode != Mode.WAIT:
         go_on = partial(requesting.continue_call, mode=mode)
     try:
-        following = go_on(call, actor=actor, answers=answers, key=call_id, runtime=runtime, mark=mark)
+        following = go_on(call, actor=actor, answers=answers, call_id=call_id, runtime=runtime, mark=mark)
     except ArgumentsError as error:
         return _refused(tool, error)
     return answer_of(following, tool, format_)
 
 
 def resume_in_background(
-    call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_id: uuid.UUID
+    call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_key: uuid.UUID
 ) -> Call:
     """The same for a call whose user has authorized what it asked for. A worker makes it."""
     released_version(tool)
@@ -224,7 +242,7 @@ def resume_in_background(
         runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
         why=f"The user has authorized what call {call.pk} asked for.",
     )
-    return requesting.continue_call(call, actor=actor, answers={}, key=call_id, runtime=runtime)
+    return requesting.continue_call(call, actor=actor, answers={}, key=call_key, runtime=runtime)
 
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
@@ -359,7 +377,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
                 Mode.WAIT if wish.is_made_here else wish.mode, wish.deadline_seconds
             ),
             is_confirmed=wish.is_confirmed,
-            key=wish.call_id,
+            call_id=wish.call_id,
             runtime=runtime_of(
                 release,
                 key,

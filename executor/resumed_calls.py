@@ -13,6 +13,7 @@ from django.db.models.functions import Now
 from django.http import Http404
 from django.utils import timezone
 
+from catalog.calls import call_keys
 from catalog.models import Call, UserGrant
 from catalog.models.calls import ACTIVE_CALLS, CallStatus
 from catalog.models.user_grants import GrantState
@@ -100,8 +101,8 @@ def _has_gone_on(call: Call) -> bool:
         release, tool = calls.made_through(call)
     except Http404:
         raise DomainError("not_found", "its release shows the tool no more.", status=404) from None
-    key_of_following = uuid.uuid5(call.key, "granted")
+    key_of_following = call_keys.key_of_step(call.pk, "granted")
     following = calls.resume_in_background(
-        call, release, tool, actor=actor, key=key, call_id=key_of_following
+        call, release, tool, actor=actor, key=key, call_key=key_of_following
     )
     return following.key == key_of_following or not following.is_active

@@ -213,6 +213,14 @@ def _watch_the_door(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True)
+def digest_key_of_each_database() -> None:
+    """A process uses the key of digests for a minute, and each test has a database of its own."""
+    from core import encryption
+
+    encryption.forget_digest_key()
+
+
+@pytest.fixture(autouse=True)
 def one_way_out() -> Iterator[None]:
     """See tests/one_door.py."""
     yield

@@ -35,6 +35,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "fills a table that the same migration makes, which old code does not know",
     (
+        "catalog.0072_own_keys_of_calls",
+        "Raw SQL operation",
+    ): "builds unique indexes while others write, and what old code writes fits into them",
+    (
         "designer.0036_bind_activity_versions",
         "Raw SQL operation",
     ): "fills a column and a table that the same migration makes, which old code does not know",

@@ -12,7 +12,6 @@ import logging
 import random
 import threading
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from catalog.activities import kinds, reach
 from catalog.activities.base import Open, Work
 from catalog.activities.nesting import MAX_STEPS_IN_ALL
 from catalog.calls import (
+    call_keys,
     cancellation,
     challenges,
     events,
@@ -430,7 +430,7 @@ def _call_step(
         arguments=arguments,
         deadline_seconds=seconds,
         is_confirmed=True,
-        key=_key_of_step(parent, number),
+        key=call_keys.key_of_step(parent.pk, str(number)),
         is_claimed=True,
         mode=Mode(parent.mode),
         activity=activity,
@@ -448,7 +448,7 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
         stopped,
         actor=parent.requested_by,
         answers=answers,
-        key=_key_of_step(parent, number),
+        key=call_keys.key_of_step(parent.pk, str(number)),
         is_claimed=True,
         mode=Mode(parent.mode),
         parent=parent,
@@ -465,10 +465,6 @@ def _count_step(parent: Call) -> None:
     if whole.steps_made > MAX_STEPS_IN_ALL:
         message = f"{MAX_STEPS_IN_ALL} steps were made for this call, as many as may be."
         raise DomainError("activity_too_many_steps", message, status=409)
-
-
-def _key_of_step(parent: Call, number: int) -> uuid.UUID:
-    return uuid.uuid5(parent.key, str(number))
 
 
 def _converse_alone(

@@ -17,7 +17,8 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.calls import checks, queue, results
+from catalog.calls import call_keys, checks, queue, results
+from catalog.calls.call_keys import ClientCallId
 from catalog.calls.checks import ArgumentsError, ConfirmationError
 from catalog.calls.runtime import USUAL, Runtime
 from catalog.models import ActivityVersion, Call, CallId, Thread, ToolVersion
@@ -78,6 +79,7 @@ def request_call(
     deadline_seconds: int | None = None,
     is_confirmed: bool = False,
     key: uuid.UUID | None = None,
+    call_id: ClientCallId | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
     terms: Terms | None = None,
@@ -92,8 +94,10 @@ def request_call(
     parent: Call | None = None,
     ended: Outcome | None = None,
 ) -> Call:
-    """A queued call, or the one that was already made with this `key`. Nothing is sent from here.
+    """A queued call, or the one that was already made with this `key` or by the same caller with this
+    `call_id`. Nothing is sent from here.
 
+    `key` is one that catalog/calls/call_keys.py has derived, `call_id` the id that the client has chosen.
     `callback` hears of its end. Without `terms` it is made on those of its endpoint, of words for all agents
     and of its vendor; without `deadline_seconds` it may take as long as its policy allows. With `is_claimed`
     a new call is not queued: it belongs to this process, which has to make it. With an `activity` that one
@@ -134,7 +138,7 @@ def request_call(
     if ended:
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
         call.outcome, call.error_code, call.result = results.told(ended, []).values()
-    return _made(call, actor, runtime, key, is_claimed=is_claimed)
+    return _made(call, actor, runtime, key, call_id, is_claimed=is_claimed)
 
 
 def _judged(
@@ -177,6 +181,7 @@ def continue_call(
     actor: User,
     answers: Mapping[str, Any],
     key: uuid.UUID | None = None,
+    call_id: ClientCallId | None = None,
     api_key: ApiKey | None = None,
     runtime: Runtime | None = None,
     is_claimed: bool = False,
@@ -231,7 +236,7 @@ def continue_call(
         Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
         if earlier := _answered_before(call, following):
             return earlier
-        return _made(following, actor, runtime, key, is_claimed=is_claimed)
+        return _made(following, actor, runtime, key, call_id, is_claimed=is_claimed)
 
 
 def _answered_before(call: Call, following: Call) -> Call | None:
@@ -267,7 +272,13 @@ def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
 
 
 def _made(
-    call: Call, actor: User, runtime: Runtime | None, key: uuid.UUID | None, *, is_claimed: bool
+    call: Call,
+    actor: User,
+    runtime: Runtime | None,
+    key: uuid.UUID | None,
+    call_id: ClientCallId | None,
+    *,
+    is_claimed: bool,
 ) -> Call:
     call.requested_by, call.requested_name = actor, str(actor)
     if runtime:
@@ -286,23 +297,28 @@ def _made(
         call.api_key, call.site = call.parent.api_key, call.parent.site
         call.on_behalf_of = call.parent.on_behalf_of
         call.resumes_when_granted = call.parent.resumes_when_granted
+    earlier_key = None
+    if call_id:
+        key = call_keys.key_of_client_call(call_id, user=actor.pk, api_key=call.api_key_id)
+        earlier_key = call_keys.earlier_key(call_id, user=actor.pk, api_key=call.api_key_id)
+        call.idempotency_key = call_id.stored_text
     if key:
         call.key, call.has_id = key, True
-        if earlier := _made_before(call):
+        if earlier := _made_before(call, earlier_key):
             return earlier
     if is_claimed:
         call.status, call.is_ours = CallStatus.RUNNING, True
     try:
-        _write_down(call, actor, why=runtime.why if runtime else "", has_id=key is not None)
+        _write_down(call, actor, why=runtime.why if runtime else "")
     except IntegrityError:
-        if earlier := _made_before(call):
+        if earlier := _made_before(call, earlier_key):
             return earlier
         raise
     # What its message has changed is read again.
     return call if is_claimed else Call.objects.get(pk=call.pk)
 
 
-def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
+def _write_down(call: Call, actor: User, *, why: str) -> None:
     lasts = _first_lease(call)
     call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
     key = call.api_key
@@ -327,7 +343,7 @@ def _write_down(call: Call, actor: User, *, why: str, has_id: bool) -> None:
             lock,
             _insert().statement(call, [call.is_ours, lasts, *whole]),
             noted,
-            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if has_id else []),
+            *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if call.has_id else []),
         )
         if not _insert().take(call, written):
             if call.parent_id:
@@ -395,19 +411,23 @@ def _insert() -> PreparedInsert:
     )
 
 
-def _made_before(call: Call) -> Call | None:
+def _made_before(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
     # The call that was made with this key before. Raises DomainError if that was another one, and if it is
     # known only that there was one.
-    made = CallId.objects.filter(key=call.key).first()
-    existing = Call.objects.filter(key=call.key).first()
-    if made:
-        # The call's row may be gone. Its id is kept longer, so that nothing runs twice.
-        known = made.digest
+    keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
+    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
+    # The call's row may be gone. Its id is stored longer, so that nothing runs twice.
+    digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
+    if call.key in digests:
+        stored_digest = digests[call.key]
     elif existing:
-        known = _digest(existing)
+        stored_digest = _digest(existing)
+    elif earlier_key and digests.get(earlier_key) == digest_now:
+        # The digest has the owner in it: an id of another owner is none of this one's.
+        stored_digest = digest_now
     else:
         return None
-    if known != _digest(call):
+    if stored_digest != digest_now:
         raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
     if existing is None:
         message = (

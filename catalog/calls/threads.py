@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from catalog.calls import checks, results
+from catalog.calls import call_keys, checks, results
 from catalog.calls.checks import MAX_ARGUMENTS_BYTES
 from catalog.calls.requesting import ThreadBusyError
 from catalog.calls.runtime import Runtime
@@ -92,7 +92,12 @@ def create(
 def begin(thread: Thread, version: ToolVersion) -> Thread:
     """The thread as one for runs of this version. Raises DomainError where it is one of another tool."""
     if thread.tool_id is None:
-        asked = Thread(key=thread.key, metadata=thread.metadata)
+        asked = Thread(
+            key=thread.key,
+            agent=thread.agent,
+            requested_by_id=thread.requested_by_id,
+            metadata=thread.metadata,
+        )
         _take_version(asked, version)
         facts = {name: getattr(asked, name) for name in ("tool", "version", "remote_id")}
         Thread.objects.filter(pk=thread.pk, tool=None).update(**facts)
@@ -106,7 +111,10 @@ def begin(thread: Thread, version: ToolVersion) -> Thread:
 
 
 def _made_before(thread: Thread, version: ToolVersion | None) -> Thread | None:
-    earlier = Thread.objects.filter(key=thread.key).first()
+    rows = Thread.objects.filter(key=thread.key, agent=thread.agent)
+    if thread.agent is None:
+        rows = rows.filter(requested_by=thread.requested_by)
+    earlier = rows.first()
     if earlier is None:
         return None
     same = ("agent", "api_key_id", "requested_by_id", "sub_agent")
@@ -122,8 +130,9 @@ def _take_version(thread: Thread, version: ToolVersion) -> None:
         message = f"“{version.tool}” does not keep threads: its vendor says so in the signature of the tool."
         raise DomainError("no_threads", message, fields={"thread": message}, status=409)
     # Not by our own id of it: the vendor may be another agent of this Pegboard, which has the thread as a row
-    # of its own.
-    named = uuid.uuid5(thread.key, "at its vendor")
+    # of its own. Nor by one that another agent's thread with the same id would have there.
+    owner = f"agent:{thread.agent}" if thread.agent else f"user:{thread.requested_by_id}"
+    named = call_keys.key_for(owner, str(thread.key), "at its vendor")
     with _asking(version) as (session, protocol):
         thread.remote_id = protocol.create_thread(session, str(named), thread.metadata)
     thread.tool, thread.version = version.tool, version

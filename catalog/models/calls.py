@@ -106,8 +106,10 @@ class Call(models.Model):
     process. With `extends_with_progress`, each sign of progress gives it its deadline anew.
     `site` is our own address as its caller knows it, for the links that its caller follows.
 
-    `key` makes a form that is sent twice one call. `gives_up_at` is when the state it is in must have
-    ended, by the database's clock. `continues` is the call whose questions this one answers.
+    `key` makes a call that is sent twice one call. It is unique over all teams, so Pegboard derives it from
+    the owner of the call (catalog/calls/call_keys.py). `idempotency_key` is the id that the client has
+    chosen, and null if it has chosen none. `gives_up_at` is when the state it is in must have ended, by the
+    database's clock. `continues` is the call whose questions this one answers.
 
     `agent` and `release` (its number) are set for what a runtime asked for, with `api_key`; no foreign
     keys, because agents lie above the catalog. `sub_agent` is the slug of the one in the release whose tool
@@ -133,6 +135,7 @@ class Call(models.Model):
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
     version = models.ForeignKey(ToolVersion, on_delete=models.PROTECT, related_name="+", db_index=False)
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    idempotency_key = models.CharField(max_length=255, null=True)  # noqa: DJ001 - most calls have none
     requested_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
@@ -225,6 +228,11 @@ class Call(models.Model):
                 fields=["activity", "-id"],
                 condition=models.Q(activity__isnull=False),
                 name="call_by_activity",
+            ),
+            models.Index(
+                fields=["idempotency_key", "-id"],
+                condition=models.Q(idempotency_key__isnull=False),
+                name="call_by_idempotency_key",
             ),
             models.Index(fields=["parent"], condition=models.Q(parent__isnull=False), name="call_by_parent"),
         ]

@@ -44,13 +44,14 @@ class ThreadStatus(models.TextChoices):
 class Thread(models.Model):
     """A thread at a vendor, and for whom it was begun.
 
-    `key` is its id for callers, and the one that the vendor was asked to give it; `remote_id` is the
-    vendor's. One that a client of ACP has made belongs to no tool yet: `version`, `tool` and `remote_id` come
-    with its first run. `agent`, `release`, `sub_agent` and `api_key` are as those of a call. `status` is what
-    was heard last; what the thread holds, the vendor alone knows.
+    `key` is its id for callers, who may choose it; it is unique within its agent, or within what one user
+    tries. The vendor is asked to give it an id that is derived from it; `remote_id` is the vendor's. One that
+    a client of ACP has made belongs to no tool yet: `version`, `tool` and `remote_id` come with its first
+    run. `agent`, `release`, `sub_agent` and `api_key` are as those of a call. `status` is what was heard
+    last; what the thread holds, the vendor alone knows.
     """
 
-    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    key = models.UUIDField(default=uuid.uuid4, editable=False)
     tool = models.ForeignKey(Tool, null=True, on_delete=models.PROTECT, related_name="threads")
     version = models.ForeignKey(ToolVersion, null=True, on_delete=models.PROTECT, related_name="+")
     agent = models.BigIntegerField(null=True, db_index=True)
@@ -75,6 +76,16 @@ class Thread(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=models.Q(status__in=ThreadStatus.values), name="thread_status_known"
+            ),
+            models.UniqueConstraint(
+                fields=["agent", "key"],
+                condition=models.Q(agent__isnull=False),
+                name="one_thread_per_key_in_agent",
+            ),
+            models.UniqueConstraint(
+                fields=["requested_by", "key"],
+                condition=models.Q(agent__isnull=True),
+                name="one_tried_thread_per_key",
             ),
         ]
 

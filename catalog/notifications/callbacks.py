@@ -110,7 +110,7 @@ def body(callback: Callback) -> bytes:
         "timestamp": call.finished_at.isoformat() if call.finished_at else None,
         "data": {
             "call": call.pk,
-            "id": str(call.key),
+            "id": call.idempotency_key or str(call.key),
             "outcome": call.outcome,
             "error_code": call.error_code,
             "url": public_url(reverse("api-runtime-call", args=[call.pk])),

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from catalog.activities.mocks.answers import Reply
 from catalog.activities.mocks.assertions import Made
 from catalog.activities.mocks.situations import KINDS
-from catalog.calls import checks
+from catalog.calls import call_keys, checks
 from catalog.models import Call
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -226,10 +226,13 @@ def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: i
     form = ArgumentsForm(request.POST, signature=pin.version.decoded(), prefix=f"step-{step}")
     if not form.is_valid():
         return _rehearsal(request, agent, row, run, sent=(step, form))
-    done = Call.objects.filter(key__in=[_key(run, step, again) for again in range(TRIES)]).count()
+    done = Call.objects.filter(key__in=[_key(row, run, step, again) for again in range(TRIES)]).count()
     try:
         mocks.call_step(
-            pin, actor=person(request), key=_key(run, step, min(done, TRIES - 1)), arguments=form.arguments
+            pin,
+            actor=person(request),
+            key=_key(row, run, step, min(done, TRIES - 1)),
+            arguments=form.arguments,
         )
     except checks.ArgumentsError as error:
         form.refuse(error)
@@ -248,7 +251,7 @@ def _rehearsal(
 ) -> HttpResponse:
     found = _steps(agent, row)
     pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
-    keys = {_key(run, at, again): at for at in range(1, len(found) + 1) for again in range(TRIES)}
+    keys = {_key(row, run, at, again): at for at in range(1, len(found) + 1) for again in range(TRIES)}
     rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
     made, log = {}, []
     for each in rows:
@@ -298,8 +301,9 @@ def _newest(call: Call) -> Call:
     return call
 
 
-def _key(run: uuid.UUID, step: int, again: int) -> uuid.UUID:
-    return uuid.uuid5(run, f"{step}.{again}")
+def _key(procedure: Procedure, run: uuid.UUID, step: int, again: int) -> uuid.UUID:
+    # Everyone who may see the procedure sees the same run.
+    return call_keys.key_for(f"procedure:{procedure.pk}", str(run), f"{step}.{again}")
 
 
 def _uuid(text: str) -> uuid.UUID | None:

@@ -32,6 +32,7 @@ from catalog.calls import (
     results,
     threads,
 )
+from catalog.calls.call_keys import ClientCallId
 from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
 from catalog.models.calls import Asked, Mode
@@ -110,7 +111,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
                 arguments=form.arguments,
                 deadline_seconds=_deadline(request),
                 is_confirmed=is_confirmed,
-                key=_key(request),
+                call_id=_call_id(request),
                 mode=_mode(version) if found.runs == "vendor" else Mode.WAIT,
                 thread=_thread(request, version) if found.runs == "vendor" else None,
                 activity=activity,
@@ -261,7 +262,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
         try:
             answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
             following = requesting.continue_call(
-                found, actor=person(request), answers=answers, key=_key(request)
+                found, actor=person(request), answers=answers, call_id=_call_id(request)
             )
         except DomainError as error:
             messages.error(request, error.message)
@@ -319,7 +320,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
                 version,
                 actor=person(request),
                 arguments=kept.arguments,
-                key=_key(request),
+                call_id=_call_id(request),
                 mode=_mode(version),
             )
         )
@@ -429,6 +430,12 @@ def _key(request: HttpRequest) -> uuid.UUID | None:
         return uuid.UUID(request.POST.get("key", ""))
     except ValueError:
         return None
+
+
+def _call_id(request: HttpRequest) -> ClientCallId | None:
+    # A form that is sent twice makes one call.
+    key = _key(request)
+    return ClientCallId(str(key)) if key else None
 
 
 def _history(row: Tool, cursor: str | None, reader: User) -> Page[Call]:

@@ -1,6 +1,5 @@
 import logging
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,7 +17,8 @@ from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.calls import requesting
+from catalog.calls import call_keys, requesting
+from catalog.calls.call_keys import client_call_id
 from catalog.models.calls import Mode
 from core import rate_limits
 from core.db_errors import RETRY_AFTER, outage
@@ -342,9 +342,7 @@ def _read(
         return DomainError("invalid", message, fields={"Idempotency-Key": message})
     key = key_of(request)
     if name and wish.call_id is None:
-        whose = f"key {key.pk}" if key else f"user {person(request).pk}"
-        call_id = uuid.uuid5(uuid.NAMESPACE_OID, f"batch/{whose}/{index}/{name}")
-        wish = replace(wish, call_id=call_id)
+        wish = replace(wish, call_id=client_call_id(name, call_keys.batch_part(index)))
 
     def admit() -> None:
         # The request itself was counted as one.

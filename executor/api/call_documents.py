@@ -1,5 +1,4 @@
-import uuid
-from typing import Any, cast
+from typing import Any
 
 from drf_spectacular.utils import OpenApiParameter, extend_schema_field
 from rest_framework import serializers
@@ -17,6 +16,7 @@ from catalog.api.calls import (
 )
 from catalog.api.versions import MAX_ORDINAL
 from catalog.calls import requesting
+from catalog.calls.call_keys import ClientCallId, client_call_id
 from catalog.models.calls import OUTCOMES, CallStatus, Mode
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
@@ -31,7 +31,6 @@ from designer.exports import transfers
 from designer.models import Release
 from designer.releases import publishing
 from executor.calls import Answer, Wish
-from people.permissions import key_of, person
 
 MAX_REASONING_LENGTH = 2000
 MAX_NAME_LENGTH = 255
@@ -149,6 +148,9 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     """Nothing of the vendor's headers, cookies or addresses; names are those of the format."""
 
     call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
+    idempotency_key = serializers.CharField(
+        allow_null=True, help_text="The `id` or `idempotency_key` that the caller sent; null for none."
+    )
     status = serializers.ChoiceField(choices=CallStatus.choices)
     release = serializers.IntegerField()
     tool = serializers.CharField()
@@ -204,7 +206,7 @@ def wished(
         format_=asked_format(request) if format_ is None else format_,
         deadline_seconds=asked.get("deadline_seconds"),
         is_confirmed=asked.get("confirm", False),
-        call_id=_id_of(asked, request),
+        call_id=_call_id(asked),
         on_behalf_of=acting,
         site=public_url("/", request).rstrip("/"),
         mode=Mode(asked.get("mode", Mode.WAIT)),
@@ -220,20 +222,11 @@ def wished(
     )
 
 
-def _id_of(asked: dict[str, Any], request: Request) -> uuid.UUID | None:
-    name, call_id = asked.get("idempotency_key"), asked.get("id")
-    if name is None:
-        return cast("uuid.UUID | None", call_id)
-    try:
-        named = uuid.UUID(name)
-    except ValueError:
-        key = key_of(request)
-        # As the served protocols do, so that a call is the same by whichever door it comes again.
-        whose = str(key.pk) if key else f"user {person(request).pk}"
-        named = uuid.uuid5(uuid.NAMESPACE_OID, f"{whose}/{name}")
-    if call_id and call_id != named:
+def _call_id(asked: dict[str, Any]) -> ClientCallId | None:
+    ids = {client_call_id(str(asked[name])) for name in ("idempotency_key", "id") if asked.get(name)}
+    if len(ids) > 1:
         raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
-    return named
+    return next(iter(ids), None)
 
 
 def asked_format(request: Request) -> str:
@@ -256,6 +249,7 @@ def answer_document(
     is_transfer = answer.outcome == transfers.KIND
     return {
         "call": call.pk if call else None,
+        "idempotency_key": call.idempotency_key if call else None,
         "status": call.status if call else CallStatus.FINISHED,
         "release": release.number,
         "tool": tool.signature.name,

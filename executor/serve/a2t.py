@@ -162,7 +162,7 @@ def _invoked(request: Request, operations: Operations, tool_id: str, number: str
         arguments=_arguments(request.json(), entry),
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
-        call_id=operations.id_of(request.call_name),
+        call_id=request.call_id(),
         on_behalf_of=request.on_behalf_of(),
     )
     return _outcome(through.run(wish), through)

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from django.http import Http404
 
+from catalog.calls.call_keys import ClientCallId
 from catalog.calls.runtime import CallerSide
 from catalog.models import Call
 from catalog.models.calls import Mode
@@ -178,7 +179,7 @@ def _run(
     if webhook is not None and not isinstance(webhook, str):
         raise DomainError("invalid", "“webhook” is no address.")
     configuration = _configuration(asked)
-    call_id = operations.id_of(request.call_name or _id_of(mark))
+    call_id = request.call_id() or _id_of_marked(mark)
     if thread and not operations.threads().filter(key=thread).exists():
         if asked.get("if_not_exists") == "create":
             operations.begin_thread(thread)
@@ -237,19 +238,21 @@ def _mark(asked: Mapping[str, Any]) -> str:
     return mark if isinstance(mark, str) else ""
 
 
-def _id_of(mark: str) -> str:
-    # No id of a call, though it looks like one: Pegboard itself marks runs with the ids of its own calls.
-    return f"run {mark}" if mark else ""
+def _id_of_marked(mark: str) -> ClientCallId | None:
+    # It is another call than the one that an Idempotency-Key of the same text names.
+    return ClientCallId(mark, part="run") if mark else None
 
 
 def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
     # Runs are found by their mark, and never without.
     asked = _object(request)
     _, offset = acp_threads.page_of(asked)
-    if (run_id := operations.id_of(_id_of(_mark(asked)))) is None:
+    call_id = _id_of_marked(_mark(asked))
+    marked = operations.made_with(call_id) if call_id else None
+    if marked is None:
         return []
     try:
-        run = _made(operations, run_id)["run"]
+        run = _made(operations, marked.key)["run"]
     except Http404:
         return []
     if not acp_options.is_searched(asked, run) or offset:
@@ -355,7 +358,7 @@ def _resumed(
     answers = _answers(given, [ask.id for ask in before.result.asks])
     name = before.tool.signature.name
     # Clients say one name with each step of a run, and each step is a call here.
-    call_id = operations.id_of(f"{request.call_name} {call.key}" if request.call_name else "")
+    call_id = request.call_id(str(call.key))
     answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
     return _ended(agent, answer, given)
 
@@ -370,11 +373,11 @@ def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
 def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
     """Whether this is once more the answer that `call` was made by: its client lost ours."""
     before = call.continues
-    if before is None or not request.call_name:
+    call_id = request.call_id(str(before.key)) if before else None
+    if before is None or call_id is None:
         return False
-    named = operations.id_of(f"{request.call_name} {before.key}")
     asked = [ask.id for ask in before.decoded().asks]
-    return call.key == named and call.answers == _answers(given, asked)
+    return operations.made_with(call_id) == call and call.answers == _answers(given, asked)
 
 
 def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:

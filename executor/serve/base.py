@@ -21,6 +21,7 @@ from django.shortcuts import get_object_or_404
 
 from catalog.calls import cancellation, invocation
 from catalog.calls import threads as vendors_threads
+from catalog.calls.call_keys import ClientCallId, client_call_id
 from catalog.calls.places import Holder
 from catalog.calls.runtime import USUAL, CallerSide
 from catalog.models import Call, Thread
@@ -95,6 +96,10 @@ class Request:
     def call_name(self) -> str:
         """What the client calls its call, of protocols that have no word for it; "" where it has no name."""
         return self.headers.get("Idempotency-Key", "").strip()
+
+    def call_id(self, part: str = "") -> ClientCallId | None:
+        """The id of the call by its `call_name`; None where it has no name."""
+        return client_call_id(self.call_name, part) if self.call_name else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -303,7 +308,7 @@ class Operations:
         answers: Mapping[str, Any],
         *,
         format_: str = "",
-        call_id: uuid.UUID | None = None,
+        call_id: ClientCallId | None = None,
         side: CallerSide = USUAL,
         mark: str = "",
         is_followed: bool = False,
@@ -345,18 +350,14 @@ class Operations:
         """Notes that the key asked to run what is not there, or is not its own."""
         note_refusal(self.caller, agent=self.agent, tool=tool)
 
-    def id_of(self, name: str) -> uuid.UUID | None:
-        """The id of a call that its client gave a name, which may be any text."""
-        if not name:
-            return None
-        try:
-            return uuid.UUID(name)
-        except ValueError:
-            return uuid.uuid5(uuid.NAMESPACE_OID, f"{self.caller.key.pk}/{name}")
-
-    def has_made(self, call: uuid.UUID | None) -> bool:
+    def has_made(self, call_id: ClientCallId | None) -> bool:
         """Whether there is such a call by this id."""
-        return call is not None and self._calls().filter(key=call).exists()
+        return call_id is not None and self.made_with(call_id) is not None
+
+    def made_with(self, call_id: ClientCallId) -> Call | None:
+        """Return such a call by the id that its client has chosen."""
+        caller = self.caller
+        return calls.made_with([call_id], self._calls(), actor=caller.user, key=caller.key).first()
 
     def newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
         """The call that goes on where such a call stopped to ask, or that call itself; made on the `thread`

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from django.http import Http404
 
+from catalog.calls.call_keys import client_call_id
 from catalog.models.calls import Result
 from core import strict_json
 from core.db_errors import database_state
@@ -133,7 +134,7 @@ def _called(request: Request, operations: Operations) -> Reply:
         arguments=given or {},
         format_=FORMAT,
         is_confirmed=request.is_confirmed,
-        call_id=operations.id_of(name),
+        call_id=client_call_id(name),
         on_behalf_of=request.on_behalf_of(context.get("user_id") if isinstance(context, dict) else None),
     )
     answer = through.run(wish)

@@ -135,7 +135,7 @@ class A2T(Door):
         headers = {"Idempotency-Key": ask.id} if ask.id else {}
         if ask.is_confirmed:
             headers["Pegboard-Confirm"] = "true"
-        path = f"{self._root(ask)}/tools/{_uuid_of(ask.tool)}{version}:invoke"
+        path = f"{self._root(ask)}/tools/{_uuid_of(ask)}{version}:invoke"
         return path, headers, {"input_parameters": listed}
 
     def heard(self, status: int, document: Any) -> Heard:
@@ -150,7 +150,7 @@ class OXP(Door):
     name = "oxp"
 
     def request(self, ask: Ask) -> tuple[str, Mapping[str, str], Any]:
-        row = _version_of(ask.tool)
+        row = _version_of(ask)
         version = f"@{ask.version}.0.0" if ask.version else ""
         call = {"tool_id": f"{row.dotted_name if row else 'Kit.none'}{version}", "input": ask.arguments}
         headers = {"OXP-Version": ask.speaks} if ask.speaks else {}
@@ -178,7 +178,7 @@ class ACP(Door):
         headers = {"Idempotency-Key": ask.id} if ask.id else {}
         if ask.is_confirmed:
             headers["Pegboard-Confirm"] = "true"
-        body = {"agent_id": _uuid_of(ask.tool), "input": ask.arguments}
+        body = {"agent_id": _uuid_of(ask), "input": ask.arguments}
         where = {"wait": "/wait", "async": "", "stream": "/stream"}[ask.mode]
         return f"{self._root(ask)}/runs{where}", headers, body
 
@@ -269,11 +269,12 @@ class MCPOfHandshake(MCP):
 DOORS: tuple[Door, ...] = (Rest(), A2T(), OXP(), ACP(), MCP(), MCPOfHandshake())
 
 
-def _version_of(tool: str) -> EffectiveVersion | None:
-    # The tests of one tool have one row that its name leads to; what is unknown has none.
-    return EffectiveVersion.objects.filter(dotted_name__iendswith=f".{tool}").order_by("-pk").first()
+def _version_of(ask: Ask) -> EffectiveVersion | None:
+    # The tests of one tool have one row in an agent that its name leads to; what is unknown has none.
+    rows = EffectiveVersion.objects.filter(dotted_name__iendswith=f".{ask.tool}").order_by("-pk")
+    return rows.filter(agent__slug=ask.slug).first() or rows.first()
 
 
-def _uuid_of(tool: str) -> str:
-    row = _version_of(tool)
+def _uuid_of(ask: Ask) -> str:
+    row = _version_of(ask)
     return str(row.uuid if row else uuid.uuid4())

@@ -13,7 +13,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from catalog.calls import queue, remote_runs, threads
+from catalog.calls import call_keys, queue, remote_runs, threads
 from catalog.models import Call, Thread, Tool
 from catalog.tasks import forget_threads, perform_call
 from designer.models import Agent
@@ -59,7 +59,10 @@ def client(owner, vendor):
 
 
 def of_vendor(thread: str) -> str:
-    return f"theirs-{uuid.uuid5(uuid.UUID(thread), 'at its vendor')}"
+    row = Thread.objects.filter(key=thread).first()
+    user = row.requested_by_id if row else 0
+    owner = f"agent:{row.agent}" if row and row.agent else f"user:{user}"
+    return f"theirs-{call_keys.key_for(owner, thread, 'at its vendor')}"
 
 
 def begun(client, **body) -> str:
@@ -133,6 +136,18 @@ def test_a_thread_is_begun_once_by_its_id(client, runs, owner):
     assert other.get(THREADS).json()["results"] == []
     assert other.post(url(), GIVEN | {"thread": named}).status_code == 400
     assert client.post(BEGIN.replace("/sky/", "/none/"), {}).status_code == 404
+
+
+def test_agents_begin_threads_of_their_own_by_the_same_id(client, runs, owner, vendor):
+    agent, _ = desk_with(owner, vendor, slug="desk2", protocol="acp", outputs_rest={}, rest=REST)
+    other, named = runtime(owner, agent), str(uuid.uuid4())
+    assert begun(client, id=named) == named
+    answer = other.post(BEGIN.replace("/desk/", "/desk2/"), {"id": named})
+    assert (answer.status_code, answer.json()["id"]) == (201, named)
+    assert len({thread.remote_id for thread in Thread.objects.filter(key=named)}) == 2
+    assert len(runs.threads) == 2
+    assert other.delete(f"{THREADS.replace('/desk/', '/desk2/')}{named}/").status_code == 204
+    assert client.get(f"{THREADS}{named}/").status_code == 200
 
 
 def test_a_call_sent_again_hears_its_outcome_after_its_thread_is_gone(client, runs):

@@ -116,7 +116,7 @@ def begun(
         raise RpcError(INVALID_PARAMS, "“name” is missing.")
     if arguments is not None and not isinstance(arguments, dict):
         raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
-    arguments, call_name = arguments or {}, request.call_name
+    arguments = arguments or {}
     side = CallerSide(
         # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
         has_left=request.has_left if client.is_modern and not is_followed else None,
@@ -129,13 +129,12 @@ def begun(
             call, answers = goes_on
             operations.refuse_other_user(call, _on_behalf_of(request, params))
             # Clients say the name of the call with each step of it, and each step is a call here.
-            call_id = operations.id_of(f"{call_name} call-{call}" if call_name else "")
             return operations.resume(
                 call,
                 name,
                 answers,
                 format_=FORMAT,
-                call_id=call_id,
+                call_id=request.call_id(f"call-{call}"),
                 side=side,
                 mark=client.mark,
                 is_followed=is_followed,
@@ -146,7 +145,7 @@ def begun(
                 arguments=arguments,
                 format_=FORMAT,
                 is_confirmed=_is_confirmed(client, params),
-                call_id=operations.id_of(call_name),
+                call_id=request.call_id(),
                 on_behalf_of=_on_behalf_of(request, params),
                 mark=client.mark,
                 mode=Mode.STREAM if is_followed else Mode.WAIT,
