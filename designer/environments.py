@@ -558,9 +558,11 @@ def resolve_all(
     return {each: resolved(facts[pk, each]) if (pk, each) in facts else VENDOR for each in asked}
 
 
-def matrix(places: Sequence[int], subjects: Sequence[Subject]) -> Mapping[tuple[int, Subject], Resolution]:
+def matrix(
+    places: Sequence[int], subjects: Sequence[Subject], *, agent: int = 0
+) -> Mapping[tuple[int, Subject], Resolution]:
     """The same in several environments by their primary keys; 0 is outside of all."""
-    return {which: resolved(facts) for which, facts in _facts(places, subjects, 0).items()}
+    return {which: resolved(facts) for which, facts in _facts(places, subjects, agent).items()}
 
 
 def _facts(

@@ -19,10 +19,13 @@ from catalog.user_grants import authorizing, grants
 from core.errors import DomainError
 from core.pagination import Keyset
 from core.public_url import runtimes_url
-from designer import access_tokens
+from designer import access_tokens, environments
+from designer.exports import document as release_document
 from designer.models import Agent
+from designer.readiness import obstacles
+from designer.readiness.judgement import SEVERITIES, summarize
 from designer.releases import channels
-from executor import preflight, resumed_calls, threads
+from executor import resumed_calls, threads
 from executor.calls import threads_of
 from executor.serve import SERVED
 from people.models import Role
@@ -53,18 +56,20 @@ def release_connect(request: HttpRequest, slug: str, number: int) -> HttpRespons
 
 @requires()
 def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Whether each tool of the release can run now, those first that cannot."""
+    """The readiness of each tool of the release in an environment, those first that cannot run."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     release = get_object_or_404(agent.releases.all(), number=number)
-    found = preflight.of(release)
-    met = sorted((each for each in found if each.obstacles), key=lambda each: each.can_run)
+    place = environments.chosen(release, None, request.GET.get("environment", ""))
+    found = obstacles.of_document(agent, release_document.decode(release.document), place=place)
     context = {
         "agent": agent,
         "release": release,
         "served_at": runtimes_url(f"/serve/{agent.slug}/{number}/", request),
-        "met": met,
-        "unmet": len(found) - len(met),
-        "stopped": sum(not each.can_run for each in found),
+        "place": place,
+        "places": environments.places_of(release),
+        "ready": sorted(found, key=lambda each: SEVERITIES.index(each.state.severity)),
+        "counts": summarize(each.state.severity for each in found),
+        "notes": [each for each in found if any(one.severity == "asks" for one in each.obstacles)],
         "total": len(found),
     }
     return render(request, "executor/preflight.html", context)

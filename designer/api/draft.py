@@ -16,6 +16,7 @@ from designer.api.release_diff import (
 )
 from designer.api.releases import CheckOutput
 from designer.models import Agent
+from designer.readiness.judgement import SEVERITIES
 from designer.releases import draft_review
 from designer.releases.draft_review import DraftReview
 from people.api.generics import GenericAPIView
@@ -25,6 +26,21 @@ from people.permissions import person
 class TokensOutput(serializers.Serializer[Any]):
     before = serializers.IntegerField(allow_null=True)
     after = serializers.IntegerField()
+
+
+class StateOutput(serializers.Serializer[Any]):
+    """What is true of a tool. Nothing is `proven` without a call that what runs has answered."""
+
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(choices=SEVERITIES)
+    message = serializers.CharField()
+    to_do = serializers.CharField(help_text="Empty where there is nothing to do.")
+
+
+class ToolReadinessOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
+    tool = serializers.CharField(source="name", help_text="As a model knows it.")
+    state = StateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class DraftOutput(serializers.Serializer[Any]):
@@ -51,6 +67,9 @@ class DraftOutput(serializers.Serializer[Any]):
         source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
     )
     checks = CheckOutput(many=True, help_text="The worst first.")
+    readiness = ToolReadinessOutput(
+        many=True, help_text="Of each tool, in the agent's default environment, else outside of all."
+    )
     rehearsals = RehearsedOutput(many=True, help_text="Of each agent of the tree that is rehearsed.")
     tokens = serializers.SerializerMethodField(
         help_text="By format, of all that the agent itself shows at once."

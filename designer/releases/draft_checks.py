@@ -15,6 +15,8 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
 from designer.procedures import checking, editing, vocabulary
+from designer.readiness.judgement import NOT_CONNECTED
+from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
 from designer.releases import channels, effective_versions
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
@@ -46,9 +48,11 @@ def checks_of(
     fits: Mapping[str, CarriedByFormat],
     base: Release | None,
     rehearsals: Mapping[int, Comparison],
+    ready: Sequence[Readiness],
 ) -> list[Check]:
     """What there is to say about publishing this draft, which is made of this tree. `fits` is what formats
-    carry of it, `base` the release that it is compared with, `rehearsals` as `rehearsed.of_tree` has them."""
+    carry of it, `base` the release that it is compared with, `rehearsals` as `rehearsed.of_tree` has them,
+    `ready` as `obstacles.of_draft` has it."""
     broken = _broken(tree, release_document.decode(base.document)) if base else {}
     strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
     pins = [pin for node in tree for pin in node.pins]
@@ -88,12 +92,45 @@ def checks_of(
                 carried=tuple((format_.label, judged) for format_, judged in fits[agent.slug]),
                 strands=strands.get(agent.pk, {}),
                 budget=Budget(row.tokens, row.stops, where) if row else None,
-                more=tuple(_remarks_on_procedures(node, kept, reader, typed)) if node.rows.procedures else (),
+                more=(
+                    *(_remarks_on_procedures(node, kept, reader, typed) if node.rows.procedures else ()),
+                    *_readiness(node, tree[0].agent, [each for each in ready if each.agent == agent.slug]),
+                ),
                 sub_agent=agent.name if node != tree[0] else "",
                 rehearsed=rehearsals.get(agent.pk),
             )
         )
     return checks(*found)
+
+
+# Errors of readiness with which a release runs nothing until a designer connects something else. What an
+# administrator or the vendor mends without another release is a warning.
+_STOPS_PUBLISHING = frozenset((NOT_CONNECTED, "unknown_activity", "activity_removed", "activity_unfit"))
+# What rules about the pin itself check.
+_CHECKED_OF_PINS = frozenset(
+    ("waits_for_review", "version_blocked", "tool_withdrawn", "endpoint_removed", agent_vendors.CODE)
+)
+
+
+def _readiness(node: Node, root: Agent, ready: Sequence[Readiness]) -> Iterator[Check]:
+    pins = {pin.name: pin for pin in node.pins}
+    for each in ready:
+        pin = pins.get(each.name)
+        for state in each.states:
+            if state.severity not in ("error", "warning") or state.code in _CHECKED_OF_PINS:
+                continue
+            stops = state.code in _STOPS_PUBLISHING
+            where = reverse("agent-environments", args=[root.slug]) if stops else ""
+            yield Check(
+                code=state.code,
+                severity="error" if stops else "warning",
+                message=f"“{each.name}”: {state.message} {state.to_do}".rstrip(),
+                where=where or (reverse("pin", args=[node.agent.slug, pin.pk]) if pin else ""),
+                about=each.name,
+                accepted_by="designer" if stops else "",
+            )
+    if ready and all(each.state.severity == "proven" for each in ready):
+        yield Check(code="readiness", severity="ok", message="Every tool has answered a call lately.")
 
 
 def _remarks_on_procedures(

@@ -7,6 +7,8 @@ from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
+from designer.readiness import obstacles
+from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
 from designer.releases import composition, diff, draft_checks, rehearsed
 from designer.releases.checks import Check
@@ -32,7 +34,7 @@ class DraftReview:
 
     `is_new` is whether publishing would write something else than the newest release holds. `tokens` are of
     the agent itself by format; by `size_change` all that it and its sub-agents show is longer. `rehearsals`
-    are of each agent that is rehearsed.
+    are of each agent that is rehearsed, and `readiness` is of each tool in the default environment.
     """
 
     draft: ReleaseDocument
@@ -44,10 +46,21 @@ class DraftReview:
     tokens: Mapping[str, Tokens]
     size_change: int
     rehearsals: list[Comparison]
+    readiness: list[Readiness]
 
     @property
     def digest(self) -> str:
         return release_document.digest(release_document.encode(self.draft))
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether nothing was found against the draft and every tool is known to answer."""
+        is_well = all(check.severity == "ok" for check in self.checks)
+        return is_well and all(each.state.severity == "proven" for each in self.readiness)
+
+    @property
+    def unproven_count(self) -> int:
+        return sum(each.state.severity != "proven" for each in self.readiness)
 
     @property
     def failed(self) -> list[Check]:
@@ -64,7 +77,10 @@ def of(agent: Agent, reader: User) -> DraftReview:
     last = release_document.decode(newest.document) if newest else None
     fits = draft_checks.carried(draft)
     found = rehearsed.of_tree(tree, draft, base=against)
-    checks = draft_checks.checks_of(tree, draft, reader, fits=fits, base=against, rehearsals=found)
+    ready = obstacles.of_draft(agent, draft)
+    checks = draft_checks.checks_of(
+        tree, draft, reader, fits=fits, base=against, rehearsals=found, ready=ready
+    )
     return DraftReview(
         draft=draft,
         against=against,
@@ -75,6 +91,7 @@ def of(agent: Agent, reader: User) -> DraftReview:
         tokens=_tokens(exports.carried_by_format(old) if old else [], fits[agent.slug]),
         size_change=_size(draft) - (_size(old) if old else 0),
         rehearsals=list(found.values()),
+        readiness=ready,
     )
 
 

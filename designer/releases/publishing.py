@@ -22,6 +22,7 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
+from designer.readiness import obstacles
 from designer.releases import (
     binding_snapshots,
     channels,
@@ -101,7 +102,10 @@ def publish(
         fits = draft_checks.carried(document)
         base = draft_checks.compared_with(agent)
         compared = rehearsed.of_tree(tree, document, base=base)
-        found = draft_checks.checks_of(tree, document, actor, fits=fits, base=base, rehearsals=compared)
+        ready = obstacles.of_draft(agent, document)
+        found = draft_checks.checks_of(
+            tree, document, actor, fits=fits, base=base, rehearsals=compared, ready=ready
+        )
         if failed := not_accepted(found, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_says_failed(agent, failed), found)
         accepted = [

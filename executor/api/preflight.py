@@ -10,8 +10,10 @@ from core.errors import invalid
 from core.public_url import runtimes_url
 from designer import environments
 from designer.api.asked_releases import ENVIRONMENT, NUMBER, found_release
+from designer.api.draft import StateOutput
+from designer.exports import document as release_document
 from designer.models import Release
-from executor import preflight
+from designer.readiness import obstacles
 from executor.serve.base import USER_HEADER
 from people.api.generics import GenericAPIView
 from people.permissions import key_of
@@ -45,6 +47,7 @@ class ReadinessOutput(serializers.Serializer[Any]):
     activity = serializers.CharField(help_text="The name of the activity; else empty.")
     can_run = serializers.BooleanField()
     obstacles = ObstacleOutput(many=True)
+    state = StateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class PreflightOutput(serializers.Serializer[Any]):
@@ -73,7 +76,8 @@ class ReleasePreflight(GenericAPIView[Release]):
         if len(user) > end_users.MAX_LENGTH:
             raise invalid(on_behalf_of=f"Give a name of at most {end_users.MAX_LENGTH} characters.")
         place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
-        found = preflight.of(release, user, place)
+        released = release_document.decode(release.document)
+        found = obstacles.of_document(release.agent, released, user=user, place=place)
         document = {
             "release": release.number,
             "served_at": runtimes_url(f"/serve/{release.agent.slug}/{number}/", request),
@@ -87,6 +91,7 @@ class ReleasePreflight(GenericAPIView[Release]):
                     "activity": each.activity,
                     "can_run": each.can_run,
                     "obstacles": each.obstacles,
+                    "state": each.state,
                 }
                 for each in found
             ],

@@ -1,11 +1,11 @@
-"""Whether every tool of a release can run now, found out without asking any vendor.
+"""Collects the facts about the tools of an agent in its environments, without a request to any vendor.
 
-A call may fail all the same. What is said here is what Pegboard knows before one is made.
+What Pegboard knows before a call is sent; the call may fail all the same. `judgement.py` draws the
+conclusion.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 from uuid import UUID
 
 from django.utils import timezone
@@ -19,56 +19,71 @@ from catalog.credentials.oauth.grant_status import CredentialStatus, State
 from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
+from catalog.protocols.signature import Annotations
 from catalog.review import holds
 from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
 from designer import agent_vendors, environments
 from designer.agent_vendors import Allowed
 from designer.environments import Subject
-from designer.exports import document as release_document
-from designer.exports.document import ReleasedTool
-from designer.models import Agent, Place, Release
+from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.models import Agent, Environment, Pin, Place
+from designer.readiness import evidence
+from designer.readiness.judgement import Obstacle, Page, ToolFacts, judge
+from designer.readiness.judgement import State as ToolState
 from designer.resolution import Resolution, Runs
 
-# `stops`: a call is refused now. `asks`: it is made once the caller adds something. `warns`: it may fail.
-Severity = Literal["stops", "asks", "warns"]
 _ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
-    """Where an administrator removes an obstacle: the page by its name and key, and what is done there."""
+class AgentTool:
+    """A tool as an agent shows it.
 
+    agent: slug of the agent of the tree that shows it.
+    digest: of the version of the tool.
+    effects: what a model is told of them.
+    """
+
+    agent: str
     name: str
-    of: int | UUID
-    says: str
+    subject: Subject
+    digest: str
+    effects: Annotations
 
+    @classmethod
+    def of_released(cls, agent: str, tool: ReleasedTool) -> "AgentTool":
+        signature = tool.signature
+        return cls(agent, signature.name, Subject.of(tool), tool.version.digest, signature.annotations)
 
-@dataclass(frozen=True, slots=True)
-class Obstacle:
-    """`to_do` is the one thing that helps; `page` is where an administrator does it."""
-
-    code: str
-    severity: Severity
-    message: str
-    to_do: str
-    page: Page | None = None
+    @classmethod
+    def of_pin(cls, pin: Pin) -> "AgentTool":
+        effects = pin.version.decoded().annotations
+        return cls(pin.agent.slug, pin.name, Subject.of_pin(pin), pin.version.digest, effects)
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """One tool. `agent` is the slug of the agent of the release that shows it, `activity` the name of what
-    runs in place of a vendor."""
+    """One tool in one environment.
+
+    activity: the name of what runs in place of a vendor, else empty.
+    states: what is true of the tool, the worst first.
+    """
 
     agent: str
     name: str
     obstacles: tuple[Obstacle, ...]
-    runs: Runs = "vendor"
-    activity: str = ""
+    runs: Runs
+    activity: str
+    states: tuple[ToolState, ...]
 
     @property
     def can_run(self) -> bool:
         return not any(each.severity == "stops" for each in self.obstacles)
+
+    @property
+    def state(self) -> ToolState:
+        return self.states[0]
 
 
 @dataclass(frozen=True)
@@ -80,40 +95,91 @@ class _OfUsers:
     grants: dict[tuple[int, str], UserGrant]
 
 
-def of(release: Release, user: str = "", place: Place | None = None) -> list[Readiness]:
-    """In a number of queries that does not grow with the release. Transfers always run.
+def of_document(
+    agent: Agent, document: ReleaseDocument, *, user: str = "", place: Place | None = None
+) -> list[Readiness]:
+    """Return the readiness of all tools of a release or draft of the agent. Transfers always run.
 
-    `user` is the agent's name for a user, for whom the tools would run, and `place` the environment in which.
+    user: the agent's name for a user, for whom the tools would run.
+    place: the environment in which they would; None outside of all.
     """
-    document = release_document.decode(release.document)
-    known = _versions(document.all_tools)
-    subjects = [Subject.of(tool) for tool in document.all_tools]
-    found_to_run = environments.resolve_all(place, subjects, agent=release.agent_id)
-    wanted = {each.version for each in found_to_run.values() if each.version}
+    tools = [AgentTool.of_released(node.slug, tool) for node in document.nodes for tool in node.tools]
+    return of_tools(agent, tools, user=user, places=[place])[place.pk if place else 0]
+
+
+def of_draft(agent: Agent, draft: ReleaseDocument) -> list[Readiness]:
+    """Return the readiness of the draft in the agent's default environment, else outside of all."""
+    place = Environment.objects.filter(agent=agent.pk, is_default=True).values_list(
+        "pk", "name", "is_default"
+    )
+    return of_document(agent, draft, place=next((Place(*row) for row in place), None))
+
+
+def of_tools(
+    agent: Agent,
+    tools: Sequence[AgentTool],
+    *,
+    user: str = "",
+    places: Sequence[Place | Environment | None],
+) -> dict[int, list[Readiness]]:
+    """Return, by the primary key of the environment (0 outside of all), the readiness of each tool.
+
+    `agent` is the one at the top of the tree. The number of queries grows neither with the tools nor with the
+    environments.
+    """
+    keys = [place.pk if place else 0 for place in places]
+    if not tools:
+        return {key: [] for key in keys}
+    known = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
+    subjects = list(dict.fromkeys(tool.subject for tool in tools))
+    resolutions = environments.matrix(keys, subjects, agent=agent.pk)
+    wanted = {each.version for each in resolutions.values() if each.version}
     rows = ActivityVersion.objects.select_related("activity")
     activities = rows.in_bulk(wanted) if wanted else {}
-    of_activities = _of_activities(activities.values(), [node.slug for node in document.nodes])
+    slugs = sorted({agent.slug} | {tool.agent for tool in tools})
+    of_activities = _of_activities(activities.values(), slugs)
     unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
     reviewed = holds.review_states([*known.values(), *unlisted])
     now = timezone.now()
     credentials = {row.tool.endpoint.credential for row in known.values()} - {None}
     states = {each.pk: status.status_of(each, now) for each in credentials if each}
-    of_users = _of_users(release, user, {row.tool.endpoint for row in known.values()})
-    found = []
-    for node in document.nodes:
-        slugs = {release.agent.slug, node.slug}
-        for tool in node.tools:
-            row = known.get((tool.id, tool.version.ordinal))
-            runs = found_to_run[Subject.of(tool)]
-            activity = activities.get(runs.version or 0)
-            if row is None or row.digest != tool.version.digest:
-                obstacles: Iterable[Obstacle] = [_DAMAGED]
-            elif runs.runs == "vendor":
-                obstacles = _obstacles(tool, row, reviewed, states, of_users)
-            else:
-                obstacles = _without_vendor(tool, row, runs, activity, slugs, of_activities)
-            name = activity.activity.name if activity else ""
-            found.append(Readiness(node.slug, tool.signature.name, tuple(obstacles), runs.runs, name))
+    of_users = _of_users(agent, user, {row.tool.endpoint for row in known.values()})
+
+    def facts_of(tool: AgentTool, resolution: Resolution) -> ToolFacts:
+        row = known.get((tool.subject.tool, tool.subject.ordinal))
+        activity = activities.get(resolution.version or 0)
+        if row is None or row.digest != tool.digest:
+            return ToolFacts(resolution=resolution, obstacles=(_DAMAGED,))
+        if resolution.runs == "vendor":
+            obstacles = _obstacles(tool, row, reviewed, states, of_users)
+        else:
+            obstacles = _without_vendor(
+                tool, row, resolution, activity, {agent.slug, tool.agent}, of_activities
+            )
+        return ToolFacts(
+            resolution=resolution,
+            obstacles=tuple(obstacles),
+            runner=activity.activity.name if activity else row.tool.endpoint.vendor.name,
+            invents=bool(activity and not kinds.get(activity.kind).acts),
+            last_call=calls.get((row.tool_id, row.pk, activity.pk if activity else 0)),
+        )
+
+    ran = set()
+    for (_, subject), resolution in resolutions.items():
+        if version := known.get((subject.tool, subject.ordinal)):
+            ran.add((subject.tool, version.pk, resolution.version or 0))
+    calls = evidence.last_calls(ran, [agent.pk, *(row.pk for row in of_activities.agents.values())])
+    found: dict[int, list[Readiness]] = {}
+    for key in keys:
+        found[key] = []
+        for tool in tools:
+            facts = facts_of(tool, resolutions[key, tool.subject])
+            name = facts.runner if facts.resolution.activity else ""
+            found[key].append(
+                Readiness(
+                    tool.agent, tool.name, facts.obstacles, facts.resolution.runs, name, judge(facts, now)
+                )
+            )
     return found
 
 
@@ -126,7 +192,7 @@ _DAMAGED = Obstacle(
 
 
 def _without_vendor(
-    tool: ReleasedTool,
+    tool: AgentTool,
     row: ToolVersion,
     runs: Resolution,
     activity: ActivityVersion | None,
@@ -143,8 +209,8 @@ def _without_vendor(
         if why := of_activities.refusal(slugs, activity):
             to_do = "Bind another activity to it, or name the vendor for the agent."
             yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
-        effects, found = tool.signature.annotations, of_activities.reached[activity.pk]
-        destroys = checks.why_confirm_reached(found, effects, of_activities.whys)
+        found = of_activities.reached[activity.pk]
+        destroys = checks.why_confirm_reached(found, tool.effects, of_activities.whys)
         yield from _of_effects(tool, row, is_destructive=bool(destroys))
 
 
@@ -167,21 +233,20 @@ class _OfActivities:
 def _of_activities(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _OfActivities:
     found = reach.reached(versions)
     tools = {tool for each in found.values() for tool in each.tools}
-    agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)} if versions else {}
-    allowed = agent_vendors.of_several(agents.values()) if agents else {}
+    agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
+    allowed = agent_vendors.of_several(agents.values()) if versions else {}
     return _OfActivities(found, checks.whys_by_version(tools), agents, allowed)
 
 
-def _of_effects(tool: ReleasedTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:
-    if is_destructive or tool.signature.annotations.destructive or row.decoded().annotations.destructive:
+def _of_effects(tool: AgentTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:
+    if is_destructive or tool.effects.destructive or row.decoded().annotations.destructive:
         message = "It may destroy something, so each call has to be confirmed."
         yield Obstacle(
             "confirm_needed", "asks", message, "Let the runtime confirm it once a person has agreed."
         )
 
 
-def _versions(tools: Iterable[ReleasedTool]) -> dict[tuple[int, int], ToolVersion]:
-    wanted = {(tool.id, tool.version.ordinal) for tool in tools}
+def _versions(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
     rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in wanted})
     rows = rows.filter(ordinal__in={ordinal for _, ordinal in wanted}).defer("raw")
     rows = rows.select_related(
@@ -195,7 +260,7 @@ def _versions(tools: Iterable[ReleasedTool]) -> dict[tuple[int, int], ToolVersio
 
 
 def _obstacles(
-    tool: ReleasedTool,
+    tool: AgentTool,
     row: ToolVersion,
     reviewed: dict[int, FindingState],
     states: dict[UUID, CredentialStatus],
@@ -217,13 +282,13 @@ def _obstacles(
     yield from _of_needs(row, endpoint, of_users)
 
 
-def _of_users(release: Release, user: str, endpoints: Iterable[Endpoint]) -> _OfUsers:
+def _of_users(agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> _OfUsers:
     about = [each for each in endpoints if each.speak().takes_context]
     found: dict[tuple[int, str], UserGrant] = {}
     if user and about:
         rows = UserGrant.objects.filter(
-            end_user__agent=release.agent_id,
-            end_user__digest=end_users.digest_of(release.agent_id, user),
+            end_user__agent=agent.pk,
+            end_user__digest=end_users.digest_of(agent.pk, user),
             endpoint__in=about,
         )
         found = {(row.endpoint_id, row.provider): row for row in rows}

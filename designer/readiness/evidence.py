@@ -1,0 +1,41 @@
+"""The newest calls of tools, as evidence of what answers: by version and by what ran."""
+
+from collections.abc import Iterable, Mapping
+
+from django.db import connection
+
+from designer.readiness.judgement import LastCall
+
+# A tool, its version, and the version of the activity that ran; 0 for the vendor.
+Ran = tuple[int, int, int]
+# Of each tool; evidence behind so many newer calls of other versions and agents is not looked for.
+CALLS_READ = 200
+
+
+def last_calls(asked: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastCall]:
+    """Return the newest call of each, made for one of these agents or for none, in one statement."""
+    wanted = set(asked)
+    if not wanted:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(_LAST_CALLS, [list({tool for tool, *_ in wanted}), list(agents)])
+        rows = cursor.fetchall()
+    found = {
+        (tool, version, activity): LastCall(finished_at, outcome == "ok", code)
+        for tool, version, activity, finished_at, outcome, code in rows
+    }
+    return {ran: call for ran, call in found.items() if ran in wanted}
+
+
+_LAST_CALLS = f"""
+    SELECT DISTINCT ON (recent.tool_id, recent.version_id, recent.ran)
+        recent.tool_id, recent.version_id, recent.ran, recent.finished_at, recent.outcome, recent.error_code
+    FROM unnest(%s::bigint[]) AS asked (tool) CROSS JOIN LATERAL (
+        SELECT id, tool_id, version_id, coalesce(activity_id, 0) AS ran, agent, finished_at, outcome,
+            error_code
+        FROM catalog_call WHERE tool_id = asked.tool ORDER BY id DESC LIMIT {CALLS_READ}
+    ) recent
+    WHERE recent.finished_at IS NOT NULL AND (recent.agent IS NULL OR recent.agent = ANY(%s::bigint[]))
+        AND recent.outcome IN ('ok', 'tool_error', 'unavailable')
+    ORDER BY recent.tool_id, recent.version_id, recent.ran, recent.id DESC
+"""  # noqa: S608 - the limit stands above
