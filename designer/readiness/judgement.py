@@ -94,6 +94,8 @@ def _of_obstacles(facts: ToolFacts) -> Iterator[State]:
 
 def _of_runner(facts: ToolFacts, now: datetime) -> Iterator[State]:
     resolution, last = facts.resolution, facts.last_call
+    if any(obstacle.severity == "stops" for obstacle in facts.obstacles):
+        return  # nothing runs, and the obstacle states why
     if resolution.runs == "latent":
         if resolution.why == "no_activity":
             message = "Nothing is connected: the model would invent the answer."
@@ -101,8 +103,6 @@ def _of_runner(facts: ToolFacts, now: datetime) -> Iterator[State]:
             yield State(NOT_CONNECTED, "error", message, to_do)
         else:
             yield State("simulated", "warning", "Simulated by the model: nothing runs.")
-    elif resolution.runs == "nothing":
-        return  # the obstacle states why
     elif facts.invents:
         yield State("mock", "neutral", f"The mock “{printable(facts.runner, 60)}” answers: nothing runs.")
     elif last is None:

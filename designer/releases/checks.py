@@ -288,10 +288,14 @@ def _rehearsals(facts: Facts) -> Iterator[Check]:
     told = f"{said.now} rehearsed sentences are answered as expected{was}."
     found = results.gate(said.now, said.flips, at_least=said.at_least, on_flips=said.on_flips)
     if found == "open":
-        # Part of the tests as expected is no proof that all is well.
+        # Only all of the tests as expected prove anything: “3 of 7” is never a tick.
         is_full = said.now.right == said.now.total
-        code, severity = ("rehearsals", "ok") if is_full else ("rehearsals_partly", "warning")
-        yield Check(code=code, severity=severity, message=told, where="" if is_full else said.where)
+        yield Check(
+            code="rehearsals",
+            severity="ok" if is_full else "warning",
+            message=told,
+            where="" if is_full else said.where,
+        )
         return
     if found == "below":
         told += f" The agent asks for {said.at_least}."

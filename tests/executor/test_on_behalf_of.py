@@ -21,9 +21,10 @@ from catalog.protocols.signature import Requirements
 from catalog.user_grants import context, end_users, grants, providers, vault
 from core.errors import DomainError
 from designer import agents, pins
-from designer.models import KeyAgent, Release
+from designer.models import KeyAgent
 from designer.releases import publishing
-from executor import preflight, resumed_calls
+from executor import resumed_calls
+from executor.serve.base import USER_HEADER
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role, User
 from tests.authorization_server import AuthorizationServer
@@ -37,6 +38,7 @@ __all__ = ["owner", "vendor"]
 pytestmark = pytest.mark.django_db
 
 NAME = "ada-lovelace-7@example.com"
+PREFLIGHT = "/api/v1/agents/desk/releases/live/preflight/"
 DONE = json_reply({"call_id": "v", "success": True, "value": {"sky": "fair"}})
 INPUTS = (make_parameter("zip"),)
 NEEDS_GOOGLE = {"requirements": {"authorization": [{"id": "google", "oauth2": {"scopes": ["mail.read"]}}]}}
@@ -53,6 +55,12 @@ def asked(client, *, name=NAME, slug="desk", **more):
 
 def contexts(vendor):
     return [r.json().get("context") for r in vendor.requests if r.path == "/tools/call"]
+
+
+def readiness_of_send(client):
+    reply = client.get(PREFLIGHT, headers={USER_HEADER: NAME}).json()
+    (ready,) = [each for each in reply["tools"] if each["tool"] == "send"]
+    return ready
 
 
 def challenge(vendor, check="/check"):
@@ -188,10 +196,9 @@ def test_a_challenge_opens_a_grant_that_is_asked_about_until_it_is_settled(owner
     assert UserGrant.objects.get().state == "pending"
     check_now()
     assert UserGrant.objects.get().state == "completed"
-    preflight = "/api/v1/agents/desk/releases/live/preflight/"
     for name, codes in ((NAME, []), ("bob", ["grant_missing"]), ("", ["grant_missing"])):
         headers = {"Pegboard-On-Behalf-Of": name} if name else {}
-        told = client.get(preflight, headers=headers).json()
+        told = client.get(PREFLIGHT, headers=headers).json()
         assert [each["code"] for each in told["tools"][0]["obstacles"]] == codes
         assert told["can_run"] is True
     check_now()  # nothing is asked any more
@@ -476,13 +483,13 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
     assert (refused["outcome"], refused["error"]["code"]) == ("refused", "SECRET_MISSING")
     assert "“api-pin”" in refused["error"]["message"]
     assert vendor.requests == []
-    told = client.get("/api/v1/agents/desk/releases/live/preflight/").json()
+    told = client.get(PREFLIGHT).json()
     assert [each["code"] for each in told["tools"][0]["obstacles"]] == ["secret_missing"]
     assert told["can_run"] is False
     vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     assert asked(client).json()["outcome"] == "ok"
     assert contexts(vendor) == [{"user_id": NAME, "secrets": [{"id": "api-pin", "value": SECRET}]}]
-    assert client.get("/api/v1/agents/desk/releases/live/preflight/").json()["can_run"] is True
+    assert client.get(PREFLIGHT).json()["can_run"] is True
     assert SECRET not in json.dumps(list(Call.objects.values()), default=str)
 
 
@@ -701,8 +708,8 @@ def test_what_was_authorized_goes_on_while_the_user_is_asked_for_more(owner, ven
     assert (row["state"], row["granted_scopes"]) == ("pending", ["mail.read"])
     assert row["scopes"] == ["mail.read", "mail.send"]
     assert "Authorized, asked for more" in text_of(pages.get("/grants/"))
-    (ready,) = [each for each in preflight.of(Release.objects.first(), NAME) if each.name == "send"]
-    assert "authorize more at “google”" in ready.obstacles[0].message
+    ready = readiness_of_send(client)
+    assert "authorize more at “google”" in ready["obstacles"][0]["message"]
     # A user who does not authorize more keeps what was authorized.
     UserGrant.objects.update(expires_at=Now() - timedelta(seconds=1))
     challenges.tick()
@@ -820,8 +827,8 @@ def test_a_user_grants_less_than_was_asked_for(owner, vendor, authorization):
     (row,) = pages.get("/api/v1/grants/").json()["results"]
     assert row["refused_scopes"] == ["mail.send"]
     assert "not granted: “mail.send”" in text_of(pages.get("/grants/"))
-    (ready,) = [each for each in preflight.of(Release.objects.first(), NAME) if each.name == "send"]
-    assert "did not grant “mail.send” at “google”" in ready.obstacles[0].message
+    ready = readiness_of_send(client)
+    assert "did not grant “mail.send” at “google”" in ready["obstacles"][0]["message"]
     assert runs(client, "sky")["outcome"] == "ok"
     # The call that asked does not ask again; another one does, and says why.
     over = client.post(asks["resume"], {"answers": {}}, format="json").json()

@@ -43,7 +43,9 @@ def desk(api):
     assert api.post("/api/v1/agents/", {"name": "Desk"}, format="json").status_code == 201
     pinned = api.post("/api/v1/agents/desk/pins/", {"definition": definition}, format="json")
     assert pinned.status_code == 201, pinned.json()
-    published = api.post("/api/v1/agents/desk/releases/", {"channel": "live"}, format="json")
+    # Nothing is connected to it yet.
+    accepted = {"channel": "live", "accept": ["not_connected"], "reason": "The model answers at first."}
+    published = api.post("/api/v1/agents/desk/releases/", accepted, format="json")
     assert published.status_code == 201, published.json()
     return Agent.objects.get(slug="desk")
 
@@ -146,7 +148,8 @@ def test_what_carries_a_tool_out_is_composed_by_the_three_rules(api, desk):
     # One that is named goes before it, and is an error until it is there.
     api.patch(f"/api/v1/definitions/{definition.pk}/", {"activity": "smtp"}, format="json")
     api.patch(f"/api/v1/agents/desk/pins/{pin.pk}/", {"version": 2}, format="json")
-    api.post("/api/v1/agents/desk/releases/", {"channel": "live"}, format="json")
+    accepted = {"channel": "live", "accept": ["unknown_activity"], "reason": "It is registered later."}
+    api.post("/api/v1/agents/desk/releases/", accepted, format="json")
     refused = client.get(TOOLS, {"format": "tool-system"})
     assert (refused.status_code, refused.json()["code"]) == (409, "unknown_activity")
     assert [*refused.json()["fields"]] == ["sendEmail"]

@@ -73,7 +73,9 @@ def test_a_schema_of_calls_is_taken_as_a_release_exports_it(api):
     for row in definitions.all_of_them():
         assert api.post("/api/v1/agents/desk/pins/", {"definition": row.pk}, format="json").status_code == 201
         definitions.withdraw(row, actor=actor)
-    publishing.publish(desk, actor=actor, channel="live", accept=["withdrawn"], reason="They are kept.")
+    publishing.publish(
+        desk, actor=actor, channel="live", accept=["withdrawn", "not_connected"], reason="They are kept."
+    )
     exported = api.get("/api/v1/agents/desk/releases/live/tools/?format=tool-system").json()
     assert len(exported["calls"]["items"]["anyOf"]) == 2
     reply = api.post(URL, exported, format="json")
