@@ -29,6 +29,9 @@ ROOT, METADATA = "/serve/", "/.well-known/oauth-protected-resource"
 # How long a token is believed without another look at it and at whom it means. User, key and team are looked
 # at with every request.
 BELIEVED_SECONDS = 60.0
+# Clients request what the metadata names, and some refuse to sign in without any. Every OpenID provider
+# knows this scope, and it grants nothing at Pegboard.
+DEFAULT_SCOPES = ("openid",)
 MAX_BELIEVED = 10_000
 # How long a provider that does not answer is not asked again.
 AWAY_SECONDS = 15.0
@@ -53,17 +56,17 @@ def accepted() -> Provider | None:
 
 
 def metadata(path: str) -> dict[str, Any] | None:
-    """What Pegboard says of itself as a protected resource, at a path below /serve/ (RFC 9728 section 2)."""
+    """Return the metadata of the protected resource at a path below /serve/ (RFC 9728 section 2)."""
     trusted = accepted()
     if trusted is None:
         return None
-    said: dict[str, Any] = {
+    return {
         "resource": runtimes_url(path),
         "authorization_servers": [trusted.issuer],
         "bearer_methods_supported": ["header"],
         "resource_name": "Pegboard",
+        "scopes_supported": [*(trusted.runtime_scopes or DEFAULT_SCOPES)],
     }
-    return said | ({"scopes_supported": [*trusted.runtime_scopes]} if trusted.runtime_scopes else {})
 
 
 def challenge(path: str, code: str) -> str:
@@ -106,8 +109,9 @@ def _key_digest(token: str, slug: str, trusted: Provider) -> str:
     identity = Identity.objects.filter(issuer=claims["iss"], subject=claims["sub"])
     user = User.objects.filter(identities__in=identity).first()
     if user is None:
-        message = "No user of Pegboard signs in as the one that this access token means. Open Pegboard in a "
-        raise AuthenticationFailed(f"{message}browser and sign in once.", "invalid_token")
+        # The token is valid, so another one would not help: a client must not send its user to sign in again.
+        message = "The access token is valid, but no user of Pegboard has its identity. Open Pegboard in a "
+        raise PermissionDenied(f"{message}browser and sign in once.", "unknown_user")
     # The token may be for an address that the agent had before.
     agent = agent_addresses.agent_at(slug, user)
     if agent is None:

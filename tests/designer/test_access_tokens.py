@@ -70,6 +70,7 @@ def test_a_client_finds_the_provider_and_calls_as_its_user(desk, signed, owner):
         "authorization_servers": [signed.issuer],
         "bearer_methods_supported": ["header"],
         "resource_name": "Pegboard",
+        "scopes_supported": ["openid"],
     }
     # A browser asks first whether MCP-Protocol-Version may be sent.
     preflight = Client().options(metadata.removeprefix(SITE))
@@ -151,7 +152,6 @@ HOSTILE = {
     "a foreign key": lambda idp: idp.access_token(AUDIENCE, key=FOREIGN_KEY),
     "a key of its own": lambda idp: idp.access_token(AUDIENCE, key=FOREIGN_KEY, kid="mine"),
     "the key of another algorithm": lambda idp: idp.access_token(AUDIENCE, kid="e1"),
-    "an unknown subject": lambda idp: idp.access_token(AUDIENCE, sub="ada-2"),
     "a subject that is a number": lambda idp: idp.access_token(AUDIENCE, sub=1),
     "no key of ours": lambda idp: "eyJ.eyJ.",
 }
@@ -163,6 +163,16 @@ def test_a_token_that_is_not_valid_opens_nothing(desk, signed, hostile):
     for answer in (listed(token), runs(token)):
         assert answer.status_code == 401, answer.content
     assert 'error="invalid_token"' in listed(token).headers["WWW-Authenticate"]
+    assert not ApiKey.objects.exists()
+    assert not Call.objects.exists()
+
+
+def test_a_valid_token_of_an_unknown_user_is_forbidden_and_asks_for_no_sign_in(desk, signed):
+    token = signed.access_token(AUDIENCE, sub="ada-2")
+    for answer in (listed(token), runs(token)):
+        assert answer.status_code == 403, answer.content
+        assert "WWW-Authenticate" not in answer.headers
+    assert runs(token).json()["code"] == "unknown_user"
     assert not ApiKey.objects.exists()
     assert not Call.objects.exists()
 
@@ -262,7 +272,7 @@ def test_a_user_who_is_unlinked_loses_access_within_a_minute(desk, signed):
     assert listed(token).status_code == 200
     Identity.objects.all().delete()
     access_tokens._believed.clear()  # as time does
-    assert listed(token).status_code == 401
+    assert listed(token).status_code == 403
 
 
 def test_a_viewer_lists_and_does_not_run(desk, signed):
@@ -280,6 +290,8 @@ def test_what_a_deployment_says_of_tokens(desk, signed, settings):
     assert refused.status_code == 403
     assert 'error="insufficient_scope"' in refused.headers["WWW-Authenticate"]
     assert 'scope="pegboard.run"' in listed(None).headers["WWW-Authenticate"]
+    metadata = Client().get(f"/.well-known/oauth-protected-resource{SERVED}").json()
+    assert metadata["scopes_supported"] == ["pegboard.run"]
     for scope in ({"scope": "openid pegboard.run"}, {"scope": None, "scp": ["pegboard.run"]}):
         assert listed(signed.access_token("pegboard-runtimes", **scope)).status_code == 200
     plain = {"typ": "JWT", "client_id": None, "scope": "pegboard.run"}
