@@ -1,4 +1,4 @@
-"""JSON text of which some parts cannot be read: the other parts are read all the same.
+"""A reader of JSON text that returns the readable parts where others cannot be read.
 
 A list of a vendor holds many tools, and a NaN in one of them must not cost the others. Only faults that end
 where their value ends are tolerated: text with a missing comma or quote is not read in part, because a reader
@@ -103,7 +103,7 @@ class _Reader:
         if not self._is_skipping():
             self._expect("value")
             if len(self.containers) > MAX_DEPTH:
-                self._put(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+                self._add_value(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
             else:
                 is_object = closing == "}"
                 self.containers.append(_Container({}, "key end") if is_object else _Container([]))
@@ -115,7 +115,7 @@ class _Reader:
             raise UnreadableTextError
         if not was_skipping:
             self._expect("end")
-            self._put(self.containers.pop().value)
+            self._add_value(self.containers.pop().value)
 
     def _take(self, token: str) -> None:
         container = self.containers[-1]
@@ -129,13 +129,13 @@ class _Reader:
             container.key, container.expects = _text(token), "colon"
         else:
             self._expect("value")
-            self._put(_scalar(token))
+            self._add_value(_scalar(token))
 
     def _expect(self, what: str) -> None:
         if what not in self.containers[-1].expects:
             raise UnreadableTextError
 
-    def _put(self, value: Any) -> None:
+    def _add_value(self, value: Any) -> None:
         container = self.containers[-1]
         container.expects = "comma end"
         if isinstance(container.value, list):

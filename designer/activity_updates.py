@@ -36,7 +36,7 @@ def update_of(bound: Bound) -> ActivityUpdate | None:
 
 
 def updates_of(agent: Agent) -> list[ActivityUpdate]:
-    """What is behind for the agent's tools: in each environment, and outside of all of them."""
+    """Return the updates of the activities that run for the agent's tools, in any environment or none."""
     pins = environments.pins_of(agent)
     places = list(agent.environments.all())
     bound: list[Bound] = environments.outside(agent, pins)

@@ -1,4 +1,4 @@
-"""What differs between two versions of an activity, and how much of a risk that is."""
+"""Compares two versions of an activity and classifies the risk of the change."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -27,16 +27,16 @@ def compare(before: ActivityVersion, after: ActivityVersion) -> ActivityChange:
     instance at another address. `compatible`: it does the same.
     """
     broken = list(_interface_sentences(before, after))
-    found = [*_destination_sentences(before, after), *_callee_sentences(before, after)]
+    effects = [*_destination_sentences(before, after), *_callee_sentences(before, after)]
     if members := [printable(path, 60) for path in _changed_members(before.config, after.config)]:
         more = f" and {len(members) - MAX_MEMBERS} more" if len(members) > MAX_MEMBERS else ""
-        found.append(f"Its configuration changed: {', '.join(members[:MAX_MEMBERS])}{more}.")
+        effects.append(f"Its configuration changed: {', '.join(members[:MAX_MEMBERS])}{more}.")
     if before.interface_id != after.interface_id and not broken:
-        found.append("It is made for another version of its interface.")
+        effects.append("It is made for another version of its interface.")
     if broken:
-        return ActivityChange("breaking", (*broken, *found))
-    if found:
-        return ActivityChange("notice", tuple(found))
+        return ActivityChange("breaking", (*broken, *effects))
+    if effects:
+        return ActivityChange("notice", tuple(effects))
     return ActivityChange("compatible", ("It does the same as before.",))
 
 
@@ -48,10 +48,12 @@ def _interface_sentences(before: ActivityVersion, after: ActivityVersion) -> Ite
 
 def _destination_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
     old, new = kinds.get(before.kind), kinds.get(after.kind)
-    was, now = (sorted(set(each)) for each in (old.origins(before.config), new.origins(after.config)))
+    was, now = sorted(set(old.origins(before.config))), sorted(set(new.origins(after.config)))
     if was != now:
-        there, here = (", ".join(printable(each, 100) for each in some) or "nowhere" for some in (was, now))
-        yield f"It sends requests to {here} instead of {there}."
+        old_places, new_places = (
+            ", ".join(printable(origin, 100) for origin in origins) or "nowhere" for origins in (was, now)
+        )
+        yield f"It sends requests to {new_places} instead of {old_places}."
     if sorted(old.credentials(before.config)) != sorted(new.credentials(after.config)):
         yield "It uses another credential."
     if list(old.tools(before.config)) != list(new.tools(after.config)):
@@ -59,9 +61,11 @@ def _destination_sentences(before: ActivityVersion, after: ActivityVersion) -> I
 
 
 def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterator[str]:
-    called = {each.pk: kinds.get(each.kind).activities(each.config) for each in (before, after)}
-    found = pinned_callees.find_callees(called)
-    was, now = found.get(before.pk, {}), found.get(after.pk, {})
+    activities = {
+        version.pk: kinds.get(version.kind).activities(version.config) for version in (before, after)
+    }
+    callees = pinned_callees.find_callees(activities)
+    was, now = callees.get(before.pk, {}), callees.get(after.pk, {})
     for key in sorted(was.keys() | now.keys()):
         old, new = was.get(key), now.get(key)
         if old == new:
@@ -78,11 +82,10 @@ def _callee_sentences(before: ActivityVersion, after: ActivityVersion) -> Iterat
 def _changed_members(before: Any, after: Any, path: str = "") -> Iterator[str]:
     if before == after:
         return
-    both = [dict(enumerate(each)) if isinstance(each, list) else each for each in (before, after)]
-    if not all(isinstance(each, Mapping) for each in both):
+    old, new = (dict(enumerate(value)) if isinstance(value, list) else value for value in (before, after))
+    if not (isinstance(old, Mapping) and isinstance(new, Mapping)):
         yield path or "all of it"
         return
-    old, new = both
     for name in dict.fromkeys([*old, *new]):
         below = f"{path}.{name}" if path else str(name)
         if name in old and name in new:

@@ -34,15 +34,19 @@ def find_callees(activities: Mapping[int, Collection[int]]) -> dict[int, dict[in
     A version without a record, which a process of an older release saved, runs the newest ones.
     Removed activities are left out.
     """
-    called = {caller: set(keys) for caller, keys in activities.items() if keys}
-    if not called:
+    keys_by_caller = {caller: set(keys) for caller, keys in activities.items() if keys}
+    if not keys_by_caller:
         return {}
-    rows = ActivityCallee.objects.filter(caller__in=called, callee__activity__in=Activity.objects.shared())
-    found: dict[int, dict[int, ActivityVersion]] = {caller: {} for caller in called}
+    rows = ActivityCallee.objects.filter(
+        caller__in=keys_by_caller, callee__activity__in=Activity.objects.shared()
+    )
+    callees: dict[int, dict[int, ActivityVersion]] = {caller: {} for caller in keys_by_caller}
     for row in rows.select_related("callee__activity", "callee__interface"):
-        found[row.caller_id][row.callee.activity_id] = row.callee
-    newest = current_versions({key for caller, keys in called.items() for key in keys - found[caller].keys()})
+        callees[row.caller_id][row.callee.activity_id] = row.callee
+    newest = current_versions(
+        {key for caller, keys in keys_by_caller.items() for key in keys - callees[caller].keys()}
+    )
     return {
-        caller: {key: version for key in keys if (version := found[caller].get(key) or newest.get(key))}
-        for caller, keys in called.items()
+        caller: {key: version for key in keys if (version := callees[caller].get(key) or newest.get(key))}
+        for caller, keys in keys_by_caller.items()
     }

@@ -11,7 +11,8 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-# Own places for each that stays free: a key gets three quarters of all, the keys of an agent seven eighths.
+# Places of a holder for each one that stays free. A key gets three quarters of all places, the keys of an
+# agent together seven eighths.
 KEY_SHARE, AGENT_SHARE = 3, 7
 
 
@@ -24,22 +25,22 @@ class Holder:
     key: Hashable
 
 
-def may_take(own: int, free: int, share: int) -> bool:
-    """Whether a holder of `own` places may take one of `free` ones."""
-    return free > 0 and (own == 0 or own + 1 <= share * (free - 1))
+def may_take(held: int, free: int, share: int) -> bool:
+    """Return True if a holder of `held` places may take one of `free` ones."""
+    return free > 0 and (held == 0 or held + 1 <= share * (free - 1))
 
 
 class CallPlaces:
     """The places of a process. Threads that wait for one have no order among them."""
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, size: int) -> None:
+        self._free = size
         self._held: Counter[Hashable] = Counter()
         self._changed = threading.Condition()
 
     @contextmanager
     def place(self, holder: Holder, seconds: float) -> Iterator[bool]:
-        """Whether the holder has got a place within so many seconds; given back at the end of the block."""
+        """Take a place within so many seconds and free it at the end. Yields False without one."""
         has_place = self._take(holder, seconds)
         try:
             yield has_place
@@ -65,7 +66,7 @@ class CallPlaces:
             self._changed.notify_all()
 
     def _may_take(self, holder: Holder) -> bool:
-        return all(may_take(self._held[of], self._free, share) for of, share in _shares(holder).items())
+        return all(may_take(self._held[key], self._free, share) for key, share in _shares(holder).items())
 
 
 def _shares(holder: Holder) -> dict[Hashable, int]:

@@ -47,12 +47,12 @@ def _waiting_versions(endpoint: Endpoint, *, after: int) -> list[ToolVersion]:
 
 def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[Caught]:
     before = predecessors([version.pk for version in waiting])
-    known = ToolVersion.objects.defer("raw").in_bulk(set(before.values()))
-    found = Finding.objects.waiting().filter(tool__in={version.tool_id for version in waiting})
-    findings = list(found.order_by("pk"))
+    earlier_versions = ToolVersion.objects.defer("raw").in_bulk(set(before.values()))
+    rows = Finding.objects.waiting().filter(tool__in={version.tool_id for version in waiting})
+    findings = list(rows.order_by("pk"))
     for version in waiting:
         about = [row for row in findings if holds.is_about(row, version)]
-        signature, old = version.decoded(), known.get(before.get(version.pk, 0))
+        signature, old = version.decoded(), earlier_versions.get(before.get(version.pk, 0))
         effects = diff.compare(old.decoded(), signature).effects if old else None
         alarms = [
             Alarm(row.code, row.severity, row.message)  # type: ignore[arg-type]
@@ -71,7 +71,7 @@ def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[
 
 def _block_held(caught: Iterable[Caught]) -> None:
     """Block what is only held so far, where the policy now blocks it."""
-    blocked = {(each.tool, each.digest): each for each in caught if each.stop.action == "block"}
+    blocked = {(row.tool, row.digest): row for row in caught if row.stop.action == "block"}
     rows = Finding.objects.filter(code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked})
     changed = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""The members of a token endpoint's reply, whatever frame the server sent them in. Pure.
+"""Reads the members of a token endpoint's reply from JSON or a form, at any status of success. Pure.
 
 RFC 6749 section 5.1 wants 200 and JSON. Some servers answer 201, or with a form as they did before that RFC;
 the token is as good. What the members mean is for the caller to decide.

@@ -1,4 +1,4 @@
-"""What runs for the tools of a release document at this moment, as a release records it."""
+"""Reads which activity version runs for each tool of a release document, for the release's record."""
 
 from typing import Any
 
@@ -11,9 +11,9 @@ from designer.models import Environment, Place
 
 
 def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool = False) -> dict[str, Any]:
-    """Return what runs now for the tools of a document of this agent, as a release records it.
+    """Return the environment and, for each tool of the agent's document, the activity version that runs now.
 
-    `records_names`: what runs by its name runs in this version from now on.
+    `records_names`: an activity that runs by its name keeps this version from now on.
     """
     row = Environment.objects.filter(agent=agent, is_default=True).first()
     place = Place(row.pk, row.name, row.is_default) if row else None
@@ -23,14 +23,14 @@ def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool 
         for tool in node.tools
         if tool.signature.kind != transfers.KIND
     ]
-    found = environments.resolve_all(place, [Subject.of(tool) for _, tool in tools], agent=agent)
+    resolutions = environments.resolve_all(place, [Subject.of(tool) for _, tool in tools], agent=agent)
     if records_names:
-        environments.record_named(agent, found)
-    keys = {each.version for each in found.values() if each.version}
+        environments.record_named(agent, resolutions)
+    keys = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity").in_bulk(keys) if keys else {}
     recorded = []
     for slug, tool in tools:
-        resolution = found[Subject.of(tool)]
+        resolution = resolutions[Subject.of(tool)]
         version = rows.get(resolution.version or 0)
         recorded.append(
             {

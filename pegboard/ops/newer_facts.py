@@ -1,4 +1,4 @@
-"""What a restored backup does not know: releases, keys and audit entries that were written after it.
+"""Finds the releases, keys and audit entries that were written after a restored backup was made.
 
 Runtimes may already use a release that the backup does not contain, so its number is never given again
 (Agent.numbers_used).
@@ -27,7 +27,7 @@ _RELEASES = """
 
 @dataclass(frozen=True, slots=True)
 class NewerFacts:
-    """What the replaced database contains and the restored one does not.
+    """Rows that the replaced database contains and the restored one does not.
 
     releases: slug of the agent and number; keys: names of API keys; audit_entries: how many.
     numbers: the newest number of each agent by its primary key, those of lost releases included.
@@ -41,9 +41,9 @@ class NewerFacts:
     def sentences(self) -> Iterator[str]:
         if self.releases:
             names = [f"{slug} {number}" for slug, number in self.releases]
-            yield f"Not in this backup: {_listed('release', names)}. Their numbers are not given again."
+            yield f"Not in this backup: {_join_names('release', names)}. Their numbers are not given again."
         if self.keys:
-            yield f"Not in this backup: {_listed('API key', self.keys)}. Make them again."
+            yield f"Not in this backup: {_join_names('API key', self.keys)}. Make them again."
         if self.audit_entries:
             yield f"Not in this backup: {self.audit_entries:,} newer audit entries."
 
@@ -102,6 +102,6 @@ def reserve_numbers(newest: dict[int, int] | None) -> None:
         )
 
 
-def _listed(noun: str, names: Sequence[str]) -> str:
+def _join_names(noun: str, names: Sequence[str]) -> str:
     more = f" and {len(names) - MAX_LISTED:,} more" if len(names) > MAX_LISTED else ""
     return f"{noun}{'' if len(names) == 1 else 's'} {', '.join(names[:MAX_LISTED])}{more}"

@@ -56,12 +56,12 @@ class Arrival:
 
     @property
     def takes_place(self) -> bool:
-        """Whether it counts for its address: one that is kept open between two requests does not."""
+        """True unless it is kept open between two requests: it counts for its address."""
         return not self.is_over and (self.request.has_begun or not self.is_kept)
 
 
 class BufferedUnreader(Unreader):  # type: ignore[misc]  # gunicorn has no types
-    """What has arrived of a request. Nothing more comes, so no thread waits for its client here."""
+    """Reads a request that has arrived, so no thread waits for its client here."""
 
     def __init__(self, request: RequestBuffer) -> None:
         super().__init__()
@@ -71,10 +71,10 @@ class BufferedUnreader(Unreader):  # type: ignore[misc]  # gunicorn has no types
         return self._file.read(max(size_hint or 0, READ_BYTES))
 
     def take_rest(self) -> bytes:
-        """What belongs to the next request."""
-        rest: bytes = self.take_buffered() + self._file.read()
+        """Return the bytes that belong to the next request."""
+        next_bytes: bytes = self.take_buffered() + self._file.read()
         self._request.close()
-        return rest
+        return next_bytes
 
 
 class BufferingWorker(ThreadWorker):  # type: ignore[misc]
@@ -102,18 +102,18 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_SECONDS, 0))
         self.nr_conns += 1
         conn = TConn(self.cfg, client, address, listener.getsockname())
-        self._read(self._expect(conn, HEAD_SECONDS))
+        self._receive(self._expect(conn, HEAD_SECONDS))
 
     def finish_request(self, conn: TConn, future: "Future[bool]") -> None:
-        rest = conn.parser.unreader.take_rest()
+        next_bytes = conn.parser.unreader.take_rest()
         is_cut, conn.is_cut = conn.is_cut, False
         if is_cut or future.cancelled() or future.exception() or not future.result():
             self._linger(conn)
             return
         seconds = self.cfg.keepalive if self.alive else min(self.cfg.keepalive, STOP_KEEPALIVE_LINGER)
         arrival = self._expect(conn, seconds, is_kept=True)
-        if rest:
-            self._take(arrival, rest)
+        if next_bytes:
+            self._take(arrival, next_bytes)
         else:
             self._watch(arrival)
 
@@ -124,7 +124,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         if now < self._looks_at:
             return
         self._looks_at = now + LOOK_EVERY
-        for arrival in [each for each in self._arrivals.values() if each.ends <= now]:
+        for arrival in [row for row in self._arrivals.values() if row.ends <= now]:
             self._refuse(arrival, HTTPStatus.REQUEST_TIMEOUT)
 
     def _cap_keepalive(self, deadline: float) -> None:
@@ -144,7 +144,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
     def _make_room(self, newest: Arrival) -> None:
         # The oldest has had the most time.
         same = newest.address and [
-            each for each in self._arrivals.values() if each.address == newest.address and each.takes_place
+            row for row in self._arrivals.values() if row.address == newest.address and row.takes_place
         ]
         if same and len(same) > REQUESTS_OF_ONE_ADDRESS:
             self._refuse(same[0], HTTPStatus.TOO_MANY_REQUESTS)
@@ -154,8 +154,8 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
     def _watch(self, arrival: Arrival) -> None:
         if not arrival.is_read:
             arrival.is_read = True
-            read = self._discard if arrival.is_over else self._read
-            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: read(arrival))
+            handler = self._discard if arrival.is_over else self._receive
+            self.poller.register(arrival.conn.sock, EVENT_READ, lambda _: handler(arrival))
             if arrival.takes_place:
                 self._make_room(arrival)
 
@@ -164,7 +164,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
             arrival.is_read = False
             self.poller.unregister(arrival.conn.sock)
 
-    def _read(self, arrival: Arrival) -> None:
+    def _receive(self, arrival: Arrival) -> None:
         piece = _received(arrival.conn.sock)
         if piece is None:
             self._watch(arrival)

@@ -37,14 +37,14 @@ class RequestHead:
 
     @property
     def waits_for_continue(self) -> bool:
-        """Whether the client sends the body once it is told to (RFC 9110, section 10.1.1)."""
+        """True if the client sends the body only after 100 Continue (RFC 9110, section 10.1.1)."""
         return self.headers.get("expect", "").lower() == "100-continue"
 
 
 class RequestBuffer:
-    """The bytes of one request.
+    """Collects the bytes of one request.
 
-    is_complete: nothing more has to come before it is answered. is_whole: its end has come, too.
+    is_complete: it can be answered. is_whole: all of it has arrived.
     """
 
     def __init__(self, max_body: int) -> None:
@@ -100,7 +100,7 @@ class ChunkScanner:
         self._is_in_trailer = self._has_ended = self.is_broken = False
 
     def feed(self, piece: bytes) -> bool:
-        """Whether the body has ended, or is none that could be read."""
+        """Return True once the body has ended or cannot be read."""
         start = 0
         while start < len(piece) and not self._has_ended:
             if self._skipped:

@@ -22,9 +22,9 @@ _ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 class AgentSearch:
     """Reads the agents of a server, reply by reply.
 
-    `position` names the search that was sent last, and `ending` tells why no further one is sent. A search
-    ends with an empty reply. A short one proves nothing, as a server may cap its replies; one that repeats
-    what was listed comes from a server that heeds no offset.
+    `position` names the search that was sent last, and `ending` is the reason why no further one is sent.
+    A search ends with an empty reply. A short reply proves nothing, as a server may cap its replies. A server
+    that ignores the offset repeats a reply.
     """
 
     def __init__(self, session: Session, queries_by_name: Sequence[dict[str, str]], page_size: int) -> None:
@@ -79,11 +79,11 @@ class AgentSearch:
         body = {**query, "limit": self._page_size, "offset": self._offset}
         reply = self._session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
         if reply.status != 200:
-            said, _ = outcomes.explanation(reply)
-            if not query and "name" in said.lower() and "version" in said.lower():
+            explanation, _ = outcomes.explanation(reply)
+            if not query and "name" in explanation.lower() and "version" in explanation.lower():
                 return self._search_by_name()
-            why = f": {said}" if said else f", without a word ({reply.status})."
-            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{why}")
+            reason = f": {explanation}" if explanation else f", without a word ({reply.status})."
+            raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{reason}")
         document = strict_json.require_list(reply)
         if not isinstance(document.value, list):
             raise ProtocolViolationError("SHAPE", "The reply is no array of agents.")
@@ -106,8 +106,8 @@ def agent_id_of(entry: object) -> str:
     agent_id = entry.get("agent_id")
     if isinstance(agent_id, str) and len(agent_id) <= MAX_ID_LENGTH and _ID.fullmatch(agent_id):
         return agent_id
-    wanted = f"text of 1 to {MAX_ID_LENGTH} characters without / ? # and control characters"
-    raise members.wrong("agent_id", agent_id, wanted, code="BAD_TOOL_ID")
+    expected = f"text of 1 to {MAX_ID_LENGTH} characters without / ? # and control characters"
+    raise members.wrong("agent_id", agent_id, expected, code="BAD_TOOL_ID")
 
 
 def name_of_entry(entry: object, number: int) -> str:

@@ -29,7 +29,7 @@ _FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What stands in place of an operation that cannot be read."""
+    """Takes the place of an operation that cannot be read."""
 
     reason: str
 
@@ -64,9 +64,9 @@ def _servers(root: Mapping[str, Any], schemes: Any) -> list[dict[str, str]]:
     host = root.get("host")
     if not isinstance(host, str) or not host:
         return [{"url": path}]
-    named = [each for each in _list(schemes) if each in ("http", "https")]
+    supported = [scheme for scheme in _list(schemes) if scheme in ("http", "https")]
     # Where the document leaves a choice, calls use the scheme by which the document itself is read.
-    scheme = f"{named[0]}:" if len(named) == 1 else ""
+    scheme = f"{supported[0]}:" if len(supported) == 1 else ""
     return [{"url": f"{scheme}//{host}/{path.lstrip('/')}".rstrip("/")}]
 
 
@@ -86,20 +86,20 @@ def _operation(root: Mapping[str, Any], item: Mapping[str, Any], operation: Any)
     try:
         parameters = _parameters(root, item, operation)
         body = _body(root, operation, parameters)
-        plain = [_parameter(each) for each in parameters if each.get("in") not in ("body", "formData")]
+        plain = [_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")]
     except _UnconvertibleError as error:
         return Unreadable(str(error))
     dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
-    whole = {member: value for member, value in operation.items() if member not in dropped}
-    whole["responses"] = _responses(root, operation)
+    converted_operation = {member: value for member, value in operation.items() if member not in dropped}
+    converted_operation["responses"] = _responses(root, operation)
     if plain:
-        whole["parameters"] = plain
+        converted_operation["parameters"] = plain
     if body:
-        whole["requestBody"] = body
+        converted_operation["requestBody"] = body
     servers = _servers(root, operation.get("schemes", root.get("schemes")))
     if servers != _servers(root, root.get("schemes")):
-        whole["servers"] = servers
-    return whole
+        converted_operation["servers"] = servers
+    return converted_operation
 
 
 def _parameters(
@@ -108,10 +108,10 @@ def _parameters(
     # Those of the path and of the operation, whose own come last and win; there is one body at most.
     merged: dict[tuple[object, object], dict[str, Any]] = {}
     for holder in (item, operation):
-        listed = holder.get("parameters") or []
-        if not isinstance(listed, list):
+        rows = holder.get("parameters") or []
+        if not isinstance(rows, list):
             raise _UnconvertibleError("“parameters” is not an array.")
-        for raw in listed:
+        for raw in rows:
             parameter = _resolved(root, raw)
             if not isinstance(parameter, dict):
                 raise _UnconvertibleError("A parameter is no object, or refers to nothing in the document.")
@@ -123,20 +123,20 @@ def _parameters(
 
 
 def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
-    whole = {
+    converted_parameter = {
         member: value
         for member, value in parameter.items()
         if member not in _OF_SCHEMAS and member not in ("collectionFormat", "allowEmptyValue")
     }
-    whole["schema"] = _value_schema(parameter)
+    converted_parameter["schema"] = _value_schema(parameter)
     if parameter.get("type") == "array":
         style, explode = _style(parameter)
         if parameter.get("in") in ("path", "header"):
             if style != "form" or explode:
                 raise _UnconvertibleError(_why_no_format(parameter))
         else:
-            whole |= {"style": style, "explode": explode}
-    return whole
+            converted_parameter |= {"style": style, "explode": explode}
+    return converted_parameter
 
 
 def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
@@ -160,20 +160,20 @@ def _body(
     root: Mapping[str, Any], operation: Mapping[str, Any], parameters: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
     consumed = _media(operation.get("consumes", root.get("consumes")))
-    fields = [each for each in parameters if each.get("in") == "formData"]
+    fields = [row for row in parameters if row.get("in") == "formData"]
     if fields:
         return _form(fields, consumed)
-    body = next((each for each in parameters if each.get("in") == "body"), None)
+    body = next((row for row in parameters if row.get("in") == "body"), None)
     if body is None:
         return None
     described = {"schema": _schema(body.get("schema", {}))}
     content = {media: dict(described) for media in consumed or [JSON]}
-    whole = {"content": content, "required": body.get("required") is True}
-    return whole | ({"description": body["description"]} if "description" in body else {})
+    request_body = {"content": content, "required": body.get("required") is True}
+    return request_body | ({"description": body["description"]} if "description" in body else {})
 
 
 def _form(fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
-    has_files = any(each.get("type") == "file" for each in fields)
+    has_files = any(field.get("type") == "file" for field in fields)
     is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
     properties, encodings = {}, {}
     for field in fields:
@@ -187,7 +187,7 @@ def _form(fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
                 raise _UnconvertibleError(_why_no_format(field))
             if not is_multipart:
                 encodings[name] = {"style": style, "explode": explode}
-    required = [str(each.get("name")) for each in fields if each.get("required") is True]
+    required = [str(field.get("name")) for field in fields if field.get("required") is True]
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
     if encodings:
@@ -202,11 +202,11 @@ def _responses(root: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[st
         response = _resolved(root, raw)
         if not isinstance(response, dict):
             continue
-        whole = {"description": response.get("description", "")}
+        converted_response = {"description": response.get("description", "")}
         if "schema" in response:
             described = {"schema": _schema(response["schema"])}
-            whole["content"] = {media: dict(described) for media in produced}
-        responses[str(code)] = whole
+            converted_response["content"] = {media: dict(described) for media in produced}
+        responses[str(code)] = converted_response
     return responses
 
 
@@ -215,8 +215,8 @@ def _security_scheme(scheme: Any) -> Any:
         return scheme
     match scheme.get("type"):
         case "basic":
-            told = {"description": scheme["description"]} if "description" in scheme else {}
-            return {"type": "http", "scheme": "basic", **told}
+            description = {"description": scheme["description"]} if "description" in scheme else {}
+            return {"type": "http", "scheme": "basic", **description}
         case "oauth2":
             flow = str(scheme.get("flow"))
             members = ("authorizationUrl", "tokenUrl", "scopes")
@@ -227,10 +227,10 @@ def _security_scheme(scheme: Any) -> Any:
 
 
 def _schema(schema: Any) -> Any:
-    return openapi_schema.mapped(schema, _of_openapi_3)
+    return openapi_schema.mapped(schema, _to_openapi_3)
 
 
-def _of_openapi_3(schema: Schema) -> Schema:
+def _to_openapi_3(schema: Schema) -> Schema:
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/definitions/"):
         schema["$ref"] = openapi_schema.COMPONENT + reference.removeprefix("#/definitions/")
@@ -244,7 +244,7 @@ def _of_openapi_3(schema: Schema) -> Schema:
 
 
 def _resolved(root: Mapping[str, Any], value: Any) -> Any:
-    """Return what a reference within the document leads to; None where there is nothing."""
+    """Return the value that a reference within the document points to, or None."""
     for _ in range(_MAX_REFERENCES):
         reference = value.get("$ref") if isinstance(value, dict) else None
         if not isinstance(reference, str):
@@ -256,8 +256,8 @@ def _resolved(root: Mapping[str, Any], value: Any) -> Any:
     return None
 
 
-def _media(listed: Any) -> list[str]:
-    return [media for media in _list(listed) if isinstance(media, str)]
+def _media(types: Any) -> list[str]:
+    return [media for media in _list(types) if isinstance(media, str)]
 
 
 def _list(value: Any) -> list[Any]:
