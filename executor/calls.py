@@ -309,6 +309,22 @@ def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
     return release, tool
 
 
+def with_their_releases(found: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
+    """Return each call with its release and its tool, except those that their release does not show."""
+    found = list(found)
+    numbers = {(call.agent, call.release) for call in found}
+    rows = Release.objects.select_related("agent").filter(
+        agent__in={agent for agent, _ in numbers}, number__in={number for _, number in numbers}
+    )
+    releases = {(release.agent_id, release.number): release for release in rows.defer("document")}
+    shown_calls = []
+    for call in found:
+        release = releases.get((call.agent or 0, call.release or 0))
+        if release and (tool := tool_within(release, call)):
+            shown_calls.append((call, release, tool))
+    return shown_calls
+
+
 def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
     """The tool of a call or thread that was made through this release, in the version that ran; None where
     the release does not show it."""

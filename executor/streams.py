@@ -109,7 +109,8 @@ def _told(call: Call, tool: ReleasedTool, format_: str, after: str, alive_every:
                 spoke = time.monotonic()
                 yield Told(condition="partial", id=seen, partial=partial)
         if not heard and not is_active:
-            call.refresh_from_db()
+            if call.outcome != "unknown":
+                call.refresh_from_db()
             answer = answer_of(call, tool, format_)
             yield Told(condition=condition_of(answer), id=seen, answer=answer)
             return

@@ -173,10 +173,15 @@ def _holder_of_request(actor: User, runtime: Runtime | None) -> Holder:
 
 
 def _answered(call: Call) -> Call:
-    if call.is_ours:
-        return _make(call)
-    # Another request made it, and may still be at it.
-    return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY)
+    try:
+        if call.is_ours:
+            return _make(call)
+        # Another request made it, and may still be at it.
+        return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY) if call.is_active else call
+    except (OperationalError, InterfaceError):
+        # It was written down before, so it may have run: “try again” would be wrong advice.
+        logger.exception("the database was lost during call %s", call.pk)
+        return results.end_with_unknown_outcome(call)
 
 
 def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
@@ -246,7 +251,7 @@ def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
         return outcomes.after(exc)
     except Exception:
         logger.exception("call %s failed", call.pk)
-        return outcomes.failed("unavailable", "INTERNAL", results.OUR_FAULT)
+        return outcomes.failed("unknown", "INTERNAL", results.OUR_FAULT)
 
 
 # Of the thread that it was made on, until the vendor is asked. What is not known to have run changes nothing.

@@ -38,7 +38,7 @@ def request(version: ToolVersion, *, actor: User, output: Outcome | None = None,
     """
     call = requesting.request_call(version, actor=actor, ended=output or LATENT, **wish)
     invocation.tell_the_end(call)
-    return answer(call, actor=actor, output=output) if output else call
+    return answer(call, actor=actor, output=output) if output and call.outcome != "unknown" else call
 
 
 def answer(call: Call, *, actor: User, output: Outcome, why: str = "") -> Call:

@@ -225,17 +225,10 @@ def end_late(calls: QuerySet[Call]) -> None:
     """End, of these, the calls that no worker claimed in time, and those whose worker died."""
     late = calls.filter(gives_up_at__lt=Now())
     kept = kept_by_vendors(late)
-    for ended, code, message, can_retry in (
-        (late.filter(status=CallStatus.QUEUED), "NO_WORKER", results.NO_WORKER, True),
-        (
-            late.filter(status=CallStatus.RUNNING).exclude(pk__in=kept.values("pk")),
-            "WORKER_LOST",
-            results.WORKER_LOST,
-            None,
-        ),
-    ):
-        outcome = replace(outcomes.failed("unavailable", code, message), can_retry=can_retry)
-        ended.update(**results.ending(outcome))
+    unsent = outcomes.failed("unavailable", "NO_WORKER", results.NO_WORKER)
+    late.filter(status=CallStatus.QUEUED).update(**results.ending(replace(unsent, can_retry=True)))
+    lost = late.filter(status=CallStatus.RUNNING).exclude(pk__in=kept.values("pk"))
+    lost.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
 
 
 def oldest_wait_seconds() -> float:

@@ -115,7 +115,7 @@ def _begun(call: Call, session: Session, protocol: Protocol) -> str | Outcome | 
     if isinstance(begun, Outcome):
         return begun
     if not begun:
-        return outcomes.failed("unavailable", "WORKER_LOST", results.WORKER_LOST)
+        return outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)
     failpoint("run-begun")
     is_wanted = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=begun)
     give_back()

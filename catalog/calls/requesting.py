@@ -5,15 +5,16 @@ is claimed belongs to the process that made the row. What may not run: catalog/c
 of a row: catalog/calls/queue.py, and how it is made: catalog/calls/invocation.py.
 """
 
+import logging
 import uuid
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import nullcontext
 from datetime import timedelta
 from functools import cache
 from typing import Any
 
 import msgspec
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, InterfaceError, OperationalError, connection, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -36,10 +37,13 @@ from catalog.tools import effective_texts
 from catalog.user_grants import end_users
 from catalog.user_grants.context import USER
 from core.compiled_queries import PreparedInsert
+from core.db_errors import LOST, outage
 from core.errors import DomainError
 from core.prepared_statements import run_prepared, run_together
 from people import audit
 from people.models import ApiKey, User
+
+logger = logging.getLogger(__name__)
 
 NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
 DEADLINE = retries.DEFAULT.give_up_after_seconds
@@ -138,7 +142,24 @@ def request_call(
     if ended:
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
         call.outcome, call.error_code, call.result = results.told(ended, []).values()
-    return _made(call, actor, runtime, key, call_id, is_claimed=is_claimed)
+    return _written_or_unknown(call, lambda: _made(call, actor, runtime, key, call_id, is_claimed=is_claimed))
+
+
+def _written_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
+    """Return what `write` returns, or the call with an unknown outcome.
+
+    The connection may have been lost after the call was written, and a worker runs it then.
+    """
+    try:
+        return write()
+    except (OperationalError, InterfaceError) as error:
+        # A row that the database has confirmed is there. Of one that was sent, the commit may be lost.
+        is_confirmed = not call._state.adding
+        was_sent = call.pk is not None and outage(error, is_write=True) is LOST
+        if connection.in_atomic_block or not (is_confirmed or was_sent):
+            raise
+        logger.exception("the database was lost when call %s was written down", call.pk)
+        return results.end_with_unknown_outcome(call)
 
 
 def _judged(
@@ -232,11 +253,15 @@ def continue_call(
         # Who the user is was asked for, and is kept as it would be if the call had said it.
         following.on_behalf_of = end_users.remember(runtime.agent, name)
         del following.answers[USER]
-    with transaction.atomic():
-        Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
-        if earlier := _answered_before(call, following):
-            return earlier
-        return _made(following, actor, runtime, key, call_id, is_claimed=is_claimed)
+
+    def write() -> Call:
+        with transaction.atomic():
+            Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
+            if earlier := _answered_before(call, following):
+                return earlier
+            return _made(following, actor, runtime, key, call_id, is_claimed=is_claimed)
+
+    return _written_or_unknown(following, write)
 
 
 def _answered_before(call: Call, following: Call) -> Call | None:
@@ -409,6 +434,11 @@ def _insert() -> PreparedInsert:
         returning=["queued_at", "started_at", "gives_up_at"],
         has_key=True,
     )
+
+
+def knows_id(keys: Collection[uuid.UUID]) -> bool:
+    """Return whether a call was made with one of these keys in the last day, even if it is not stored."""
+    return CallId.objects.filter(key__in=keys).exists()
 
 
 def _made_before(call: Call, earlier_key: uuid.UUID | None) -> Call | None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 from django.db.models.functions import Now
+from django.utils import timezone
 
-from catalog.models.calls import Asked, Attempt, CallStatus, Result, Retry, Sent
+from catalog.models.calls import Asked, Attempt, Call, CallStatus, Result, Retry, Sent
 from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
 from catalog.protocols.calls import outcomes
 from catalog.protocols.json import schema as json_schema
@@ -22,6 +23,10 @@ WORKER_LOST = (
     "The process that made this call ended before the answer came. It is not known whether the tool ran."
 )
 OUR_FAULT = "Pegboard itself failed here; its log says more. It is not known whether the tool ran."
+DATABASE_LOST = (
+    "The connection to Pegboard's database was lost after the call was begun. It is not known whether the "
+    "tool ran. Look for its effect before it is called again, or look the call up by its idempotency key."
+)
 
 # Outputs are kept in a row and shown on a page; of longer ones, the beginning is.
 MAX_OUTPUTS_BYTES = 1024 * 1024
@@ -46,6 +51,14 @@ BETWEEN_TWO = {
 def ending(outcome: Outcome) -> dict[str, Any]:
     """The columns of a call that ends without its process."""
     return {"status": CallStatus.FINISHED, "finished_at": Now(), **told(outcome, [])}
+
+
+def end_with_unknown_outcome(call: Call) -> Call:
+    """End the call in memory alone, after the database was lost. `queue.sweep` ends its row later."""
+    outcome = outcomes.failed("unknown", "OUTCOME_UNKNOWN", DATABASE_LOST)
+    call.status, call.finished_at, call.is_ours = CallStatus.FINISHED, timezone.now(), False
+    call.outcome, call.error_code, call.result = told(outcome, [], is_safe=call.terms.may_run_twice).values()
+    return call
 
 
 def told(outcome: Outcome, attempts: list[Attempt], *, is_safe: bool = False) -> dict[str, str]:
@@ -82,7 +95,7 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False
 
 def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:
     """None for what worked, and for what another try of the same call would not help."""
-    is_away, wait = outcome.outcome == "unavailable", outcome.retry_after
+    is_away, wait = outcome.outcome in ("unavailable", "unknown"), outcome.retry_after
     has_failed = is_away or outcome.outcome == "tool_error"
     if not has_failed and wait is None and not outcome.can_retry:
         return None

@@ -35,6 +35,7 @@ OutcomeKind = Literal[
     "refused",
     "cancelled",
     "latent",
+    "unknown",
 ]
 
 

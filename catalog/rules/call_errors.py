@@ -91,6 +91,11 @@ _OF_OUTCOMES = (
     ),
     CallError("NO_WORKER", "No worker took this call, so nothing was sent.", True),
     CallError("NUMBER", "An input holds a number that cannot be sent."),
+    CallError(
+        "OUTCOME_UNKNOWN",
+        "Pegboard's database was lost after the call was begun. It is not known whether the tool ran.",
+        None,
+    ),
     CallError("PATH", "An input would have led out of the endpoint's address."),
     CallError("QUESTION_OVER", "The vendor no longer waits for the answer."),
     CallError("RATE_LIMITED", "The vendor asks us to wait. The tool did not run.", True),

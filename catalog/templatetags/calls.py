@@ -30,6 +30,7 @@ OUTCOMES: dict[str, tuple[str, str]] = {
     "refused": ("bad", "Refused"),
     "cancelled": ("warn", "Cancelled"),
     "latent": ("info", "Waits for its output"),
+    "unknown": ("warn", "Not known whether it ran"),
 }
 NEXT_STEPS = {
     "tool_error": "The vendor says that it ran and failed. Read why, then change the inputs.",
@@ -39,6 +40,7 @@ NEXT_STEPS = {
     "needs_authorization": "A person has to let the tool act, then it can go on.",
     "needs_input": "Answer below, and the call goes on where it stopped.",
     "latent": "Give the output below, or leave it to the model that made the call.",
+    "unknown": "Look for its effect before you run it again.",
     "cancelled": "Run it again when you want it to run after all.",
 }
 MAX_TEXT_LENGTH = 4_000

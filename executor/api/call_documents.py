@@ -294,7 +294,7 @@ def document_of(
 ) -> dict[str, Any]:
     """The answer to a call that may have named an address to hear of its end."""
     document = answer_document(answer, release, request, format_)
-    if calls_back and answer.call:
+    if calls_back and answer.call and answer.outcome != "unknown":
         document["callback_secret"] = callbacks.secret_of(answer.call)
     return document
 

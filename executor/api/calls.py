@@ -1,10 +1,14 @@
+from typing import Any
+
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.calls import invocation
+from catalog.calls import call_keys, invocation, requesting
+from catalog.calls.call_keys import ClientCallId, client_call_id
 from catalog.models import Call
 from core.errors import DomainError
 from core.serializers import Input
@@ -14,11 +18,13 @@ from designer.models import Agent, Release
 from executor import calls
 from executor.api.call_documents import (
     FORMAT_PARAMETER,
+    MAX_NAME_LENGTH,
     RuntimeCallOutput,
     answer_document,
     asked_format,
 )
-from people.api.generics import GenericAPIView
+from executor.batches import MAX_CALLS
+from people.api.generics import GenericAPIView, ListAPIView
 from people.models import RUNTIME_SCOPES, Role
 from people.permissions import key_of, person
 
@@ -27,6 +33,11 @@ MAX_WAIT = 60  # seconds, which proxies let a request take
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
     """A call that a runtime made; `slug` is its agent's where the address names it, else ""."""
+    call = get_object_or_404(_seen(request, slug), pk=pk)
+    return call, *calls.made_through(call)
+
+
+def _seen(request: Request, slug: str = "") -> QuerySet[Call]:
     rows = Call.objects.select_related("version__tool__endpoint__vendor", "activity__activity", "thread")
     if slug:
         rows = rows.filter(agent=chosen_agent(request, slug).pk)
@@ -37,8 +48,58 @@ def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, Rel
     # A key of a runtime finds what it called itself; a user who designs the agent finds all of its calls.
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
-    call = get_object_or_404(rows, pk=pk)
-    return call, *calls.made_through(call)
+    return rows
+
+
+IDEMPOTENCY_KEY = OpenApiParameter(
+    "idempotency_key",
+    str,
+    required=True,
+    description="The `id`, `idempotency_key`, `Idempotency-Key` or `call_id` that the caller sent.",
+)
+
+
+@extend_schema(tags=["runtime-calls"])
+class RuntimeCalls(ListAPIView[Call]):
+    """Find calls by the id that their caller chose, the newest first.
+
+    A batch and a call that was continued have several. A key of a runtime finds its own calls; a user finds
+    those of the agents that the user may see. 409 `call_forgotten` says that such a call was made, and that
+    its outcome is not stored any more. An empty list says that no call was made with this id in the last day.
+    """
+
+    invokes = True
+    serializer_class = RuntimeCallOutput
+    ordering = ("-id",)
+    queryset = Call.objects.none()
+
+    @extend_schema(operation_id="calls_list", parameters=[IDEMPOTENCY_KEY, FORMAT_PARAMETER])
+    def get(self, request: Request, *args: Any, **kwargs: Any) -> Response:
+        text = request.query_params.get("idempotency_key", "").strip()
+        if not 0 < len(text) <= MAX_NAME_LENGTH or "\0" in text:
+            message = f"Name the id of a call in 1 to {MAX_NAME_LENGTH} characters."
+            raise DomainError("invalid", message, fields={"idempotency_key": message})
+        call_id = client_call_id(text)
+        rows = _seen(request).filter(idempotency_key=call_id.stored_text)
+        page = self.paginate_queryset(rows) or ()
+        if not page and not rows.exists():
+            _refuse_forgotten(request, call_id.text)
+        return self.get_paginated_response(
+            [
+                answer_document(calls.answer_of(call, tool, asked_format(request)), release, request)
+                for call, release, tool in calls.with_their_releases(page)
+            ]
+        )
+
+
+def _refuse_forgotten(request: Request, text: str) -> None:
+    # As far as the caller's own ids go: those of others are not told.
+    parts = ["", "run", *map(call_keys.batch_part, range(MAX_CALLS))]
+    actor, key = person(request), key_of(request)
+    keys = [each for part in parts for each in calls.keys_of(ClientCallId(text, part), actor=actor, key=key)]
+    if requesting.knows_id(keys):
+        message = "A call was made with this id, and what came of it is not stored any more."
+        raise DomainError("call_forgotten", message, status=409)
 
 
 WAIT = OpenApiParameter(

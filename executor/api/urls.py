@@ -58,6 +58,7 @@ urlpatterns = [
     ),
     path(f"{AGENT}calls/<int:call>/resume/", resume.AgentCallResume.as_view(), name="api-agent-call-resume"),
     path(f"{AGENT}calls/<int:call>/output/", calls.AgentCallOutput.as_view(), name="api-agent-call-output"),
+    path("calls/", calls.RuntimeCalls.as_view(), name="api-runtime-calls"),
     path("calls/<int:call>/output/", calls.RuntimeCallOutputs.as_view(), name="api-runtime-call-output"),
     path("calls/<int:call>/", calls.RuntimeCall.as_view(), name="api-runtime-call"),
     path("calls/<int:call>/cancel/", calls.RuntimeCallCancel.as_view(), name="api-runtime-call-cancel"),

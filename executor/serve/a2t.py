@@ -39,7 +39,7 @@ PAGE, MAX_PAGE = 100, 1000
 # Each may be of another release, which has to be read.
 VERSIONS_PAGE, MAX_VERSIONS_PAGE = 20, 100
 # By outcome, 409 for all others. What failed behind us is 424: 5xx would say that the call may be sent again.
-STATUSES = {"invalid_arguments": 400, "ok": 424, "tool_error": 424, "unavailable": 424}
+STATUSES = {"invalid_arguments": 400, "ok": 424, "tool_error": 424, "unavailable": 424, "unknown": 424}
 _PATH = re.compile(r"tools(?:/([^/]+?)(/versions(?:/([0-9]{1,9}))?)?)?(:invoke)?/?")
 
 
@@ -202,7 +202,7 @@ def _outcome(answer: Answer, operations: Operations) -> Reply:
     if retry := result.retry:
         said["retry"] = retry
         # 5xx has the executor send the same call again, which is right only where that is safe and helps.
-        if retry.can_retry and retry.is_transient and not retry.hint:
+        if answer.outcome != "unknown" and retry.can_retry and retry.is_transient and not retry.hint:
             status = 503
         if retry.after_ms is not None:
             headers["Retry-After"] = str(-(-retry.after_ms // 1000))

@@ -54,6 +54,7 @@ ERRORS = {
     "ok": 6,
     "needs_input": 7,
     "latent": 8,
+    "unknown": 9,
 }
 
 
@@ -225,8 +226,9 @@ def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | No
 
 
 def _secret(operations: Operations, begun: Mapping[str, Any]) -> dict[str, str]:
-    # The protocol has no place for what signs its callbacks.
-    if not begun["run"]["creation"].get("webhook"):
+    # The protocol has no place for what signs its callbacks. Nothing can be read once the database was lost.
+    is_unknown = begun["output"].get("errcode") == ERRORS["unknown"]
+    if is_unknown or not begun["run"]["creation"].get("webhook"):
         return {}
     return {SECRET_HEADER: operations.callback_secret(_uuid(begun["run"]["run_id"]))}
 

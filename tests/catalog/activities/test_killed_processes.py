@@ -54,7 +54,7 @@ def test_a_worker_that_dies_between_two_steps_leaves_a_doubt_and_sends_nothing_t
     call.refresh_from_db()
     assert worker.returncode == -signal.SIGKILL
     assert len(vendor.requests) == 1
-    assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
+    assert (call.outcome, call.error_code) == ("unknown", "WORKER_LOST")
     assert [step.outcome for step in call.steps.all()] == ["ok"]
 
 

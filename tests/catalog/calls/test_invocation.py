@@ -249,7 +249,7 @@ def test_a_call_that_died_half_way_is_not_known_to_have_run():
     queue.sweep()
 
     call.refresh_from_db()
-    assert (call.status, call.outcome, call.error_code) == ("finished", "unavailable", "WORKER_LOST")
+    assert (call.status, call.outcome, call.error_code) == ("finished", "unknown", "WORKER_LOST")
     assert "not known whether the tool ran" in call.decoded().error["message"]
 
 

@@ -70,7 +70,7 @@ def test_a_worker_that_dies_leaves_a_doubt_and_sends_nothing_twice(process_envir
     call.refresh_from_db()
     assert worker.returncode == -signal.SIGKILL
     assert len(vendor.requests) == requests
-    assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
+    assert (call.outcome, call.error_code) == ("unknown", "WORKER_LOST")
 
 
 @pytest.mark.faults
@@ -96,7 +96,7 @@ def test_a_process_that_dies_at_the_call_it_was_asked_for_leaves_one_doubt(
     call.refresh_from_db()
     assert process.returncode == -signal.SIGKILL
     assert len(vendor.requests) == requests
-    assert (call.outcome, call.error_code) == ("unavailable", "WORKER_LOST")
+    assert (call.outcome, call.error_code) == ("unknown", "WORKER_LOST")
 
 
 def broker() -> redis.Redis:
