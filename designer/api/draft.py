@@ -28,7 +28,7 @@ class TokensOutput(serializers.Serializer[Any]):
     after = serializers.IntegerField()
 
 
-class StateOutput(serializers.Serializer[Any]):
+class ToolStateOutput(serializers.Serializer[Any]):
     """What is true of a tool. Nothing is `proven` without a call that what runs has answered."""
 
     code = serializers.CharField()
@@ -40,7 +40,7 @@ class StateOutput(serializers.Serializer[Any]):
 class ToolReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
     tool = serializers.CharField(source="name", help_text="As a model knows it.")
-    state = StateOutput(help_text="The worst of what is true of the tool there.")
+    state = ToolStateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class DraftOutput(serializers.Serializer[Any]):
