@@ -8,18 +8,20 @@ from celery import Celery, signals
 from django.utils.module_loading import import_string
 
 from pegboard import periodic
+from pegboard.watchdog import Watchdog
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "pegboard.settings")
 
 app = Celery("pegboard")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+app.steps["worker"].add(Watchdog)
 
 
 @signals.worker_ready.connect
 @signals.beat_init.connect
 def report_ready(**_: object) -> None:
-    """Touches the file that the process which started this one, or a health check, looks at."""
+    """Touch the file that `manage.py up` and health checks look at."""
     if path := os.environ.get("PEGBOARD_READY_FILE"):
         Path(path).touch()
 

@@ -1,4 +1,7 @@
+import os
 import re
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,30 @@ def test_the_containers_pass_every_variable_of_the_manual():
 def test_every_container_that_stays_has_a_health_check():
     services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     assert [name for name, service in services.items() if "healthcheck" not in service] == ["migrate"]
+
+
+@pytest.mark.parametrize(
+    ("age", "status", "is_killed"),
+    [(None, 1, False), (0, 0, False), (120, 1, False), (400, 1, True)],
+    ids=["not ready", "alive", "late", "stuck"],
+)
+@pytest.mark.parametrize("name", ["worker", "slow", "caller", "beat"])
+def test_a_container_whose_process_does_not_touch_its_file_is_killed(tmp_path, name, age, status, is_killed):
+    service = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
+    path = tmp_path / "alive"
+    if age is not None:
+        path.touch()
+        os.utime(path, (time.time() - age,) * 2)
+    command = service["healthcheck"]["test"][1]
+    for original, replacement in (
+        (service["environment"]["PEGBOARD_READY_FILE"], str(path)),
+        ("sleep 15", "true"),
+        ("kill -KILL -1", "echo killed"),
+    ):
+        assert original in command
+        command = command.replace(original, replacement)
+    look = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (look.returncode, look.stdout == "killed\n") == (status, is_killed)
 
 
 def test_the_servers_of_the_containers_have_passwords_and_exact_versions():

@@ -84,6 +84,8 @@ class Service:
     """One child: `start` makes it, `ask` is the signal that makes it end by itself within `patience`.
 
     A foundation outlives the services that stand on it.
+
+    heartbeat_file: the child touches it every few seconds once it works; None for a child that does not.
     """
 
     name: str
@@ -95,16 +97,45 @@ class Service:
     started_at: float = 0.0
     start_again_at: float = 0.0
     crashes: int = 0
+    heartbeat_file: Path | None = None
+    last_heartbeat: float = 0.0
+    last_look: float = 0.0
+    silent_seconds: float = 0.0
 
     STABLE_AFTER = 60.0
     MAX_PAUSE_SECONDS = 30.0
+    # A scheduler touches its file between two pieces of work; each may wait until statements time out.
+    MAX_SILENT_SECONDS = 180.0
 
     def begin(self) -> None:
         self.process = self.start()
         self.started_at = time.monotonic()
+        self.silent_seconds = 0.0
 
     def has_ended(self) -> bool:
         return self.process is not None and self.process.poll() is not None
+
+    def is_silent(self) -> bool:
+        """Return whether the child has not touched its heartbeat file for too long.
+
+        At most a second between two looks counts, because both processes may have been suspended.
+        """
+        now = time.monotonic()
+        elapsed, self.last_look = min(now - self.last_look, 1.0), now
+        try:
+            heartbeat = self.heartbeat_file.stat().st_mtime if self.heartbeat_file else 0.0
+        except FileNotFoundError:  # not ready yet
+            return False
+        is_alive = self.heartbeat_file is None or heartbeat != self.last_heartbeat
+        self.last_heartbeat = heartbeat
+        self.silent_seconds = 0.0 if is_alive else self.silent_seconds + elapsed
+        return self.silent_seconds > self.MAX_SILENT_SECONDS
+
+    def kill(self) -> None:
+        """Kill the child and the processes that it started."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def note_crash(self) -> float:
         """Plan the next start; the pause doubles while it keeps crashing. Returns the pause."""
@@ -144,8 +175,11 @@ class Supervisor:
         return service
 
     def check(self) -> None:
-        """Start again what has ended. Call often."""
+        """Start again what has ended, or does not answer. Call often."""
         for service in self.services:
+            if service.process is not None and not service.has_ended() and service.is_silent():
+                self.say(f"{service.name} does not answer")
+                service.kill()
             if service.process is not None and service.has_ended():
                 ending = how_it_ended(service.process.returncode)
                 pause = service.note_crash()

@@ -334,7 +334,8 @@ class LocalProduct:
                 pass_fds=pass_fds,
             )
 
-        self.supervisor.add(Service(name, start))
+        heartbeat_file = ready if name in HEARTS else None
+        self.supervisor.add(Service(name, start, heartbeat_file=heartbeat_file))
 
     def _step(self, *command: str, env: dict[str, str] | None = None) -> None:
         while True:
