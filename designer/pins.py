@@ -1,6 +1,6 @@
 """An agent's choice of tool versions. Nothing here runs unless a person asks for it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ def pin_tool(
     retry: Stated | None = None,
     mode: PinMode = PinMode.CACHED,
     configuration: str | None = None,
+    proposed: Collection[str] = (),
 ) -> Pin:
     """Pins the current version unless `version` or `ordinal` names another, as in `versions.named`;
     `configuration` is as in `configurations.named`."""
@@ -64,7 +65,8 @@ def pin_tool(
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
     pin = _unused_row(agent, tool)
-    pin.version, pin.alias, pin.name = chosen, alias, _name(agent, tool, chosen, alias)
+    pin.version, pin.alias = chosen, alias
+    pin.name = _name(agent, tool, chosen, alias, proposed=proposed)
     pin.created_by, pin.retry, pin.mode = actor, retries.stated({}, retry or {}), mode
     pin.configuration = _configuration(pin, configuration)
     pin.save()
@@ -98,6 +100,8 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
     uninspected = ToolVersion.objects.filter(tool__in=[each.tool for each in asked], run__inspected=0)
     lock_in_order(Tool.objects.filter(pk__in=uninspected.values("tool")))
     answers: list[Pin | DomainError] = []
+    # A caller may send all proposals back at once, so no two of them are the same.
+    proposed: list[str] = []
     for each in asked:
         try:
             pin = pin_tool(
@@ -110,8 +114,11 @@ def pin_several(agent: Agent, *, actor: User, wanted: Iterable[PinRequest]) -> l
                 retry=each.retry,
                 mode=each.mode,
                 configuration=each.configuration,
+                proposed=proposed,
             )
         except DomainError as error:
+            if isinstance(error, NameTakenError):
+                proposed.append(error.proposal)
             answers.append(error)
         else:
             answers.append(pin)
@@ -393,8 +400,19 @@ def review_refusal(tool: Tool, version: ToolVersion, state: FindingState) -> Dom
     return DomainError(code, message, fields={"version": message}, status=409)
 
 
-def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides: Pin | None = None) -> str:
-    """The name a model is shown. Raises DomainError for one that is illegal or taken."""
+def _name(
+    agent: Agent,
+    tool: Tool,
+    version: ToolVersion,
+    alias: str,
+    *,
+    besides: Pin | None = None,
+    proposed: Collection[str] = (),
+) -> str:
+    """Return the name that a model is shown. Raises DomainError for one that is illegal or taken.
+
+    `proposed` names are free, and are not proposed again.
+    """
     # The caller holds the agent's lock, so a name that is free now stays free.
     wanted = alias or model_names.derive(version.decoded().name)
     proposal = propose_name(agent, tool, wanted, besides=besides)
@@ -406,6 +424,7 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
         raise DomainError("alias_illegal", message, fields={"alias": message})
     # A name that is taken is never changed without a person's choice, because models read it.
     if proposal != wanted:
+        proposal = propose_name(agent, tool, wanted, besides=besides, proposed=proposed)
         asks = "" if alias else " Say what this one is called:"
         is_transfer = wanted.lower() in (name.lower() for name in transfers.names_of(agent))
         what = f"A transfer of “{agent}”" if is_transfer else f"Another tool of “{agent}”"
@@ -414,10 +433,12 @@ def _name(agent: Agent, tool: Tool, version: ToolVersion, alias: str, *, besides
     return wanted
 
 
-def propose_name(agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None = None) -> str:
+def propose_name(
+    agent: Agent, tool: Tool, wanted: str, *, besides: Pin | None = None, proposed: Collection[str] = ()
+) -> str:
     """`wanted` if it is legal and no other tool of the agent has it, else a readable one that is free."""
     others = agent.pins.live()
     if besides:
         others = others.exclude(pk=besides.pk)
-    taken = [*others.values_list("name", flat=True), *transfers.names_of(agent)]
+    taken = [*others.values_list("name", flat=True), *transfers.names_of(agent), *proposed]
     return model_names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)

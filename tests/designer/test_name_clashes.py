@@ -71,6 +71,19 @@ def test_several_tools_are_asked_about_one_by_one(api, desk, tool, bramble):
     assert (clash["error"]["code"], pinned["pin"]["name"]) == ("name_taken", "refill")
 
 
+def test_several_tools_of_one_taken_name_get_proposals_that_can_be_taken_at_once(api, desk, tool, bramble):
+    tools = [tool, *(make_tool(name="get_store_hours", endpoint=make_endpoint()) for _ in range(3))]
+    refused = api.post(f"{URL}several/", {"pins": [{"tool": each.pk} for each in tools]}, format="json")
+    errors = [result["error"] for result in refused.json()["results"]]
+    assert {error["code"] for error in errors} == {"name_taken"}
+    proposals = [re.findall("“([^”]+)” is free", error["fields"]["alias"])[0] for error in errors]
+    assert len({proposal.lower() for proposal in proposals}) == len(tools)
+
+    wanted = [{"tool": each.pk, "alias": alias} for each, alias in zip(tools, proposals, strict=True)]
+    results = api.post(f"{URL}several/", {"pins": wanted}, format="json").json()["results"]
+    assert [result["pin"]["name"] for result in results] == proposals
+
+
 def test_a_move_to_a_version_of_a_taken_name_asks_and_goes_with_an_alias(api, desk, bramble):
     renamed = make_tool(make_signature("opening_hours"), endpoint=bramble)
     pin = api.post(URL, {"tool": renamed.pk}, format="json").json()["id"]
