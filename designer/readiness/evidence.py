@@ -14,17 +14,17 @@ CALLS_READ = 200
 
 def last_calls(asked: Iterable[Ran], agents: Iterable[int]) -> Mapping[Ran, LastCall]:
     """Return the newest call of each, made for one of these agents or for none, in one statement."""
-    wanted = set(asked)
-    if not wanted:
+    requested = set(asked)
+    if not requested:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_LAST_CALLS, [list({tool for tool, *_ in wanted}), list(agents)])
+        cursor.execute(_LAST_CALLS, [list({tool for tool, *_ in requested}), list(agents)])
         rows = cursor.fetchall()
-    found = {
+    calls = {
         (tool, version, activity): LastCall(finished_at, outcome == "ok", code)
         for tool, version, activity, finished_at, outcome, code in rows
     }
-    return {ran: call for ran, call in found.items() if ran in wanted}
+    return {ran: call for ran, call in calls.items() if ran in requested}
 
 
 _LAST_CALLS = f"""

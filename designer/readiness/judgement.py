@@ -54,7 +54,7 @@ class LastCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFacts:
-    """What is known of one tool in one environment.
+    """The facts about one tool in one environment.
 
     runner: the name of the vendor or activity that runs for it.
     invents: the runner is a mock, which answers without running anything.
@@ -80,19 +80,19 @@ class State:
 
 def judge(facts: ToolFacts, now: datetime) -> tuple[State, ...]:
     """Return all statements about the tool, the worst first; there is at least one."""
-    states = [*_of_obstacles(facts), *_of_runner(facts, now)]
+    states = [*_obstacle_states(facts), *_runner_states(facts, now)]
     return tuple(sorted(states, key=lambda state: SEVERITIES.index(state.severity)))
 
 
-def _of_obstacles(facts: ToolFacts) -> Iterator[State]:
-    # What the caller has to add is said by preflight, and speaks neither for nor against the tool.
+def _obstacle_states(facts: ToolFacts) -> Iterator[State]:
+    # An input that the caller has to add makes no state; preflight lists it.
     severities: Mapping[ObstacleSeverity, Severity] = {"stops": "error", "warns": "warning"}
-    for each in facts.obstacles:
-        if severity := severities.get(each.severity):
-            yield State(each.code, severity, each.message, each.to_do, each.page)
+    for obstacle in facts.obstacles:
+        if severity := severities.get(obstacle.severity):
+            yield State(obstacle.code, severity, obstacle.message, obstacle.to_do, obstacle.page)
 
 
-def _of_runner(facts: ToolFacts, now: datetime) -> Iterator[State]:
+def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
     resolution, last = facts.resolution, facts.last_call
     if any(obstacle.severity == "stops" for obstacle in facts.obstacles):
         return  # nothing runs, and the obstacle states why

@@ -79,7 +79,7 @@ class Readiness:
 
     @property
     def can_run(self) -> bool:
-        return not any(each.severity == "stops" for each in self.obstacles)
+        return not any(obstacle.severity == "stops" for obstacle in self.obstacles)
 
     @property
     def state(self) -> ToolState:
@@ -87,8 +87,8 @@ class Readiness:
 
 
 @dataclass(frozen=True)
-class _OfUsers:
-    """`secrets` are names by endpoint, and `grants` by endpoint and provider what the user was asked for."""
+class _UserAccess:
+    """secrets: names in the vault by endpoint. grants: the requests to the user, by endpoint and provider."""
 
     user: str
     secrets: dict[int, list[str]]
@@ -130,31 +130,31 @@ def of_tools(
     keys = [place.pk if place else 0 for place in places]
     if not tools:
         return {key: [] for key in keys}
-    known = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
+    versions = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
     subjects = list(dict.fromkeys(tool.subject for tool in tools))
     resolutions = environments.matrix(keys, subjects, agent=agent.pk)
-    wanted = {each.version for each in resolutions.values() if each.version}
+    keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity")
-    activities = rows.in_bulk(wanted) if wanted else {}
+    activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
     slugs = sorted({agent.slug} | {tool.agent for tool in tools})
-    of_activities = _of_activities(activities.values(), slugs)
-    unlisted = [row.tool.stopped for row in known.values() if not row.label and row.tool.stopped]
-    reviewed = holds.review_states([*known.values(), *unlisted])
+    activity_reach = _read_activity_reach(activities.values(), slugs)
+    unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
+    reviewed = holds.review_states([*versions.values(), *unlisted])
     now = timezone.now()
-    credentials = {row.tool.endpoint.credential for row in known.values()} - {None}
-    states = {each.pk: status.status_of(each, now) for each in credentials if each}
-    of_users = _of_users(agent, user, {row.tool.endpoint for row in known.values()})
+    credentials = {row.tool.endpoint.credential for row in versions.values()} - {None}
+    states = {row.pk: status.status_of(row, now) for row in credentials if row}
+    user_access = _read_user_access(agent, user, {row.tool.endpoint for row in versions.values()})
 
     def facts_of(tool: AgentTool, resolution: Resolution) -> ToolFacts:
-        row = known.get((tool.subject.tool, tool.subject.ordinal))
+        row = versions.get((tool.subject.tool, tool.subject.ordinal))
         activity = activities.get(resolution.version or 0)
         if row is None or row.digest != tool.digest:
             return ToolFacts(resolution=resolution, obstacles=(_DAMAGED,))
         if resolution.runs == "vendor":
-            obstacles = _obstacles(tool, row, reviewed, states, of_users)
+            obstacles = _obstacles(tool, row, reviewed, states, user_access)
         else:
             obstacles = _without_vendor(
-                tool, row, resolution, activity, {agent.slug, tool.agent}, of_activities
+                tool, row, resolution, activity, {agent.slug, tool.agent}, activity_reach
             )
         return ToolFacts(
             resolution=resolution,
@@ -166,21 +166,21 @@ def of_tools(
 
     ran = set()
     for (_, subject), resolution in resolutions.items():
-        if version := known.get((subject.tool, subject.ordinal)):
+        if version := versions.get((subject.tool, subject.ordinal)):
             ran.add((subject.tool, version.pk, resolution.version or 0))
-    calls = evidence.last_calls(ran, [agent.pk, *(row.pk for row in of_activities.agents.values())])
-    found: dict[int, list[Readiness]] = {}
+    calls = evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())])
+    readiness: dict[int, list[Readiness]] = {}
     for key in keys:
-        found[key] = []
+        readiness[key] = []
         for tool in tools:
             facts = facts_of(tool, resolutions[key, tool.subject])
             name = facts.runner if facts.resolution.activity else ""
-            found[key].append(
+            readiness[key].append(
                 Readiness(
                     tool.agent, tool.name, facts.obstacles, facts.resolution.runs, name, judge(facts, now)
                 )
             )
-    return found
+    return readiness
 
 
 _DAMAGED = Obstacle(
@@ -197,7 +197,7 @@ def _without_vendor(
     runs: Resolution,
     activity: ActivityVersion | None,
     slugs: Iterable[str],
-    of_activities: "_OfActivities",
+    activity_reach: "_ActivityReach",
 ) -> Iterator[Obstacle]:
     if runs.fault:
         to_do = "Bind an activity to it in the environment."
@@ -206,17 +206,17 @@ def _without_vendor(
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and kinds.get(activity.kind).acts:
-        if why := of_activities.refusal(slugs, activity):
+        if why := activity_reach.refusal(slugs, activity):
             to_do = "Bind another activity to it, or name the vendor for the agent."
             yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
-        found = of_activities.reached[activity.pk]
-        destroys = checks.why_confirm_reached(found, tool.effects, of_activities.whys)
-        yield from _of_effects(tool, row, is_destructive=bool(destroys))
+        reached = activity_reach.reached[activity.pk]
+        destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)
+        yield from _effect_obstacles(tool, row, is_destructive=bool(destroys))
 
 
 @dataclass(frozen=True)
-class _OfActivities:
-    """What those that run would run themselves, and why some of the tools that they call are confirmed."""
+class _ActivityReach:
+    """The tools that activities call, and the reasons why some of these calls are confirmed."""
 
     reached: dict[int, Reached]
     whys: dict[int, str]
@@ -224,21 +224,24 @@ class _OfActivities:
     allowed: dict[int, Allowed]
 
     def refusal(self, slugs: Iterable[str], activity: ActivityVersion) -> str:
-        """Why one of these agents may not run it; empty where they may."""
-        which = [self.agents[slug] for slug in slugs if slug in self.agents]
-        found = self.reached[activity.pk]
-        return next(filter(None, (self.allowed[each.pk].refusal_of(each, found) for each in which)), "")
+        """Return the reason why one of these agents may not run it, or an empty text."""
+        agents = [self.agents[slug] for slug in slugs if slug in self.agents]
+        reached = self.reached[activity.pk]
+        refusals = (self.allowed[agent.pk].refusal_of(agent, reached) for agent in agents)
+        return next(filter(None, refusals), "")
 
 
-def _of_activities(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _OfActivities:
-    found = reach.reached(versions)
-    tools = {tool for each in found.values() for tool in each.tools}
+def _read_activity_reach(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _ActivityReach:
+    reached = reach.reached(versions)
+    tools = {tool for row in reached.values() for tool in row.tools}
     agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
     allowed = agent_vendors.of_several(agents.values()) if versions else {}
-    return _OfActivities(found, checks.whys_by_version(tools), agents, allowed)
+    return _ActivityReach(reached, checks.whys_by_version(tools), agents, allowed)
 
 
-def _of_effects(tool: AgentTool, row: ToolVersion, *, is_destructive: bool = False) -> Iterator[Obstacle]:
+def _effect_obstacles(
+    tool: AgentTool, row: ToolVersion, *, is_destructive: bool = False
+) -> Iterator[Obstacle]:
     if is_destructive or tool.effects.destructive or row.decoded().annotations.destructive:
         message = "It may destroy something, so each call has to be confirmed."
         yield Obstacle(
@@ -246,9 +249,9 @@ def _of_effects(tool: AgentTool, row: ToolVersion, *, is_destructive: bool = Fal
         )
 
 
-def _versions(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
-    rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in wanted})
-    rows = rows.filter(ordinal__in={ordinal for _, ordinal in wanted}).defer("raw")
+def _versions(keys: Collection[tuple[int, int]]) -> dict[tuple[int, int], ToolVersion]:
+    rows = ToolVersion.objects.filter(tool__in={pk for pk, _ in keys})
+    rows = rows.filter(ordinal__in={ordinal for _, ordinal in keys}).defer("raw")
     rows = rows.select_related(
         "tool__endpoint__vendor",
         "tool__endpoint__credential__grant",
@@ -256,7 +259,7 @@ def _versions(wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Tool
         "tool__circuit",
         "tool__stopped",
     )
-    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in wanted}
+    return {key: row for row in rows if (key := (row.tool_id, row.ordinal)) in keys}
 
 
 def _obstacles(
@@ -264,51 +267,51 @@ def _obstacles(
     row: ToolVersion,
     reviewed: dict[int, FindingState],
     states: dict[UUID, CredentialStatus],
-    of_users: _OfUsers,
+    user_access: _UserAccess,
 ) -> Iterator[Obstacle]:
     endpoint = row.tool.endpoint
     if endpoint.removed_at or endpoint.vendor.removed_at:
         message = "Its vendor was removed from Pegboard."
         yield Obstacle("endpoint_removed", "stops", message, "Pin another tool, and publish.")
         return
-    yield from _of_review(row, reviewed)
+    yield from _review_obstacles(row, reviewed)
     if note := endpoint.speak().why_not_run(row.decoded()):
         yield Obstacle(note.code, "stops", note.message, "Pin another tool, and publish.")
     if row.tool.status == ToolStatus.WITHDRAWN:
         message = "Its vendor does not list it any more, so calls may fail."
         yield Obstacle("tool_withdrawn", "warns", message, "Ask the vendor, or pin another tool.")
-    yield from _of_the_way(row, endpoint, states)
-    yield from _of_effects(tool, row)
-    yield from _of_needs(row, endpoint, of_users)
+    yield from _connection_obstacles(row, endpoint, states)
+    yield from _effect_obstacles(tool, row)
+    yield from _need_obstacles(row, endpoint, user_access)
 
 
-def _of_users(agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> _OfUsers:
-    about = [each for each in endpoints if each.speak().takes_context]
-    found: dict[tuple[int, str], UserGrant] = {}
-    if user and about:
+def _read_user_access(agent: Agent, user: str, endpoints: Iterable[Endpoint]) -> _UserAccess:
+    with_context = [endpoint for endpoint in endpoints if endpoint.speak().takes_context]
+    grants: dict[tuple[int, str], UserGrant] = {}
+    if user and with_context:
         rows = UserGrant.objects.filter(
             end_user__agent=agent.pk,
             end_user__digest=end_users.digest_of(agent.pk, user),
-            endpoint__in=about,
+            endpoint__in=with_context,
         )
-        found = {(row.endpoint_id, row.provider): row for row in rows}
-    return _OfUsers(user, vault.names_by_endpoint(about), found)
+        grants = {(row.endpoint_id, row.provider): row for row in rows}
+    return _UserAccess(user, vault.names_by_endpoint(with_context), grants)
 
 
-def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Iterator[Obstacle]:
+def _need_obstacles(row: ToolVersion, endpoint: Endpoint, user_access: _UserAccess) -> Iterator[Obstacle]:
     needs = endpoint.speak().needs(row.decoded())
-    for name in context.missing_secrets(needs, of_users.secrets.get(endpoint.pk, ())):
+    for name in context.missing_secrets(needs, user_access.secrets.get(endpoint.pk, ())):
         message = f"It needs the secret “{printable(name, 100)}”, which is not in the vault of its vendor."
         page = Page("endpoint-secrets", endpoint.pk, "Enter the secret")
         yield Obstacle("secret_missing", "stops", message, "Ask an administrator to enter it there.", page)
-    if needs.user and not of_users.user:
+    if needs.user and not user_access.user:
         message = "It has to know who its user is."
         yield Obstacle("user_needed", "asks", message, "Let the runtime say in each call who the user is.")
     for provider, scopes in needs.providers.items():
-        grant = of_users.grants.get((endpoint.pk, provider))
+        grant = user_access.grants.get((endpoint.pk, provider))
         if grant and grant.covers(scopes):
             continue
-        whom = "The user has" if of_users.user else "Each user has"
+        whom = "The user has" if user_access.user else "Each user has"
         message = f"{whom} to authorize it at “{printable(provider, 100)}” first."
         lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
         if lacking:
@@ -323,7 +326,7 @@ def _of_needs(row: ToolVersion, endpoint: Endpoint, of_users: _OfUsers) -> Itera
         yield Obstacle("grant_missing", "asks", message, to_do)
 
 
-def _of_review(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[Obstacle]:
+def _review_obstacles(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[Obstacle]:
     # A vendor without versions runs what it lists, whichever was released.
     ran = [row.pk, *([row.tool.stopped_id] if row.tool.stopped_id and not row.label else [])]
     states = {reviewed[pk] for pk in ran if pk in reviewed}
@@ -337,7 +340,7 @@ def _of_review(row: ToolVersion, reviewed: dict[int, FindingState]) -> Iterator[
         yield Obstacle("waits_for_review", "stops", message, to_do, page)
 
 
-def _of_the_way(
+def _connection_obstacles(
     row: ToolVersion, endpoint: Endpoint, states: dict[UUID, CredentialStatus]
 ) -> Iterator[Obstacle]:
     credential: Credential | None = endpoint.credential
@@ -347,8 +350,8 @@ def _of_the_way(
         page = Page("credential", credential.pk, "Renew the credential")
         to_do = "Ask an administrator to renew the credential."
         yield Obstacle("credential_ended", "stops", message, to_do, page)
-    waits = [circuit_breaker.unavailable_until(each) for each in (endpoint, row.tool)]
-    if until := max((each for each in waits if each), default=None):
+    waits = [circuit_breaker.unavailable_until(part) for part in (endpoint, row.tool)]
+    if until := max((end for end in waits if end), default=None):
         message = (
             f"Its vendor did not answer, or asked us to wait: nothing is sent until {until:%H:%M:%S} UTC."
         )
