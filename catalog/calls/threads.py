@@ -132,9 +132,9 @@ def _take_version(thread: Thread, version: ToolVersion) -> None:
     # Not by our own id of it: the vendor may be another agent of this Pegboard, which has the thread as a row
     # of its own. Nor by one that another agent's thread with the same id would have there.
     owner = f"agent:{thread.agent}" if thread.agent else f"user:{thread.requested_by_id}"
-    named = call_keys.key_for(owner, str(thread.key), "at its vendor")
+    remote_key = call_keys.key_for(owner, str(thread.key), "at its vendor")
     with _asking(version) as (session, protocol):
-        thread.remote_id = protocol.create_thread(session, str(named), thread.metadata)
+        thread.remote_id = protocol.create_thread(session, str(remote_key), thread.metadata)
     thread.tool, thread.version = version.tool, version
 
 

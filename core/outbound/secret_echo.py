@@ -118,7 +118,7 @@ class SecretScanner:
                 self._parts.add(normal(form, self._pattern))
 
     def holds(self, text: bytes) -> bool:
-        """Whether `text` contains a secret, or as much of one as `MIN_PART_LENGTH` characters."""
+        """Return True if `text` contains a secret, or `MIN_PART_LENGTH` characters of one in a row."""
         if not self.forms:
             return False
         if any(form.encode() in text for form in self.forms):
@@ -130,7 +130,7 @@ class SecretScanner:
         return any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text)
 
     def struck_out(self, text: str) -> str:
-        """Without each secret that is written plainly; nothing of it, if it holds a part or another form."""
+        """Return the text without its plain secrets, or only the mark if it holds a part or another form."""
         for form in self.forms:
             text = text.replace(form, STRUCK_OUT)
         return STRUCK_OUT if self.holds(text.encode(errors="replace")) else text

@@ -94,7 +94,7 @@ def checks_of(
                 budget=Budget(row.tokens, row.stops, where) if row else None,
                 more=(
                     *(_remarks_on_procedures(node, kept, reader, typed) if node.rows.procedures else ()),
-                    *_readiness(node, tree[0].agent, [each for each in ready if each.agent == agent.slug]),
+                    *_readiness(node, tree[0].agent, [tool for tool in ready if tool.agent == agent.slug]),
                 ),
                 sub_agent=agent.name if node != tree[0] else "",
                 rehearsed=rehearsals.get(agent.pk),
@@ -106,7 +106,7 @@ def checks_of(
 # Errors of readiness with which a release runs nothing until a designer connects something else. What an
 # administrator or the vendor mends without another release is a warning.
 _STOPS_PUBLISHING = frozenset((NOT_CONNECTED, "unknown_activity", "activity_removed", "activity_unfit"))
-# What rules about the pin itself check.
+# The checks of the pin report these states.
 _CHECKED_OF_PINS = frozenset(
     ("waits_for_review", "version_blocked", "tool_withdrawn", "endpoint_removed", agent_vendors.CODE)
 )
@@ -114,9 +114,9 @@ _CHECKED_OF_PINS = frozenset(
 
 def _readiness(node: Node, root: Agent, ready: Sequence[Readiness]) -> Iterator[Check]:
     pins = {pin.name: pin for pin in node.pins}
-    for each in ready:
-        pin = pins.get(each.name)
-        for state in each.states:
+    for tool in ready:
+        pin = pins.get(tool.name)
+        for state in tool.states:
             if state.severity not in ("error", "warning") or state.code in _CHECKED_OF_PINS:
                 continue
             stops = state.code in _STOPS_PUBLISHING
@@ -124,12 +124,12 @@ def _readiness(node: Node, root: Agent, ready: Sequence[Readiness]) -> Iterator[
             yield Check(
                 code=state.code,
                 severity="error" if stops else "warning",
-                message=f"“{each.name}”: {state.message} {state.to_do}".rstrip(),
+                message=f"“{tool.name}”: {state.message} {state.to_do}".rstrip(),
                 where=where or (reverse("pin", args=[node.agent.slug, pin.pk]) if pin else ""),
-                about=each.name,
+                about=tool.name,
                 accepted_by="designer" if stops else "",
             )
-    if ready and all(each.state.severity == "proven" for each in ready):
+    if ready and all(tool.state.severity == "proven" for tool in ready):
         yield Check(code="readiness", severity="ok", message="Every tool has answered a call lately.")
 
 

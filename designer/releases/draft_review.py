@@ -54,13 +54,13 @@ class DraftReview:
 
     @property
     def is_proven(self) -> bool:
-        """Whether nothing was found against the draft and every tool is known to answer."""
+        """True if no check objects to the draft and every tool is proven to answer."""
         is_well = all(check.severity == "ok" for check in self.checks)
-        return is_well and all(each.state.severity == "proven" for each in self.readiness)
+        return is_well and all(tool.state.severity == "proven" for tool in self.readiness)
 
     @property
     def unproven_count(self) -> int:
-        return sum(each.state.severity != "proven" for each in self.readiness)
+        return sum(tool.state.severity != "proven" for tool in self.readiness)
 
     @property
     def failed(self) -> list[Check]:

@@ -125,10 +125,10 @@ def test_teams_with_equal_ids_do_not_meet(two_teams, vendor):
         for team in two_teams:
             heard = door.ask(team.client, Ask(slug=team.slug, id=f"{door.name} 1", arguments={"zip": "0150"}))
             assert heard.said.startswith("200"), (door.name, heard)
-    named = str(uuid.uuid4())
+    client_id = str(uuid.uuid4())
     for team in two_teams:
         root = f"/api/v1/agents/{team.slug}/releases/live"
-        by_id = {"arguments": {"zip": "0150"}, "id": named}
+        by_id = {"arguments": {"zip": "0150"}, "id": client_id}
         assert team.client.post(f"{root}/tools/sky/invoke/", by_id).json()["outcome"] == "ok"
         calls = [{"tool": "sky", "arguments": {"zip": "0150"}}] * 2
         headers = {"Idempotency-Key": "turn-1"}
@@ -151,13 +151,13 @@ def test_teams_with_equal_ids_do_not_meet(two_teams, vendor):
 
 def test_a_key_of_a_call_cannot_be_computed_from_its_id(two_teams):
     ada, bob = two_teams
-    named = str(uuid.uuid4())
-    for call_id in (named, "turn-1"):
+    client_id = str(uuid.uuid4())
+    for call_id in (client_id, "turn-1"):
         answer = sent_by(ada, {"arguments": {"zip": "0150"}, "idempotency_key": call_id})
         call = Call.objects.get(pk=answer["call"])
         assert answer["idempotency_key"] == call.idempotency_key == call_id
         guesses = {uuid.uuid5(uuid.NAMESPACE_OID, f"{ada.key.pk}/{call_id}"), uuid.uuid5(call.key, call_id)}
-        assert call.key not in {*guesses, uuid.UUID(named)}
+        assert call.key not in {*guesses, uuid.UUID(client_id)}
         mine = made_with([ClientCallId(call_id)], Call.objects.all(), actor=ada.key.user, key=ada.key)
         assert mine.get() == call
         of_bob = made_with([ClientCallId(call_id)], Call.objects.all(), actor=bob.key.user, key=bob.key)
@@ -167,10 +167,10 @@ def test_a_key_of_a_call_cannot_be_computed_from_its_id(two_teams):
 @pytest.mark.parametrize("member", ["id", "idempotency_key"])
 def test_ids_of_the_release_before_count_for_their_owner_alone(two_teams, vendor, member):
     ada, bob = two_teams
-    named = str(uuid.uuid4()) if member == "id" else "turn-1"
-    body = {"arguments": {"zip": "0150"}, member: named}
+    client_id = str(uuid.uuid4()) if member == "id" else "turn-1"
+    body = {"arguments": {"zip": "0150"}, member: client_id}
     first = sent_by(ada, body)["call"]
-    give_earlier_key(first, ClientCallId(named), ada)
+    give_earlier_key(first, ClientCallId(client_id), ada)
     assert (sent_by(ada, body)["call"], len(vendor.requests)) == (first, 1)
     assert sent_by(ada, body | {"arguments": {"zip": "9"}})["code"] == "key_taken"
     of_bob = sent_by(bob, body)

@@ -124,40 +124,40 @@ def test_the_list_of_threads_asks_as_much_for_many(client):
 
 
 def test_a_thread_is_begun_once_by_its_id(client, runs, owner):
-    named = str(uuid.uuid4())
-    assert begun(client, id=named) == begun(client, id=named) == named
+    client_id = str(uuid.uuid4())
+    assert begun(client, id=client_id) == begun(client, id=client_id) == client_id
     assert (Thread.objects.count(), len(runs.threads)) == (1, 1)
     other = runtime(owner, Agent.objects.get())
-    taken = other.post(BEGIN, {"id": named})
+    taken = other.post(BEGIN, {"id": client_id})
     assert (taken.status_code, taken.json()["code"]) == (409, "key_taken")
     for ask in (other.get, other.delete):
-        assert ask(f"{THREADS}{named}/").status_code == 404
-    assert other.get(f"{THREADS}{named}/history/").status_code == 404
+        assert ask(f"{THREADS}{client_id}/").status_code == 404
+    assert other.get(f"{THREADS}{client_id}/history/").status_code == 404
     assert other.get(THREADS).json()["results"] == []
-    assert other.post(url(), GIVEN | {"thread": named}).status_code == 400
+    assert other.post(url(), GIVEN | {"thread": client_id}).status_code == 400
     assert client.post(BEGIN.replace("/sky/", "/none/"), {}).status_code == 404
 
 
 def test_agents_begin_threads_of_their_own_by_the_same_id(client, runs, owner, vendor):
     agent, _ = desk_with(owner, vendor, slug="desk2", protocol="acp", outputs_rest={}, rest=REST)
-    other, named = runtime(owner, agent), str(uuid.uuid4())
-    assert begun(client, id=named) == named
-    answer = other.post(BEGIN.replace("/desk/", "/desk2/"), {"id": named})
-    assert (answer.status_code, answer.json()["id"]) == (201, named)
-    assert len({thread.remote_id for thread in Thread.objects.filter(key=named)}) == 2
+    other, client_id = runtime(owner, agent), str(uuid.uuid4())
+    assert begun(client, id=client_id) == client_id
+    answer = other.post(BEGIN.replace("/desk/", "/desk2/"), {"id": client_id})
+    assert (answer.status_code, answer.json()["id"]) == (201, client_id)
+    assert len({thread.remote_id for thread in Thread.objects.filter(key=client_id)}) == 2
     assert len(runs.threads) == 2
-    assert other.delete(f"{THREADS.replace('/desk/', '/desk2/')}{named}/").status_code == 204
-    assert client.get(f"{THREADS}{named}/").status_code == 200
+    assert other.delete(f"{THREADS.replace('/desk/', '/desk2/')}{client_id}/").status_code == 204
+    assert client.get(f"{THREADS}{client_id}/").status_code == 200
 
 
 def test_a_call_sent_again_hears_its_outcome_after_its_thread_is_gone(client, runs):
-    thread, named = begun(client), str(uuid.uuid4())
-    call = GIVEN | {"thread": thread, "id": named}
+    thread, client_id = begun(client), str(uuid.uuid4())
+    call = GIVEN | {"thread": thread, "id": client_id}
     first = client.post(url(), call).json()
     assert client.delete(f"{THREADS}{thread}/").status_code == 204
     again = client.post(url(), call)
     assert (again.status_code, again.json()["call"], again.json()["outcome"]) == (200, first["call"], "ok")
-    for other in ({"id": str(uuid.uuid4())}, {"arguments": {"Zip_code": "0151"}}, {"thread": named}):
+    for other in ({"id": str(uuid.uuid4())}, {"arguments": {"Zip_code": "0151"}}, {"thread": client_id}):
         assert client.post(url(), call | other).status_code == 400
     assert len(runs.started) == 1
 

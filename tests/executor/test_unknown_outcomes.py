@@ -119,9 +119,9 @@ def test_items_of_a_batch_that_ran_are_not_told_to_try_again(client, vendor, lin
     results = answer.json()["results"]
     sent = len(vendor.requests) - asked
     assert sent > 0
-    unknown = [each["answer"]["outcome"] for each in results if each["status"] == 200]
-    assert set(unknown) == {"unknown"}
-    assert len(unknown) >= sent
+    outcomes = [result["answer"]["outcome"] for result in results if result["status"] == 200]
+    assert set(outcomes) == {"unknown"}
+    assert len(outcomes) >= sent
     # What was not begun is refused, and may be sent again.
     assert {each["error"]["code"] for each in results if each["error"]} <= {"unavailable"}
     look_after_the_lease()
