@@ -1,4 +1,5 @@
 import gc
+import logging
 import os
 import shutil
 import sys
@@ -218,6 +219,30 @@ def digest_key_of_each_database() -> None:
     from core import encryption
 
     encryption.forget_digest_key()
+
+
+@pytest.fixture(autouse=True)
+def process_stays_as_it_was() -> Iterator[None]:
+    """A change of the whole process that outlives its test breaks another test, but in some orders only."""
+    before = _process_state()
+    yield
+    after = _process_state()
+    assert set(after.items()) == set(before.items())
+
+
+@pytest.fixture
+def monkeypatch(process_stays_as_it_was: None, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Undoes its changes before the process is compared."""
+    return monkeypatch
+
+
+def _process_state() -> dict[str, object]:
+    """The environment, the directory and the levels of our loggers, each by its name."""
+    from pegboard.ops import logs
+
+    variables = {f"${name}": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    levels = {f"log {name}": logging.getLogger(name).level for name in ("root", *logs.OURS)}
+    return {"directory": Path.cwd(), **variables, **levels}
 
 
 @pytest.fixture(autouse=True)

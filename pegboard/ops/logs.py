@@ -7,7 +7,8 @@ import inspect
 import json
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -95,6 +96,20 @@ def configuration() -> dict[str, Any]:
             "urllib3": {"level": "CRITICAL"},
         },
     }
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Our loggers write warnings and errors only; afterwards each has the level again that it had."""
+    loggers = [logging.getLogger(name) for name in OURS]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 @signals.setup_logging.connect

@@ -49,12 +49,12 @@ def stand(tmp_path_factory) -> Iterator[Stand]:
     environment = {**os.environ, **servers.urls, "DJANGO_SETTINGS_MODULE": "pegboard.settings"} | NO_LIMITS
     made = Stand(servers, environment, directory)
     try:
-        made.warm.do("migrate")
+        made.warm.do("migrate", seconds=300)  # on a machine with other work, too
         with serving(Vendor(tools(25))) as vendor:
             made.vendor = vendor
             made.found()
             made.begin_web()
-            wait_for(lambda: made.ask("/healthz").status == 200, 60, "the first page")
+            wait_for(lambda: made.ask("/healthz").status == 200, 120, "the first page")
             yield made
     finally:
         made.stop()

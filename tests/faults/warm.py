@@ -77,9 +77,9 @@ class Warm:
     def start(self, deed: str, *arguments: object, crash: str = "") -> Child:
         return Child(self, self.ask({"deed": deed, "arguments": arguments, "crash": crash})["pid"])
 
-    def do(self, deed: str, *arguments: object) -> Any:
-        """To the end; what the deed returned."""
-        ended = self.start(deed, *arguments).wait()
+    def do(self, deed: str, *arguments: object, seconds: float = 60) -> Any:
+        """Waits until the deed has ended, and returns its result."""
+        ended = self.start(deed, *arguments).wait(seconds)
         assert ended.status == 0, f"{deed} ended with status {ended.status}: {self.words()}"
         return ended.result
 

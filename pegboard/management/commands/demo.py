@@ -1,4 +1,3 @@
-import logging
 import os
 import time
 from argparse import ArgumentParser
@@ -49,8 +48,10 @@ class Command(BaseCommand):
         if not password:
             raise CommandError("Set PEGBOARD_DEMO_PASSWORD to the password of the demo accounts.")
         # It enumerates as a worker does, whose log lines a user who starts the product does not need.
-        for name in logs.OURS:
-            logging.getLogger(name).setLevel(logging.WARNING)
+        with logs.quiet():
+            self._fill(password, port_base)
+
+    def _fill(self, password: str, port_base: int) -> None:
         admin, designer, _ = (demo_user(role, password) for role in (Role.ADMIN, Role.DESIGNER, Role.VIEWER))
         for vendor in VENDORS:
             endpoint = connect(vendor, port_base, admin)
