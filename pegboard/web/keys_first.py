@@ -1,8 +1,12 @@
 """Which requests may send a body: at the addresses for programs, those whose API key exists.
 
 A request without a credential may send one to a view that needs none. A request that may not is answered
-from its head alone.
+from its head alone. A key that was found is believed for a minute, because most clients send head and body
+apart, and each of their requests would cost a thread and a look into the database. The view judges the key
+of each request all the same.
 """
+
+import time
 
 from django.db import DatabaseError, connection
 from django.urls import Resolver404, resolve
@@ -15,6 +19,8 @@ from people.models import ApiKey
 API = "/api/"
 # What is sent without any credential: a form to sign in, and nothing larger.
 MAX_ANONYMOUS_BODY_BYTES = 1024**2
+BELIEVED_SECONDS, MAX_BELIEVED_KEYS = 60.0, 10_000
+_found_at: dict[str, float] = {}  # by the digest of a key, on the monotonic clock
 
 
 def is_without_credential(head: RequestHead) -> bool:
@@ -31,17 +37,27 @@ def is_without_credential(head: RequestHead) -> bool:
 
 
 def has_key_to_check(head: RequestHead) -> bool:
-    return head.path.startswith((ROOT, API)) and _key_of(head).startswith("pgb_")
+    """Return True for an API key that was not found within the last minute."""
+    key = _key_of(head)
+    if not key.startswith("pgb_") or not head.path.startswith((ROOT, API)):
+        return False
+    return _found_at.get(ApiKey.digest_of(key), -BELIEVED_SECONDS) < time.monotonic() - BELIEVED_SECONDS
 
 
 def is_key_known(head: RequestHead) -> bool:
     """Ask the database. Return True if it does not answer: the view reports that."""
+    digest = ApiKey.digest_of(_key_of(head))
     try:
-        return ApiKey.objects.filter(digest=ApiKey.digest_of(_key_of(head))).exists()
+        is_known = ApiKey.objects.filter(digest=digest).exists()
     except DatabaseError:
         return True
     finally:
         connection.close()
+    if is_known:
+        if len(_found_at) >= MAX_BELIEVED_KEYS:
+            _found_at.clear()
+        _found_at[digest] = time.monotonic()
+    return is_known
 
 
 def _is_open_to_anyone(path: str) -> bool:

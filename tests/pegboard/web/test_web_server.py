@@ -7,11 +7,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from urllib.parse import urlsplit
 
 import pytest
 from django.db import connection
+
+from people import api_keys
+from people.models import Scope
+from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -157,6 +161,22 @@ def test_a_key_is_checked_before_the_body_is_read(port, path, headers):
         with suppress(OSError):
             client.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert client.recv(65536) == b""
+
+
+def test_a_key_that_is_revoked_is_refused_although_it_was_just_found(port):
+    user = make_user()
+    key, plain = api_keys.issue(user, actor=user, name="script", scopes=[Scope.READ])
+
+    def status_of_write() -> int:
+        client = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        headers = {"Authorization": f"Bearer {plain}", "Content-Type": "application/json"}
+        client.request("POST", "/api/v1/agents/", b'{"name": "Desk"}', headers)
+        with closing(client):
+            return client.getresponse().status
+
+    assert [status_of_write(), status_of_write()] == [403, 403]  # it may read only
+    key.delete()
+    assert status_of_write() == 401
 
 
 def test_a_view_that_needs_no_key_gets_its_body(port):
