@@ -6,6 +6,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from designer.api.agents import chosen_agent
+from designer.api.readiness import ToolReadinessOutput
 from designer.api.rehearsals import RehearsedOutput
 from designer.api.release_diff import (
     AgentChangeOutput,
@@ -16,7 +17,6 @@ from designer.api.release_diff import (
 )
 from designer.api.releases import CheckOutput
 from designer.models import Agent
-from designer.readiness.judgement import SEVERITIES
 from designer.releases import draft_review
 from designer.releases.draft_review import DraftReview
 from people.api.generics import GenericAPIView
@@ -26,21 +26,6 @@ from people.permissions import person
 class TokensOutput(serializers.Serializer[Any]):
     before = serializers.IntegerField(allow_null=True)
     after = serializers.IntegerField()
-
-
-class ToolStateOutput(serializers.Serializer[Any]):
-    """What is true of a tool. Nothing is `proven` without a call that what runs has answered."""
-
-    code = serializers.CharField()
-    severity = serializers.ChoiceField(choices=SEVERITIES)
-    message = serializers.CharField()
-    to_do = serializers.CharField(help_text="Empty where there is nothing to do.")
-
-
-class ToolReadinessOutput(serializers.Serializer[Any]):
-    agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
-    tool = serializers.CharField(source="name", help_text="As a model knows it.")
-    state = ToolStateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class DraftOutput(serializers.Serializer[Any]):

@@ -214,6 +214,9 @@ class VerdictOutput(serializers.Serializer[Any]):
     assertion = serializers.DictField()
     says = serializers.CharField()
     holds = serializers.BooleanField()
+    is_exercised = serializers.BooleanField(
+        help_text="False where no call could have broken the rule: that it holds proves nothing."
+    )
     why = serializers.CharField()
     calls = serializers.ListField(child=serializers.IntegerField(), help_text="Those that show it.")
 
@@ -380,6 +383,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
         "assertion": msgspec.to_builtins(verdict.assertion),
         "says": verdict.assertion.says,
         "holds": verdict.holds,
+        "is_exercised": verdict.is_exercised,
         "why": verdict.why,
         "calls": verdict.calls,
     }

@@ -15,6 +15,7 @@ from designer.api import (
     pins,
     procedures,
     provenance,
+    readiness,
     rehearsals,
     release_agents,
     release_diff,
@@ -110,6 +111,7 @@ urlpatterns = [
         name="api-release-retirement",
     ),
     path(f"{AGENT}draft/", draft.AgentDraft.as_view(), name="api-agent-draft"),
+    path(f"{AGENT}readiness/", readiness.AgentReadiness.as_view(), name="api-agent-readiness"),
     path(f"{AGENT}environments/", environments.EnvironmentList.as_view(), name="api-environment-list"),
     path(f"{AGENT}environments/<str:env>/", environments.EnvironmentDetail.as_view(), name="api-environment"),
     path(

@@ -1,7 +1,7 @@
 """The one judgement of whether a tool of an agent runs in an environment. Pure.
 
-Every page and REST call that concludes something about a tool shows the sentence of `judge`. A state is
-`proven` only where there is positive evidence, with its time; that nothing is known against a tool is
+Every page and REST call that concludes something about a tool shows the sentences of `judge_tool`. A state
+is `proven` only where there is positive evidence, with its time; a tool with nothing known against it is
 `neutral`.
 """
 
@@ -20,27 +20,36 @@ SEVERITIES: tuple[Severity, ...] = ("error", "warning", "neutral", "proven")
 ObstacleSeverity = Literal["stops", "asks", "warns"]
 # Older evidence proves nothing about today.
 EVIDENCE_AGE = timedelta(days=30)
-NOT_CONNECTED = "not_connected"
+LINES_SHOWN = 3
+UPDATE_BREAKS = "update_breaks"
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Where an administrator removes an obstacle: the page by its name and key, and what is done there."""
+    """The page on which an administrator removes an obstacle, and the label of the link to it."""
 
-    name: str
-    of: int | UUID
-    says: str
+    url_name: str
+    key: int | UUID
+    label: str
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """`to_do` is the one thing that helps; `page` is where an administrator does it."""
+    """A fact that keeps calls of a tool from running.
+
+    to_do: the one thing that helps. page: where an administrator does it.
+    checked_by: the code of the check before publishing that reports the same fact of the pin, else "".
+    stops_publishing: a release runs nothing for the tool until a designer connects something else. What an
+    administrator or the vendor mends without another release does not stop it.
+    """
 
     code: str
     severity: ObstacleSeverity
     message: str
     to_do: str
     page: Page | None = None
+    checked_by: str = ""
+    stops_publishing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,18 @@ class LastCall:
     finished_at: datetime
     succeeded: bool
     error_code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BreakingUpdate:
+    """A newer version of a tool, and the lines of procedures that it breaks: “Refund”, line 31.
+
+    tool: the name of the tool where several tools are meant, else "".
+    """
+
+    version: str
+    lines: tuple[str, ...]
+    tool: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,22 +86,102 @@ class ToolFacts:
     runner: str = ""
     invents: bool = False
     last_call: LastCall | None = None
+    update: BreakingUpdate | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RehearsalFacts:
+    """Tests of what an agent chooses, and how many of them went as expected.
+
+    total: tests with a result. judge: the evaluation model, "" for the comparison of words.
+    at_least: the number that the designer requires. is_current: nothing was changed since they ran.
+    """
+
+    right: int
+    total: int
+    judge: str = ""
+    at_least: int | None = None
+    is_current: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcedureFacts:
+    """Facts about one procedure.
+
+    error_count, warning_count: issues of its text. tools: the worst state of each tool that it names.
+    """
+
+    error_count: int
+    warning_count: int
+    updates: tuple[BreakingUpdate, ...] = ()
+    tools: tuple["State", ...] = ()
+    tests: RehearsalFacts
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """One true statement about a tool. `to_do` is empty where there is nothing to do."""
+    """One true statement about a tool, a procedure or tests; the members are those of Obstacle."""
 
     code: str
     severity: Severity
     message: str
     to_do: str = ""
     page: Page | None = None
+    checked_by: str = ""
+    stops_publishing: bool = False
 
 
-def judge(facts: ToolFacts, now: datetime) -> tuple[State, ...]:
+def judge_tool(facts: ToolFacts, now: datetime) -> tuple[State, ...]:
     """Return all statements about the tool, the worst first; there is at least one."""
-    states = [*_obstacle_states(facts), *_runner_states(facts, now)]
+    updates = [_update_state(facts.update)] if facts.update else []
+    return _worst_first([*_obstacle_states(facts), *updates, *_runner_states(facts, now)])
+
+
+def judge_procedure(facts: ProcedureFacts) -> tuple[State, ...]:
+    """Return all statements about the procedure, the worst first; it is proven only if each of them is."""
+    states = [judge_tests(facts.tests)]
+    if facts.error_count:
+        states.append(State("text_errors", "error", f"{_count(facts.error_count, 'error')} in its text."))
+    if facts.warning_count:
+        message = f"{_count(facts.warning_count, 'warning')} about its text."
+        states.append(State("text_warnings", "warning", message))
+    states += [_update_state(update) for update in facts.updates]
+    counts = summarize(state.severity for state in facts.tools)
+    total = len(facts.tools)
+    if count := counts.get("error", 0):
+        states.append(State("tools_stopped", "error", f"{count} of {_count(total, 'tool')} cannot run."))
+    if count := counts.get("warning", 0):
+        message = f"{count} of {_count(total, 'tool')} with a warning."
+        states.append(State("tools_warned", "warning", message))
+    if count := counts.get("neutral", 0):
+        message = f"{count} of {_count(total, 'tool')} not proven to run."
+        states.append(State("tools_unproven", "neutral", message))
+    if not total:
+        states.append(State("tools_missing", "neutral", "It names no tool."))
+    return _worst_first(states)
+
+
+def judge_tests(facts: RehearsalFacts) -> State:
+    if not facts.total:
+        return State("tests_missing", "neutral", "Not tested yet.")
+    judge = f"by “{printable(facts.judge, 60)}”" if facts.judge else "by comparing words"
+    message = f"{facts.right} of {_count(facts.total, 'test')} as expected, {judge}"
+    message += "" if facts.is_current else ", before the last change"
+    if facts.at_least is not None and facts.right < min(facts.at_least, facts.total):
+        message += f", below the threshold of {facts.at_least}."
+        return State("tests_below_threshold", "warning", message)
+    if facts.right < facts.total:
+        return State("tests_unexpected", "warning", f"{message}.")
+    if not facts.is_current:
+        return State("tests_outdated", "neutral", f"{message}.")
+    return State("tests_passed", "proven", f"{message}.")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _worst_first(states: Iterable[State]) -> tuple[State, ...]:
     return tuple(sorted(states, key=lambda state: SEVERITIES.index(state.severity)))
 
 
@@ -89,44 +190,58 @@ def _obstacle_states(facts: ToolFacts) -> Iterator[State]:
     severities: Mapping[ObstacleSeverity, Severity] = {"stops": "error", "warns": "warning"}
     for obstacle in facts.obstacles:
         if severity := severities.get(obstacle.severity):
-            yield State(obstacle.code, severity, obstacle.message, obstacle.to_do, obstacle.page)
+            yield State(
+                obstacle.code,
+                severity,
+                obstacle.message,
+                obstacle.to_do,
+                obstacle.page,
+                obstacle.checked_by,
+                obstacle.stops_publishing,
+            )
+
+
+def _update_state(update: BreakingUpdate) -> State:
+    lines = ", ".join(update.lines[:LINES_SHOWN])
+    more = len(update.lines) - LINES_SHOWN
+    lines += f" and {more} more" if more > 0 else ""
+    tool = f" of “{printable(update.tool, 64)}”" if update.tool else ""
+    message = f"Version {printable(update.version, 60)}{tool} breaks {lines}."
+    return State(UPDATE_BREAKS, "warning", message, "Change the text before you move the pin.")
 
 
 def _runner_states(facts: ToolFacts, now: datetime) -> Iterator[State]:
-    resolution, last = facts.resolution, facts.last_call
+    resolution, last_call = facts.resolution, facts.last_call
     if any(obstacle.severity == "stops" for obstacle in facts.obstacles):
         return  # nothing runs, and the obstacle states why
     if resolution.runs == "latent":
         if resolution.why == "no_activity":
             message = "Nothing is connected: the model would invent the answer."
             to_do = "Bind an activity to it under Environments, or register one of its name."
-            yield State(NOT_CONNECTED, "error", message, to_do)
+            yield State("not_connected", "error", message, to_do, stops_publishing=True)
         else:
             yield State("simulated", "warning", "Simulated by the model: nothing runs.")
-    elif facts.invents:
-        yield State("mock", "neutral", f"The mock “{printable(facts.runner, 60)}” answers: nothing runs.")
-    elif last is None:
-        yield State("not_tested", "neutral", f"{_runs(facts)}, not tested yet.")
-    elif now - last.finished_at > EVIDENCE_AGE:
-        message = f"{_runs(facts)}, not tested since {last.finished_at:%d %b %Y}."
-        yield State("not_tested", "neutral", message)
-    elif last.succeeded:
-        message = f"{_runs(facts)}, answered {age(now - last.finished_at)}."
-        yield State("answered", "proven", message)
+        return
+    runner = printable(facts.runner, 60)
+    if facts.invents:
+        yield State("mock", "neutral", f"The mock “{runner}” answers: nothing runs.")
+        return
+    runs = f"Runs at {runner}" if resolution.runs == "vendor" else f"Runs by “{runner}”"
+    if last_call is None:
+        yield State("not_tested", "neutral", f"{runs}, not tested yet.")
+    elif now - last_call.finished_at > EVIDENCE_AGE:
+        yield State("not_tested", "neutral", f"{runs}, not tested since {last_call.finished_at:%d %b %Y}.")
+    elif last_call.succeeded:
+        elapsed = format_elapsed(now - last_call.finished_at)
+        yield State("answered", "proven", f"{runs}, answered {elapsed}.")
     else:
-        message = (
-            f"{_runs(facts)}, but its last call failed {age(now - last.finished_at)} "
-            f"({printable(last.error_code or 'no code', 60)})."
-        )
+        elapsed = format_elapsed(now - last_call.finished_at)
+        code = printable(last_call.error_code or "no code", 60)
+        message = f"{runs}, but its last call failed {elapsed} ({code})."
         yield State("last_call_failed", "warning", message, "Try it, and look at the answer.")
 
 
-def _runs(facts: ToolFacts) -> str:
-    runner = printable(facts.runner, 60)
-    return f"Runs at {runner}" if facts.resolution.runs == "vendor" else f"Runs by “{runner}”"
-
-
-def age(elapsed: timedelta) -> str:
+def format_elapsed(elapsed: timedelta) -> str:
     """Return the time since an event in words: “3 minutes ago”."""
     seconds = max(int(elapsed.total_seconds()), 0)
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):

@@ -4,8 +4,9 @@ What Pegboard knows before a call is sent; the call may fail all the same. `judg
 conclusion.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from uuid import UUID
 
 from django.utils import timezone
@@ -29,7 +30,7 @@ from designer.environments import Subject
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, Environment, Pin, Place
 from designer.readiness import evidence
-from designer.readiness.judgement import Obstacle, Page, ToolFacts, judge
+from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, Page, ToolFacts, judge_tool
 from designer.readiness.judgement import State as ToolState
 from designer.resolution import Resolution, Runs
 
@@ -43,6 +44,7 @@ class AgentTool:
     agent: slug of the agent of the tree that shows it.
     digest: of the version of the tool.
     effects: what a model is told of them.
+    update: the newer version of the tool, where that breaks lines of procedures.
     """
 
     agent: str
@@ -50,6 +52,7 @@ class AgentTool:
     subject: Subject
     digest: str
     effects: Annotations
+    update: BreakingUpdate | None = None
 
     @classmethod
     def of_released(cls, agent: str, tool: ReleasedTool) -> "AgentTool":
@@ -57,9 +60,9 @@ class AgentTool:
         return cls(agent, signature.name, Subject.of(tool), tool.version.digest, signature.annotations)
 
     @classmethod
-    def of_pin(cls, pin: Pin) -> "AgentTool":
+    def of_pin(cls, pin: Pin, update: BreakingUpdate | None = None) -> "AgentTool":
         effects = pin.version.decoded().annotations
-        return cls(pin.agent.slug, pin.name, Subject.of_pin(pin), pin.version.digest, effects)
+        return cls(pin.agent.slug, pin.name, Subject.of_pin(pin), pin.version.digest, effects, update)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +110,14 @@ def of_document(
     return of_tools(agent, tools, user=user, places=[place])[place.pk if place else 0]
 
 
-def of_draft(agent: Agent, draft: ReleaseDocument) -> list[Readiness]:
-    """Return the readiness of the draft in the agent's default environment, else outside of all."""
-    place = Environment.objects.filter(agent=agent.pk, is_default=True).values_list(
-        "pk", "name", "is_default"
-    )
-    return of_document(agent, draft, place=next((Place(*row) for row in place), None))
+def in_default_environment(agent: Agent, document: ReleaseDocument) -> list[Readiness]:
+    """Return the readiness of a release or draft in the agent's default environment, else outside of all."""
+    return of_document(agent, document, place=default_place(agent))
+
+
+def default_place(agent: Agent) -> Place | None:
+    rows = Environment.objects.filter(agent=agent.pk, is_default=True)
+    return next((Place(*row) for row in rows.values_list("pk", "name", "is_default")), None)
 
 
 def of_tools(
@@ -130,57 +135,93 @@ def of_tools(
     keys = [place.pk if place else 0 for place in places]
     if not tools:
         return {key: [] for key in keys}
-    versions = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
-    subjects = list(dict.fromkeys(tool.subject for tool in tools))
-    resolutions = environments.matrix(keys, subjects, agent=agent.pk)
-    keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
-    rows = ActivityVersion.objects.select_related("activity")
-    activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
-    slugs = sorted({agent.slug} | {tool.agent for tool in tools})
-    activity_reach = _read_activity_reach(activities.values(), slugs)
-    unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
-    reviewed = holds.review_states([*versions.values(), *unlisted])
-    now = timezone.now()
-    credentials = {row.tool.endpoint.credential for row in versions.values()} - {None}
-    states = {row.pk: status.status_of(row, now) for row in credentials if row}
-    user_access = _read_user_access(agent, user, {row.tool.endpoint for row in versions.values()})
+    resolutions = environments.matrix(
+        keys, list(dict.fromkeys(tool.subject for tool in tools)), agent=agent.pk
+    )
+    catalog, now = _read_catalog(agent, tools, resolutions, user), timezone.now()
+    return {
+        key: [_readiness(tool, catalog.facts_of(tool, resolutions[key, tool.subject]), now) for tool in tools]
+        for key in keys
+    }
 
-    def facts_of(tool: AgentTool, resolution: Resolution) -> ToolFacts:
-        row = versions.get((tool.subject.tool, tool.subject.ordinal))
-        activity = activities.get(resolution.version or 0)
+
+def _readiness(tool: AgentTool, facts: ToolFacts, now: datetime) -> Readiness:
+    resolution = facts.resolution
+    activity = facts.runner if resolution.activity else ""
+    return Readiness(
+        tool.agent, tool.name, facts.obstacles, resolution.runs, activity, judge_tool(facts, now)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Catalog:
+    """The stored facts about these tools and about what runs for them.
+
+    root: slug of the agent at the top of the tree. versions: by tool and ordinal.
+    """
+
+    root: str
+    versions: dict[tuple[int, int], ToolVersion]
+    activities: Mapping[int, ActivityVersion]
+    activity_reach: "_ActivityReach"
+    reviewed: dict[int, FindingState]
+    credentials: dict[UUID, CredentialStatus]
+    user_access: "_UserAccess"
+    calls: Mapping[evidence.Ran, LastCall]
+
+    def facts_of(self, tool: AgentTool, resolution: Resolution) -> ToolFacts:
+        row = self.versions.get((tool.subject.tool, tool.subject.ordinal))
+        activity = self.activities.get(resolution.version or 0)
         if row is None or row.digest != tool.digest:
             return ToolFacts(resolution=resolution, obstacles=(_DAMAGED,))
         if resolution.runs == "vendor":
-            obstacles = _obstacles(tool, row, reviewed, states, user_access)
+            obstacles = _obstacles(tool, row, self.reviewed, self.credentials, self.user_access)
         else:
-            obstacles = _without_vendor(
-                tool, row, resolution, activity, {agent.slug, tool.agent}, activity_reach
-            )
+            slugs = {self.root, tool.agent}
+            obstacles = _without_vendor(tool, row, resolution, activity, slugs, self.activity_reach)
         return ToolFacts(
             resolution=resolution,
             obstacles=tuple(obstacles),
             runner=activity.activity.name if activity else row.tool.endpoint.vendor.name,
             invents=bool(activity and not kinds.get(activity.kind).acts),
-            last_call=calls.get((row.tool_id, row.pk, activity.pk if activity else 0)),
+            last_call=self.calls.get((row.tool_id, row.pk, activity.pk if activity else 0)),
+            update=tool.update,
         )
 
-    ran = set()
-    for (_, subject), resolution in resolutions.items():
-        if version := versions.get((subject.tool, subject.ordinal)):
-            ran.add((subject.tool, version.pk, resolution.version or 0))
-    calls = evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())])
-    readiness: dict[int, list[Readiness]] = {}
-    for key in keys:
-        readiness[key] = []
-        for tool in tools:
-            facts = facts_of(tool, resolutions[key, tool.subject])
-            name = facts.runner if facts.resolution.activity else ""
-            readiness[key].append(
-                Readiness(
-                    tool.agent, tool.name, facts.obstacles, facts.resolution.runs, name, judge(facts, now)
-                )
-            )
-    return readiness
+
+def _read_catalog(
+    agent: Agent,
+    tools: Sequence[AgentTool],
+    resolutions: Mapping[tuple[int, Subject], Resolution],
+    user: str,
+) -> _Catalog:
+    versions = _versions({(tool.subject.tool, tool.subject.ordinal) for tool in tools})
+    keys_of_activities = {resolution.version for resolution in resolutions.values() if resolution.version}
+    rows = ActivityVersion.objects.select_related("activity")
+    activities = rows.in_bulk(keys_of_activities) if keys_of_activities else {}
+    activity_reach = _read_activity_reach(
+        activities.values(), sorted({agent.slug} | {tool.agent for tool in tools})
+    )
+    unlisted = [row.tool.stopped for row in versions.values() if not row.label and row.tool.stopped]
+    endpoints = {row.tool.endpoint for row in versions.values()}
+    now = timezone.now()
+    ran = {
+        (subject.tool, version.pk, resolution.version or 0)
+        for (_, subject), resolution in resolutions.items()
+        if (version := versions.get((subject.tool, subject.ordinal)))
+    }
+    return _Catalog(
+        root=agent.slug,
+        versions=versions,
+        activities=activities,
+        activity_reach=activity_reach,
+        reviewed=holds.review_states([*versions.values(), *unlisted]),
+        credentials={
+            row.pk: status.status_of(row, now) for row in {each.credential for each in endpoints} if row
+        },
+        user_access=_read_user_access(agent, user, endpoints),
+        calls=evidence.last_calls(ran, [agent.pk, *(row.pk for row in activity_reach.agents.values())]),
+    )
 
 
 _DAMAGED = Obstacle(
@@ -201,14 +242,14 @@ def _without_vendor(
 ) -> Iterator[Obstacle]:
     if runs.fault:
         to_do = "Bind an activity to it in the environment."
-        yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do)
+        yield Obstacle(runs.fault.code, "stops", runs.fault.message, to_do, stops_publishing=True)
     elif runs.runs == "latent":
         message = "Nothing runs for it here, so the model gives its output itself."
         yield Obstacle("latent", "asks", message, "Send the output with the call, or after it.")
     elif activity and kinds.get(activity.kind).acts:
         if why := activity_reach.refusal(slugs, activity):
             to_do = "Bind another activity to it, or name the vendor for the agent."
-            yield Obstacle(agent_vendors.CODE, "stops", why, to_do)
+            yield Obstacle(agent_vendors.CODE, "stops", why, to_do, stops_publishing=True)
         reached = activity_reach.reached[activity.pk]
         destroys = checks.why_confirm_reached(reached, tool.effects, activity_reach.whys)
         yield from _effect_obstacles(tool, row, is_destructive=bool(destroys))
@@ -272,14 +313,16 @@ def _obstacles(
     endpoint = row.tool.endpoint
     if endpoint.removed_at or endpoint.vendor.removed_at:
         message = "Its vendor was removed from Pegboard."
-        yield Obstacle("endpoint_removed", "stops", message, "Pin another tool, and publish.")
+        to_do = "Pin another tool, and publish."
+        yield Obstacle("endpoint_removed", "stops", message, to_do, checked_by="tool_withdrawn")
         return
     yield from _review_obstacles(row, reviewed)
     if note := endpoint.speak().why_not_run(row.decoded()):
         yield Obstacle(note.code, "stops", note.message, "Pin another tool, and publish.")
     if row.tool.status == ToolStatus.WITHDRAWN:
         message = "Its vendor does not list it any more, so calls may fail."
-        yield Obstacle("tool_withdrawn", "warns", message, "Ask the vendor, or pin another tool.")
+        to_do = "Ask the vendor, or pin another tool."
+        yield Obstacle("tool_withdrawn", "warns", message, to_do, checked_by="tool_withdrawn")
     yield from _connection_obstacles(row, endpoint, states)
     yield from _effect_obstacles(tool, row)
     yield from _need_obstacles(row, endpoint, user_access)
@@ -330,14 +373,25 @@ def _review_obstacles(row: ToolVersion, reviewed: dict[int, FindingState]) -> It
     # A vendor without versions runs what it lists, whichever was released.
     ran = [row.pk, *([row.tool.stopped_id] if row.tool.stopped_id and not row.label else [])]
     states = {reviewed[pk] for pk in ran if pk in reviewed}
+    # The check of the pin reads the pinned version alone.
+    pinned_state = reviewed.get(row.pk)
     if FindingState.BLOCKED in states:
         message = "An administrator blocked it in review."
-        yield Obstacle("version_blocked", "stops", message, "Pin another version, and publish.")
+        to_do = "Pin another version, and publish."
+        checked_by = "version_blocked" if pinned_state == FindingState.BLOCKED else ""
+        yield Obstacle("version_blocked", "stops", message, to_do, checked_by=checked_by)
     elif FindingState.OPEN in states:
         message = "It waits for review in Pegboard."
         page = Page("tool-findings", row.tool_id, "Decide on it")
         to_do = "Ask an administrator to decide under Review."
-        yield Obstacle("waits_for_review", "stops", message, to_do, page)
+        yield Obstacle(
+            "waits_for_review",
+            "stops",
+            message,
+            to_do,
+            page,
+            checked_by="version_held" if pinned_state else "",
+        )
 
 
 def _connection_obstacles(

@@ -66,6 +66,11 @@ def state(agent: Agent, name: str) -> ChannelState:
     return next((each for each in states(agent) if each.name == name), ChannelState(name))
 
 
+def baseline(agent: Agent) -> Release | None:
+    """Return the release that a draft is compared with: the one that `live` points to, else the newest."""
+    return state(agent, LIVE).release or agent.releases.order_by("-number").first()
+
+
 def by_release(found: Iterable[ChannelState]) -> dict[int, list[str]]:
     """The names of the channels that lead to each release, by its number."""
     names: defaultdict[int, list[str]] = defaultdict(list)

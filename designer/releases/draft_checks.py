@@ -1,6 +1,7 @@
 """The facts that a draft is judged by before it is published, read for a whole tree at once."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from django.urls import reverse
 
@@ -13,12 +14,12 @@ from designer import agent_budgets, agent_vendors, exports, pinned_signatures
 from designer.exports import document as release_document
 from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument
-from designer.models import Agent, Release
+from designer.models import Agent, Pin, Release
 from designer.procedures import checking, editing, vocabulary
-from designer.readiness.judgement import NOT_CONNECTED
+from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
-from designer.releases import channels, effective_versions
+from designer.releases import channels, effective_versions, rehearsed
 from designer.releases.checks import Budget, Check, Facts, ToolFacts, checks
 from designer.releases.composition import Node
 from people.models import User
@@ -29,30 +30,48 @@ CarriedByFormat = list[tuple[Format, Carried]]
 _TOLD_OF_PINS = frozenset(("version_held", "version_blocked", "tool_withdrawn"))
 
 
-def compared_with(agent: Agent) -> Release | None:
-    """The release that a draft is judged against: the one that `live` leads to, else the newest."""
-    return channels.state(agent, channels.LIVE).release or agent.releases.order_by("-number").first()
-
-
 def carried(draft: ReleaseDocument) -> dict[str, CarriedByFormat]:
     """By the slug of each agent of the tree."""
     found = ((node.slug, draft.at(node.slug)) for node in draft.nodes)
     return {slug: exports.carried_by_format(alone) for slug, alone in found if alone}
 
 
-def checks_of(
-    tree: Sequence[Node],
-    draft: ReleaseDocument,
-    reader: User,
-    *,
-    fits: Mapping[str, CarriedByFormat],
-    base: Release | None,
-    rehearsals: Mapping[int, Comparison],
-    ready: Sequence[Readiness],
-) -> list[Check]:
-    """What there is to say about publishing this draft, which is made of this tree. `fits` is what formats
-    carry of it, `base` the release that it is compared with, `rehearsals` as `rehearsed.of_tree` has them,
-    `ready` as `obstacles.of_draft` has it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftFacts:
+    """A draft with the facts that its checks are made from.
+
+    tree: the agents that the draft is composed of. base: the release that it is compared with.
+    carried: what each format carries, by slug. rehearsals: by the primary key of the agent.
+    readiness: of each tool in the default environment.
+    """
+
+    tree: Sequence[Node]
+    draft: ReleaseDocument
+    base: Release | None
+    carried: Mapping[str, CarriedByFormat]
+    rehearsals: Mapping[int, Comparison]
+    readiness: Sequence[Readiness]
+
+    def readiness_at(self, slug: str) -> list[Readiness]:
+        return [tool for tool in self.readiness if tool.agent == slug]
+
+
+def read_facts(tree: Sequence[Node], draft: ReleaseDocument) -> DraftFacts:
+    agent = tree[0].agent
+    base = channels.baseline(agent)
+    return DraftFacts(
+        tree=tree,
+        draft=draft,
+        base=base,
+        carried=carried(draft),
+        rehearsals=rehearsed.of_tree(tree, draft, base=base),
+        readiness=obstacles.in_default_environment(agent, draft),
+    )
+
+
+def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
+    """Return the checks of the draft. Other agents' tools are named as far as the reader may see them."""
+    tree, draft, base = draft_facts.tree, draft_facts.draft, draft_facts.base
     broken = _broken(tree, release_document.decode(base.document)) if base else {}
     strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
     pins = [pin for node in tree for pin in node.pins]
@@ -89,43 +108,36 @@ def checks_of(
             Facts(
                 draft=draft.at(agent.slug) or draft,
                 tools=tuple(tools),
-                carried=tuple((format_.label, judged) for format_, judged in fits[agent.slug]),
+                carried=tuple((format_.label, judged) for format_, judged in draft_facts.carried[agent.slug]),
                 strands=strands.get(agent.pk, {}),
                 budget=Budget(row.tokens, row.stops, where) if row else None,
                 more=(
                     *(_remarks_on_procedures(node, kept, reader, typed) if node.rows.procedures else ()),
-                    *_readiness(node, tree[0].agent, [tool for tool in ready if tool.agent == agent.slug]),
+                    *readiness_checks(node.pins, tree[0].agent, draft_facts.readiness_at(agent.slug)),
                 ),
                 sub_agent=agent.name if node != tree[0] else "",
-                rehearsed=rehearsals.get(agent.pk),
+                rehearsed=draft_facts.rehearsals.get(agent.pk),
             )
         )
     return checks(*found)
 
 
-# Errors of readiness with which a release runs nothing until a designer connects something else. What an
-# administrator or the vendor mends without another release is a warning.
-_STOPS_PUBLISHING = frozenset((NOT_CONNECTED, "unknown_activity", "activity_removed", "activity_unfit"))
-# The checks of the pin report these states.
-_CHECKED_OF_PINS = frozenset(
-    ("waits_for_review", "version_blocked", "tool_withdrawn", "endpoint_removed", agent_vendors.CODE)
-)
-
-
-def _readiness(node: Node, root: Agent, ready: Sequence[Readiness]) -> Iterator[Check]:
-    pins = {pin.name: pin for pin in node.pins}
+def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness]) -> Iterator[Check]:
+    """Return the checks that the readiness of these tools makes: of its errors and warnings, those that no
+    check of the pin reports. The environments are those of `root`."""
+    pin_by_name = {pin.name: pin for pin in pins}
     for tool in ready:
-        pin = pins.get(tool.name)
+        pin = pin_by_name.get(tool.name)
         for state in tool.states:
-            if state.severity not in ("error", "warning") or state.code in _CHECKED_OF_PINS:
+            if state.severity not in ("error", "warning") or state.checked_by:
                 continue
-            stops = state.code in _STOPS_PUBLISHING
+            stops = state.stops_publishing
             where = reverse("agent-environments", args=[root.slug]) if stops else ""
             yield Check(
                 code=state.code,
                 severity="error" if stops else "warning",
                 message=f"“{tool.name}”: {state.message} {state.to_do}".rstrip(),
-                where=where or (reverse("pin", args=[node.agent.slug, pin.pk]) if pin else ""),
+                where=where or (reverse("pin", args=[pin.agent.slug, pin.pk]) if pin else ""),
                 about=tool.name,
                 accepted_by="designer" if stops else "",
             )

@@ -7,10 +7,9 @@ from designer import exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
-from designer.readiness import obstacles
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
-from designer.releases import composition, diff, draft_checks, rehearsed
+from designer.releases import channels, composition, diff, draft_checks
 from designer.releases.checks import Check
 from designer.releases.draft_checks import CarriedByFormat
 from people.models import User
@@ -72,26 +71,21 @@ def of(agent: Agent, reader: User) -> DraftReview:
     newest = agent.releases.order_by("-number").first()
     tree = composition.trees([agent])[agent.pk]
     draft = composition.document(tree, number=composition.number_after(agent, newest.number if newest else 0))
-    against = draft_checks.compared_with(agent)
+    facts = draft_checks.read_facts(tree, draft)
+    against = facts.base
     old = release_document.decode(against.document) if against else None
     last = release_document.decode(newest.document) if newest else None
-    fits = draft_checks.carried(draft)
-    found = rehearsed.of_tree(tree, draft, base=against)
-    ready = obstacles.of_draft(agent, draft)
-    checks = draft_checks.checks_of(
-        tree, draft, reader, fits=fits, base=against, rehearsals=found, ready=ready
-    )
     return DraftReview(
         draft=draft,
         against=against,
         newest=newest,
         is_new=not draft.is_empty and not (last and composition.is_same(draft, last)),
         changes=diff.between(old, draft),
-        checks=[] if draft.is_empty else checks,
-        tokens=_tokens(exports.carried_by_format(old) if old else [], fits[agent.slug]),
+        checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
+        tokens=_tokens(exports.carried_by_format(old) if old else [], facts.carried[agent.slug]),
         size_change=_size(draft) - (_size(old) if old else 0),
-        rehearsals=list(found.values()),
-        readiness=ready,
+        rehearsals=list(facts.rehearsals.values()),
+        readiness=list(facts.readiness),
     )
 
 
@@ -107,7 +101,7 @@ class Summary:
 
 def summary(agent: Agent) -> Summary:
     draft = composition.draft(agent)
-    against = draft_checks.compared_with(agent)
+    against = channels.baseline(agent)
     old = release_document.decode(against.document) if against else None
     return Summary(
         changes=diff.between(old, draft).count,

@@ -22,7 +22,6 @@ from designer.exports.base import Carried, Format, carried
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import tools_in
 from designer.models import AGENTS_OF_KEY, Agent, Export, Place, Release, Retirement
-from designer.readiness import obstacles
 from designer.releases import (
     binding_snapshots,
     channels,
@@ -31,7 +30,6 @@ from designer.releases import (
     effective_versions,
     proofs,
     recorded_bindings,
-    rehearsed,
     signing,
 )
 from designer.releases.checks import Check, not_accepted
@@ -99,13 +97,8 @@ def publish(
         agent = _with_all_below_locked(agent)
         tree = composition.trees([agent])[agent.pk]
         document = _something_new(agent, tree)
-        fits = draft_checks.carried(document)
-        base = draft_checks.compared_with(agent)
-        compared = rehearsed.of_tree(tree, document, base=base)
-        ready = obstacles.of_draft(agent, document)
-        found = draft_checks.checks_of(
-            tree, document, actor, fits=fits, base=base, rehearsals=compared, ready=ready
-        )
+        draft_facts = draft_checks.read_facts(tree, document)
+        found = draft_checks.checks_of(draft_facts, actor)
         if failed := not_accepted(found, accept, is_admin=actor.can_administer):
             raise ChecksFailedError(_says_failed(agent, failed), found)
         accepted = [
@@ -115,7 +108,7 @@ def publish(
         release = _written_down(
             agent, document, actor, seen=seen, note=note, accepted=accepted, reason=reason
         )
-        _write_exports(release, fits[agent.slug])
+        _write_exports(release, draft_facts.carried[agent.slug])
         # In the same transaction, so that no release is ever there without a signature.
         signing.sign(release)
         effective_versions.number(agent.pk)

@@ -30,7 +30,7 @@ from designer.models import (
 from designer.rehearsals import built_in, outside, plans, results, runs, schedule, sentences, shown
 from designer.rehearsals.results import Comparison, Sentence
 from designer.rehearsals.shown import Shown
-from designer.releases import composition, draft_checks
+from designer.releases import channels, composition
 from designer.releases.composition import Node
 from people.models import User
 
@@ -88,7 +88,7 @@ def run(agent: Agent, *, actor: User) -> RehearsalRun:
     above: Agent | None = agent
     # It is published with any agent above it.
     while above:
-        if base := draft_checks.compared_with(above):
+        if base := channels.baseline(above):
             document = release_document.decode(base.document)
             questions.append(_question(agent, document, rows, judge, base))
         above = above.parent

@@ -11,13 +11,14 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from catalog.activities import kinds
-from catalog.models import Activity
+from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import environments, mocks
+from designer import agent_readiness, environments, mocks
 from designer.environments import Bound
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
+from designer.readiness.judgement import State
 from people.models import ApiKey, Role
 from people.permissions import person, requires
 
@@ -27,16 +28,18 @@ TOOLS_SHOWN = 50
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One tool in one environment. `wanted` is what is chosen in the form and `was` what is bound, each as
-    `environments.state` names it; `says` is what runs, and `fault` why nothing does. `activity` is what is
-    bound or runs, and `page` its address, if there is one."""
+    `environments.state` names it; `says` is what runs, and `states` what is true of the tool there, the
+    worst first. `activity` is what is bound or runs, `version` the version of it, and `page` its address, if
+    there is one."""
 
     place: Environment
     name: str
     was: str
     wanted: str
     says: str
-    fault: str
+    states: Sequence[State]
     activity: Activity | None
+    version: ActivityVersion | None
     page: str
 
 
@@ -137,6 +140,7 @@ def _rows(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
 ) -> list[Row]:
     found = environments.table(places, pins) if places else {}
+    ready = agent_readiness.assess_places(agent, pins, places)
     offered, usual = environments.fitting(pins), environments.outside(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
@@ -145,7 +149,7 @@ def _rows(
         known, cells = {value for value, _ in choices}, []
         for place in places:
             bound, name = found[place.pk][index], _name(pin, place)
-            was, fault = environments.state(bound.binding), bound.resolution.fault
+            was = environments.state(bound.binding)
             if was not in known:
                 choices.append((was, f"{bound.activity}, which does not run"))
                 known.add(was)
@@ -156,8 +160,9 @@ def _rows(
                     was,
                     wanted=request.POST.get(name, was),
                     says=_words(bound),
-                    fault=fault.message if fault else "",
+                    states=ready[place.pk][index].states,
                     activity=bound.activity,
+                    version=bound.version,
                     page=_page(bound.activity, pin) if bound.activity else "",
                 )
             )

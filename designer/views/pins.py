@@ -13,7 +13,7 @@ from catalog.tools import configurations
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
+from designer import agent_readiness, pinned_signatures, pins, shown_tools, token_budget, tunings, upgrades
 from designer.errors import NameTakenError
 from designer.forms.pins import AliasForm, PinConfigurationForm, PinModeForm, PinRetryForm, version_choices
 from designer.models import Pin
@@ -113,6 +113,7 @@ def _about(row: Pin) -> dict[str, Any]:
         "settle_url": reverse("pin-settle", args=[row.agent.slug, row.pk]),
         "versions": version_choices(row.tool),
         "history": trail[:HISTORY_SHOWN],
+        "readiness": agent_readiness.assess_pin(row),
     }
 
 

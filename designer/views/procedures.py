@@ -19,12 +19,13 @@ from catalog.search.listing import Query
 from catalog.token_estimate import estimate_tokens
 from catalog.views.asked import number as asked_number
 from core.errors import DomainError
-from designer import agent_vendors, pinned_signatures, pins, token_budget
+from designer import agent_readiness, agent_vendors, pinned_signatures, pins, token_budget
 from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
 from designer.procedures.lint import Remark
+from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
 from designer.views import agent_panes
 from people.audit import edit_conflicts
@@ -50,12 +51,14 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             return redirect("procedure", slug, made.slug)
     checked = checking.check_agent(agent, person(request))
+    states = agent_readiness.assess_procedures(
+        agent_readiness.assess_default(agent), read_tests(agent), checked
+    )
     rows = [
         {
             "procedure": row,
+            "states": states[row.pk],
             "tokens": estimate_tokens(references.rendered(checked.pieces[row.pk])),
-            "errors": sum(remark.severity == "error" for remark in checked.remarks[row.pk]),
-            "warnings": sum(remark.severity == "warning" for remark in checked.remarks[row.pk]),
             "tools": len({p.target for p in references.flat(checked.pieces[row.pk]) if p.kind != "item"}),
         }
         for row in Procedure.objects.live().filter(agent=agent).select_related("updated_by")

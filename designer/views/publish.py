@@ -6,11 +6,12 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.text import get_text_list
 
 from core.errors import DomainError
-from designer import exports, token_budget
+from designer import agent_readiness, exports, token_budget
 from designer.exports import document as release_document
 from designer.exports.document import ReleasedSubAgent, ReleasedTool
 from designer.forms.releases import PublishForm
 from designer.models import Agent
+from designer.readiness.judgement import summarize
 from designer.releases import channels, draft_review, publishing
 from designer.releases.checks import Check
 from designer.releases.diff import AgentChange, ToolChange
@@ -97,7 +98,11 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
 def changes(request: HttpRequest, slug: str) -> HttpResponse:
     """The part of an agent's pages that says how far it is from what is live."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    context = {"agent": agent, "summary": draft_review.summary(agent)}
+    context = {
+        "agent": agent,
+        "summary": draft_review.summary(agent),
+        "readiness": summarize(tool.state.severity for tool in agent_readiness.assess_default(agent).ready),
+    }
     return render(request, "designer/_agent_changes.html", context)
 
 

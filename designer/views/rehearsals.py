@@ -10,6 +10,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_POST
 
 from core.errors import DomainError
+from designer import agent_readiness
 from designer.forms.rehearsals import (
     ExpectedInputsForm,
     RehearsalForm,
@@ -18,6 +19,7 @@ from designer.forms.rehearsals import (
 )
 from designer.models import Agent, Rehearsal
 from designer.rehearsals import look_alikes, plans, runs, sentences, shown
+from designer.rehearsals.current import read_tests
 from designer.rehearsals.sentences import Wanted
 from designer.releases import rehearsed
 from people.models import Role
@@ -27,15 +29,15 @@ from people.permissions import person, requires
 @requires(write=Role.DESIGNER)
 def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
-    seen = shown.of_agents([agent])[agent.pk]
-    names = [signature.name for signature in seen.signatures]
+    tests = read_tests(agent)
+    names = [signature.name for signature in tests.shown.signatures]
     several = "lines" in request.POST
     form = RehearsalForm(request.POST if request.POST and not several else None, names=names)
     lines = RehearsalLinesForm(request.POST if several else None)
     sent: RehearsalForm | RehearsalLinesForm = lines if several else form
     if request.method == "POST" and sent.is_valid():
         try:
-            wanted = lines.wanted(seen.signatures) if several else [Wanted(**form.cleaned_data)]
+            wanted = lines.wanted(tests.shown.signatures) if several else [Wanted(**form.cleaned_data)]
             made = sentences.add(agent, actor=person(request), wanted=wanted)
         except DomainError as error:
             sent.refuse(error)
@@ -49,28 +51,23 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
             if "inputs" in request.POST:
                 return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, made[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
-    rows = list(sentences.of([agent]))
-    plan = plans.of(agent)
-    outcome = runs.newest_outcome(plan)
-    answers = {each.rehearsal: each for each in outcome.answers} if outcome else {}
-    asked = seen.sentences(rows)
-    digest = shown.digest(seen, asked, plans.identity(plan))
+    answers = tests.answers
     context: dict[str, Any] = {
         "agent": agent,
         "form": form,
         "lines": lines,
         "rows": [
             {"row": row, "asked": each, "answer": answers.get(row.pk)}
-            for row, each in zip(rows, asked, strict=True)
+            for row, each in zip(tests.rows, tests.sentences, strict=True)
         ],
-        "outcome": outcome,
-        "is_current": outcome is not None and outcome.run.digest == digest,
-        "judge": plan.asks,
+        "outcome": tests.outcome,
+        "state": agent_readiness.assess_tests(tests),
+        "judge": tests.plan.asks,
         "shows_tools": bool(names),
         "gate": RehearsalGateForm(
-            initial=model_to_dict(plan) | {"judge": plans.judge_of(plan)}, prefix="gate"
+            initial=model_to_dict(tests.plan) | {"judge": plans.judge_of(tests.plan)}, prefix="gate"
         ),
-        "confusable": look_alikes.of_shown(seen),
+        "confusable": look_alikes.of_shown(tests.shown),
     }
     return render(request, "designer/rehearsals.html", context, status=400 if sent.errors else 200)
 

@@ -20,6 +20,8 @@ from designer.exports.base import Carried, Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
+from designer.readiness import obstacles
+from designer.readiness.judgement import SEVERITIES
 from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
 from designer.signatures.words import NOTHING
 from designer.views.channels import readers_of
@@ -121,6 +123,10 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             )
             for node in released_tree(document)
         ],
+        "ready": sorted(
+            obstacles.in_default_environment(agent, document),
+            key=lambda tool: SEVERITIES.index(tool.state.severity),
+        ),
         "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,

@@ -13,8 +13,9 @@ from catalog.models import ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import activity_updates, environments, upgrades
+from designer import activity_updates, agent_readiness, environments, upgrades
 from designer.models import Agent, Environment, Pin
+from designer.readiness.judgement import SEVERITIES
 from designer.upgrades import Wanted
 from people.models import Role
 from people.permissions import person, requires
@@ -26,7 +27,8 @@ MAX_MOVES = 500
 def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
     """After a move it offers the way back: the address says where the moved pins came from."""
     agent = _agent(request, slug)
-    found = upgrades.of(agent)
+    assessed = agent_readiness.assess_default(agent)
+    found = [each for each in assessed.upgrades if each.pin.agent_id == agent.pk]
     wanted = {each.pin: each for each in _wanted(request.GET.getlist("back"))}
     moved = agent.pins.live().filter(pk__in=wanted).select_related("version", "tool")
     context = {
@@ -35,6 +37,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "safe": [each for each in found if each.is_safe],
         "refused": [each for each in found if each.refusal],
         "breaking_below": upgrades.breaking_below(agent, person(request)),
+        "ready": sorted(assessed.ready, key=lambda tool: SEVERITIES.index(tool.state.severity)),
         "activity_updates": activity_updates.updates_of(agent),
         "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
     }

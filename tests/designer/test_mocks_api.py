@@ -159,6 +159,7 @@ def test_assertions_are_kept_and_judged_with_the_calls_that_show_it(api, desk):
 
     assert kept.json() == api.get(f"{URL}mock-assertions/").json() == {"assertions": SAID}
     assert not judged["holds"]
+    assert [v["is_exercised"] for v in judged["verdicts"]] == [True, True, True]
     assert [(v["says"], v["holds"], v["calls"]) for v in judged["verdicts"]] == [
         ("authenticate before look_up", False, [early.pk]),
         ("create called once", False, [first.pk, second.pk]),

@@ -8,18 +8,39 @@ from catalog.models import Call
 from catalog.tools import definitions
 from catalog.tools.definitions import Parts
 from designer import environments
-from designer.readiness.judgement import EVIDENCE_AGE, LastCall, Obstacle, ToolFacts, judge
+from designer.procedures import editing
+from designer.readiness.judgement import (
+    EVIDENCE_AGE,
+    BreakingUpdate,
+    LastCall,
+    Obstacle,
+    ProcedureFacts,
+    RehearsalFacts,
+    State,
+    ToolFacts,
+    judge_procedure,
+    judge_tests,
+    judge_tool,
+)
 from designer.resolution import VENDOR, Resolution
 from people.models import Role
-from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user
-from tests.pages import signed_in
+from tests.factories import (
+    make_agent,
+    make_parameter,
+    make_pin,
+    make_signature,
+    make_tool,
+    make_user,
+    make_version,
+)
+from tests.pages import signed_in, text_of
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 ACTIVITY = Resolution("activity", "bound", 7)
 
 
 def worst(**facts):
-    state = judge(ToolFacts(**{"resolution": VENDOR, "runner": "Bramble"} | facts), NOW)[0]
+    state = judge_tool(ToolFacts(**{"resolution": VENDOR, "runner": "Bramble"} | facts), NOW)[0]
     return state.code, state.severity
 
 
@@ -48,11 +69,58 @@ def worst(**facts):
             },
             ("credential_ended", "error"),
         ),
+        (
+            {"update": BreakingUpdate("3", ("“Refund”, line 31",)), "last_call": LastCall(NOW, True)},
+            ("update_breaks", "warning"),
+        ),
         ({"obstacles": (Obstacle("user_needed", "asks", "A.", "B."),)}, ("not_tested", "neutral")),
     ],
 )
 def test_a_tool_is_proven_only_by_evidence(facts, expected):
     assert worst(**facts) == expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "code", "severity"),
+    [
+        ({"right": 0, "total": 0}, "tests_missing", "neutral"),
+        ({"right": 2, "total": 7}, "tests_unexpected", "warning"),
+        ({"right": 6, "total": 7}, "tests_unexpected", "warning"),
+        ({"right": 6, "total": 7, "at_least": 6}, "tests_unexpected", "warning"),
+        ({"right": 5, "total": 7, "at_least": 6}, "tests_below_threshold", "warning"),
+        ({"right": 0, "total": 7, "judge": "Orrery"}, "tests_unexpected", "warning"),
+        ({"right": 7, "total": 7, "at_least": 100}, "tests_passed", "proven"),
+        ({"right": 7, "total": 7, "is_current": False}, "tests_outdated", "neutral"),
+        ({"right": 3, "total": 7, "is_current": False}, "tests_unexpected", "warning"),
+    ],
+)
+def test_tests_are_proven_only_when_all_of_the_newest_are_as_expected(facts, code, severity):
+    state = judge_tests(RehearsalFacts(**facts))
+    assert (state.code, state.severity) == (code, severity)
+    assert (facts.get("judge") or "comparing words") in state.message or not facts["total"]
+
+
+PASSED, ANSWERED = RehearsalFacts(right=2, total=2), State("answered", "proven", "Answered.")
+
+
+@pytest.mark.parametrize(
+    ("facts", "expected"),
+    [
+        ({}, ["tests_passed"]),
+        ({"error_count": 1}, ["text_errors", "tests_passed"]),
+        ({"warning_count": 2}, ["text_warnings", "tests_passed"]),
+        ({"updates": (BreakingUpdate("3", ("line 31",), "refund"),)}, ["update_breaks", "tests_passed"]),
+        ({"tools": ()}, ["tools_missing", "tests_passed"]),
+        ({"tools": (ANSWERED, State("mock", "neutral", "A mock."))}, ["tools_unproven", "tests_passed"]),
+        ({"tools": (State("x", "error", "X."), ANSWERED)}, ["tools_stopped", "tests_passed"]),
+        ({"tests": RehearsalFacts(right=0, total=0)}, ["tests_missing"]),
+    ],
+)
+def test_a_procedure_is_proven_only_with_its_text_tools_and_tests(facts, expected):
+    defaults = {"error_count": 0, "warning_count": 0, "tools": (ANSWERED,), "tests": PASSED}
+    states = judge_procedure(ProcedureFacts(**defaults | facts))
+    assert [state.code for state in states] == expected
+    assert (states[0].severity == "proven") == (facts == {})
 
 
 @pytest.fixture
@@ -118,3 +186,92 @@ def test_a_page_is_green_only_when_every_tool_is_proven(page):
     review = page.get("/agents/desk/publish/").context["review"]
     assert review.is_proven == all(check.severity == "ok" for check in review.checks)
     assert review.unproven_count == 0
+
+
+@pytest.fixture
+def behind(page):
+    """An agent with a procedure, of which a newer version of the tool breaks line 1."""
+    inputs = (make_parameter("city"), make_parameter("unit", required=False))
+    pin = make_pin(make_agent(slug="desk"), make_tool(make_signature("sky", inputs=inputs)))
+    make_version(pin.tool, make_signature("sky", inputs=(make_parameter("city"),)))
+    body = "Ask for {city} and {unit}, then call sky(city, unit)."
+    editing.create_procedure(pin.agent, actor=make_user(Role.DESIGNER), title="Refund", body=body)
+    return pin
+
+
+def test_a_breaking_update_is_a_state_of_the_tool_and_of_the_procedure(page, behind):
+    answered(behind, agent=behind.agent_id)
+    assessed = page.get("/api/v1/agents/desk/readiness/").json()
+    assert [state["code"] for state in assessed["tools"][0]["states"]] == ["update_breaks", "answered"]
+    (procedure,) = assessed["procedures"]
+    assert procedure["procedure"] == "refund"
+    assert [state["code"] for state in procedure["states"]] == ["update_breaks", "tests_missing"]
+    assert "line 1" in procedure["states"][0]["message"]
+    assert assessed["tests"]["code"] == "tests_missing"
+
+
+def test_each_page_of_an_agent_shows_the_sentence_of_the_judgement(page, behind):
+    environments.create(behind.agent, actor=make_user(Role.DESIGNER), name="test", is_default=True)
+    send = {"content_type": "application/json"}
+    assert page.post("/api/v1/agents/desk/releases/", {}, **send).status_code == 201
+    tools = page.get("/api/v1/agents/desk/readiness/").json()["tools"]
+    messages = [state["message"] for state in tools[0]["states"]]
+    for address in ("upgrades/", f"pins/{behind.pk}/", "environments/"):
+        text = text_of(page.get(f"/agents/desk/{address}"))
+        assert all(message in text for message in messages), address
+    # A release runs the version that it holds.
+    release_text = text_of(page.get("/agents/desk/releases/1/"))
+    assert messages[1] in release_text
+    assert messages[0] not in release_text
+
+
+def test_the_bar_counts_the_worst_state_of_each_tool(page):
+    pin = make_pin(make_agent(slug="desk"), make_tool(make_signature("sky")))
+    assert page.get("/agents/desk/changes/").context["readiness"] == {"neutral": 1}
+    answered(pin, agent=pin.agent_id)
+    assert page.get("/agents/desk/changes/").context["readiness"] == {"proven": 1}
+    answered(pin, agent=pin.agent_id, outcome="tool_error")
+    assert page.get("/agents/desk/changes/").context["readiness"] == {"warning": 1}
+
+
+def test_a_sub_agents_tool_is_judged_where_it_is_published(page):
+    desk = make_agent(slug="desk")
+    child = make_agent(slug="billing", parent=desk)
+    pin = make_pin(child, make_tool(make_signature("sky")))
+    place = environments.create(desk, actor=make_user(Role.DESIGNER), name="test", is_default=True)
+    environments.bind(place, pin.tool, actor=make_user(Role.DESIGNER), activity=None)
+    assert page.get(f"/agents/billing/pins/{pin.pk}/").context["readiness"].state.code == "simulated"
+    assert page.get("/agents/desk/changes/").context["readiness"] == {"warning": 1}
+
+
+def test_the_list_of_procedures_is_green_for_none_that_was_not_tested(page):
+    agent = make_agent(slug="desk")
+    pin = make_pin(agent, make_tool(make_signature("sky", inputs=())))
+    editing.create_procedure(agent, actor=make_user(Role.DESIGNER), title="Refund", body="Call sky().")
+
+    def codes():
+        (row,) = page.get("/agents/desk/procedures/").context["rows"]
+        return [state.code for state in row["states"]]
+
+    assert codes() == ["tests_missing", "tools_unproven"]
+    answered(pin, agent=agent.pk)
+    assert codes() == ["tests_missing"]
+    send = {"content_type": "application/json"}
+    expects = {"says": "How is the sky", "expects": {"tool": "sky"}}
+    assert page.post("/api/v1/agents/desk/rehearsals/", expects, **send).status_code == 201
+    assert page.post("/api/v1/agents/desk/rehearsals/run/", {}, **send).status_code == 201
+    assert codes() == ["tests_passed"]
+    assert page.get("/agents/desk/rehearsals/").context["state"].code == "tests_passed"
+
+
+def test_readiness_costs_the_same_however_many_tools_there_are(page, django_assert_max_num_queries):
+    agent = make_agent(slug="desk")
+    for number in range(12):
+        make_pin(agent, make_tool(make_signature(f"sky_{number}", inputs=())))
+    editing.create_procedure(agent, actor=make_user(Role.DESIGNER), title="Refund", body="Call sky_1().")
+    with django_assert_max_num_queries(45):
+        page.get("/agents/desk/procedures/")
+    with django_assert_max_num_queries(45):
+        page.get("/agents/desk/upgrades/")
+    with django_assert_max_num_queries(40):
+        page.get("/agents/desk/changes/")

@@ -315,6 +315,8 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
     assert "a vendor that “desk” may not use" in told["error"]["message"]
     (tool,) = runs.get("/api/v1/agents/desk/releases/live/preflight/").json()["tools"]
     assert (tool["can_run"], tool["obstacles"][0]["code"]) == (False, "vendor_not_allowed")
+    checks = client.get("/api/v1/agents/desk/draft/").json()["checks"]
+    assert [check["code"] for check in checks if check["severity"] == "error"] == ["vendor_not_allowed"]
     tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
     assert "may not use" in client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
     assert environments.fitting([pin])[pin] == []

@@ -23,12 +23,16 @@ class Made:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`calls` are those that show it: what is wrong, or what made it so."""
+    """`calls` are those that show it: what is wrong, or what made it so.
+
+    is_exercised: calls were made that could have broken the rule; one that holds without them proves nothing.
+    """
 
     assertion: "Assertion"
     holds: bool
     why: str
     calls: tuple[int, ...]
+    is_exercised: bool = True
 
 
 class Assertion(
@@ -82,7 +86,7 @@ class Before(Assertion, frozen=True, tag="before"):
                 self, False, f"{self.other} was called before {self.tool} went well.", tuple(too_early)
             )
         if first is None or not shows:
-            return Verdict(self, True, f"{self.other} was not called.", ())
+            return Verdict(self, True, f"{self.other} was not called.", (), is_exercised=False)
         return Verdict(self, True, f"{self.tool} went well first.", (first.id, *shows))
 
 
@@ -115,7 +119,8 @@ class Never(Assertion, frozen=True, tag="never"):
     def judge(self, made: Sequence[Made]) -> Verdict:
         found = self.of(made)
         why = f"{self.tool} was {'called' if found else 'not called'}."
-        return Verdict(self, not found, why, tuple(call.id for call in found))
+        calls = tuple(call.id for call in found)
+        return Verdict(self, not found, why, calls, is_exercised=bool(made))
 
 
 AnyAssertion = Before | Called | Never

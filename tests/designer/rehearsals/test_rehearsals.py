@@ -191,7 +191,8 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
     client.post(f"{page}run/")
 
     said = text_of(client.get(page))
-    assert "2 of 3, was 2 of 3" in said
+    assert "2 of 3 tests as expected" in said
+    assert "was 2 of 3" in said
     assert "Worse “Order a medicine” was refill_prescription , is no tool" in said
     assert "Better “More pills” was no tool, is refill_prescription" in said
 

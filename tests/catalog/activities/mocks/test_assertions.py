@@ -44,6 +44,22 @@ def test_each_assertion_holds_or_failed_with_the_calls_that_show_it(assertion, m
     assert verdict.why.endswith(".")
 
 
+@pytest.mark.parametrize(
+    ("assertion", "made", "is_exercised"),
+    [
+        (Before(tool="authenticate", other="look_up"), ["authenticate"], False),
+        (Before(tool="authenticate", other="look_up"), [], False),
+        (Before(tool="authenticate", other="look_up"), ["authenticate", "look_up"], True),
+        (Before(tool="authenticate", other="look_up"), ["look_up"], True),
+        (Never(tool="delete"), [], False),
+        (Never(tool="delete"), ["create"], True),
+        (Called(tool="create", times=1), ["create"], True),
+    ],
+)
+def test_an_assertion_without_calls_that_could_break_it_proves_nothing(assertion, made, is_exercised):
+    assert assertion.judge(log(*made)).is_exercised == is_exercised
+
+
 def test_assertions_have_sentences_and_travel_as_json():
     told = [
         {"is": "before", "tool": "authenticate", "other": "look_up"},

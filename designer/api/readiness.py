@@ -1,0 +1,60 @@
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from designer import agent_readiness
+from designer.api.agents import chosen_agent
+from designer.models import Agent
+from designer.readiness.judgement import SEVERITIES
+from people.api.generics import GenericAPIView
+from people.permissions import person
+
+
+class StateOutput(serializers.Serializer[Any]):
+    """One true statement about a tool, a procedure or tests. Nothing is `proven` without evidence."""
+
+    code = serializers.CharField()
+    severity = serializers.ChoiceField(choices=SEVERITIES)
+    message = serializers.CharField()
+    to_do = serializers.CharField(help_text="Empty where there is nothing to do.")
+
+
+class ToolReadinessOutput(serializers.Serializer[Any]):
+    agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
+    tool = serializers.CharField(source="name", help_text="As a model knows it.")
+    state = StateOutput(help_text="The worst of what is true of the tool there.")
+
+
+class ToolStatesOutput(ToolReadinessOutput):
+    states = StateOutput(many=True, help_text="All of them, the worst first.")
+
+
+class ProcedureStatesOutput(serializers.Serializer[Any]):
+    procedure = serializers.SlugField()
+    states = StateOutput(many=True, help_text="The worst first.")
+
+
+class ReadinessOutput(serializers.Serializer[Any]):
+    tools = ToolStatesOutput(many=True, help_text="The pins of the agent and of its sub-agents.")
+    procedures = ProcedureStatesOutput(many=True, help_text="Those of the agent itself.")
+    tests = StateOutput(help_text="About the newest run of the agent's rehearsals.")
+
+
+@extend_schema(tags=["channels"])
+class AgentReadiness(GenericAPIView[Agent]):
+    """Whether the tools, procedures and tests of the agent are ready, in its default environment.
+
+    No request is sent to a vendor.
+    """
+
+    serializer_class = ReadinessOutput
+    pagination_class = None
+    queryset = Agent.objects.none()
+
+    @extend_schema(operation_id="agents_readiness_retrieve")
+    def get(self, request: Request, slug: str) -> Response:
+        assessed = agent_readiness.assess_agent(chosen_agent(request, slug), person(request))
+        return Response(ReadinessOutput(assessed).data)

@@ -1,0 +1,52 @@
+"""The tests of an agent beside the newest result, and whether that result is of the agent as it is now."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from designer.models import Agent, Rehearsal, RehearsalPlan
+from designer.rehearsals import plans, runs, sentences, shown
+from designer.rehearsals.results import Answer, Figure, Sentence
+from designer.rehearsals.runs import Outcome
+from designer.rehearsals.shown import Shown
+
+
+@dataclass(frozen=True)
+class AgentTests:
+    """is_current: what the evaluation model was shown and asked has not changed since the run."""
+
+    plan: RehearsalPlan
+    shown: Shown
+    rows: list[Rehearsal]
+    sentences: list[Sentence]
+    outcome: Outcome | None
+    is_current: bool
+
+    @property
+    def answers(self) -> dict[int, Answer]:
+        return {answer.rehearsal: answer for answer in self.outcome.answers} if self.outcome else {}
+
+    def figure_of(self, tools: Collection[int]) -> Figure:
+        """Return how many of the tests that expect one of these tools went as expected, of those that ran."""
+        answers = self.answers
+        ran = [
+            answers[row.pk]
+            for row in self.rows
+            if row.tool_id in tools and row.pk in answers and answers[row.pk].tries
+        ]
+        return Figure(sum(answer.right for answer in ran), len(ran))
+
+
+def read_tests(agent: Agent) -> AgentTests:
+    rows = list(sentences.of([agent]))
+    plan, seen = plans.of(agent), shown.of_agents([agent])[agent.pk]
+    asked = seen.sentences(rows)
+    outcome = runs.newest_outcome(plan)
+    digest = shown.digest(seen, asked, plans.identity(plan))
+    return AgentTests(
+        plan=plan,
+        shown=seen,
+        rows=rows,
+        sentences=asked,
+        outcome=outcome,
+        is_current=outcome is not None and outcome.run.digest == digest,
+    )
