@@ -13,7 +13,7 @@ from people.api.generics import GenericAPIView
 from people.permissions import person
 
 
-class StateOutput(serializers.Serializer[Any]):
+class ReadinessStateOutput(serializers.Serializer[Any]):
     """One true statement about a tool, a procedure or tests. Nothing is `proven` without evidence."""
 
     code = serializers.CharField()
@@ -25,22 +25,22 @@ class StateOutput(serializers.Serializer[Any]):
 class ToolReadinessOutput(serializers.Serializer[Any]):
     agent = serializers.SlugField(help_text="The agent of the tree that shows the tool.")
     tool = serializers.CharField(source="name", help_text="As a model knows it.")
-    state = StateOutput(help_text="The worst of what is true of the tool there.")
+    state = ReadinessStateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class ToolStatesOutput(ToolReadinessOutput):
-    states = StateOutput(many=True, help_text="All of them, the worst first.")
+    states = ReadinessStateOutput(many=True, help_text="All of them, the worst first.")
 
 
 class ProcedureStatesOutput(serializers.Serializer[Any]):
     procedure = serializers.SlugField()
-    states = StateOutput(many=True, help_text="The worst first.")
+    states = ReadinessStateOutput(many=True, help_text="The worst first.")
 
 
-class ReadinessOutput(serializers.Serializer[Any]):
+class AgentReadinessOutput(serializers.Serializer[Any]):
     tools = ToolStatesOutput(many=True, help_text="The pins of the agent and of its sub-agents.")
     procedures = ProcedureStatesOutput(many=True, help_text="Those of the agent itself.")
-    tests = StateOutput(help_text="About the newest run of the agent's rehearsals.")
+    tests = ReadinessStateOutput(help_text="About the newest run of the agent's rehearsals.")
 
 
 @extend_schema(tags=["channels"])
@@ -50,11 +50,11 @@ class AgentReadiness(GenericAPIView[Agent]):
     No request is sent to a vendor.
     """
 
-    serializer_class = ReadinessOutput
+    serializer_class = AgentReadinessOutput
     pagination_class = None
     queryset = Agent.objects.none()
 
     @extend_schema(operation_id="agents_readiness_retrieve")
     def get(self, request: Request, slug: str) -> Response:
         assessed = agent_readiness.assess_agent(chosen_agent(request, slug), person(request))
-        return Response(ReadinessOutput(assessed).data)
+        return Response(AgentReadinessOutput(assessed).data)

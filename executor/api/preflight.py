@@ -10,7 +10,7 @@ from core.errors import invalid
 from core.public_url import runtimes_url
 from designer import environments
 from designer.api.asked_releases import ENVIRONMENT, NUMBER, found_release
-from designer.api.readiness import StateOutput
+from designer.api.readiness import ReadinessStateOutput
 from designer.exports import document as release_document
 from designer.models import Release
 from designer.readiness import obstacles
@@ -47,7 +47,7 @@ class ReadinessOutput(serializers.Serializer[Any]):
     activity = serializers.CharField(help_text="The name of the activity; else empty.")
     can_run = serializers.BooleanField()
     obstacles = ObstacleOutput(many=True)
-    state = StateOutput(help_text="The worst of what is true of the tool there.")
+    state = ReadinessStateOutput(help_text="The worst of what is true of the tool there.")
 
 
 class PreflightOutput(serializers.Serializer[Any]):
