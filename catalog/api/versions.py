@@ -110,13 +110,18 @@ class VersionRow(serializers.ModelSerializer[ToolVersion]):
 
 
 class VersionOutput(VersionRow):
-    """`raw` is the vendor's own document, `signature` what we read out of it."""
+    """`raw` is the vendor's own document, `signature` what we read out of it.
+
+    `listed_raw` is the document as the vendor lists it now, where it differs from the listed version in what
+    no model sees and no call needs; else null.
+    """
 
     signature = serializers.SerializerMethodField()
     raw = serializers.SerializerMethodField()
+    listed_raw = serializers.SerializerMethodField()
 
     class Meta(VersionRow.Meta):
-        fields = [*VersionRow.Meta.fields, "signature", "raw"]
+        fields = [*VersionRow.Meta.fields, "signature", "raw", "listed_raw"]
         read_only_fields = fields
 
     @extend_schema_field(OpenApiTypes.OBJECT)
@@ -126,6 +131,10 @@ class VersionOutput(VersionRow):
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_raw(self, version: ToolVersion) -> Any:
         return msgspec.json.decode(version.raw)
+
+    def get_listed_raw(self, version: ToolVersion) -> dict[str, Any] | None:
+        listed = version.listed_document
+        return msgspec.json.decode(listed.raw) if listed else None
 
 
 class LossOutput(serializers.Serializer[Loss]):

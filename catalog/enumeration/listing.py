@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +22,15 @@ from catalog import bounds
 from catalog.enumeration import known_pages, store
 from catalog.enumeration.kept_replies import Replies
 from catalog.enumeration.known_pages import FirstPage, RememberedPages
-from catalog.enumeration.staging import Assessed, Harvest, Stage, StagedTool, staged_tool, unstage
+from catalog.enumeration.staging import (
+    Assessed,
+    Harvest,
+    Stage,
+    StagedTool,
+    staged_documents,
+    staged_tool,
+    unstage,
+)
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
@@ -42,6 +51,12 @@ MAX_PASSES = 3
 CHUNK = 250
 AT_ONCE = 25  # some 100 kB: less than a socket holds, so that no write waits for the database
 
+REST_CHANGED = Note(
+    "REST_CHANGED",
+    "The vendor changed what no model sees and no call needs. The newest document is stored; there is no new "
+    "version.",
+)
+
 Progress = Callable[[int, int, int], None]
 OpenSession = Callable[[], AbstractContextManager[base.Session]]
 
@@ -60,6 +75,17 @@ class Current:
     label: str
     label_key: list[int]
     digest: str
+    listed_digest: str | None
+
+    @property
+    def newest_digest(self) -> str:
+        """The digest of the document that was listed last: it may differ from the version's in what makes no
+        version."""
+        return self.listed_digest or self.digest
+
+    def is_listed_as(self, digest: str, revision: int) -> bool:
+        """Return whether the digest alone shows that a document makes no version."""
+        return digest == self.listed_digest or base.is_digest_of(self.digest, digest, revision)
 
 
 def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Current]:
@@ -67,20 +93,20 @@ def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Curr
     tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
     rows = tools.values_list(
         *("tool_id", "pk", "status", "current_id", "stopped_id"),
-        *("current__label", "current__label_key", "current__digest"),
+        *("current__label", "current__label_key", "current__digest", "listed__digest"),
     )
     found: dict[str, Current] = {}
     stopped: dict[int, tuple[str, bool]] = {}
-    for tool_id, pk, status, current, kept_out, label, key, digest in rows.iterator(chunk_size=5_000):
+    for tool_id, pk, status, current, kept_out, *listed in rows.iterator(chunk_size=5_000):
         tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
         if kept_out:
             stopped[kept_out] = tool, kept_out == current
-        found[tool] = Current(pk, is_active, current, current, label, key, digest)
+        found[tool] = Current(pk, is_active, current, current, *listed)
     for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
         tool, is_first = stopped[version.pk]
         held = found[tool]
         in_effect = None if is_first else held.in_effect
-        listed = (version.label, version.label_key, version.digest)
+        listed = [version.label, version.label_key, version.digest, held.listed_digest]
         found[tool] = Current(held.pk, held.is_active, version.pk, in_effect, *listed)
     return found
 
@@ -114,10 +140,10 @@ def read(
             listed.look_again(session, replies)
         if not listed.is_doubtful:
             return harvest
-        saw = base.digest(sorted(listed.seen.items()))
-        if saw in run.passes[-1:]:
+        pass_digest = listed.digest_content()
+        if pass_digest in run.passes[-1:]:
             return harvest
-        store.keep_pass(run, saw)
+        store.keep_pass(run, pass_digest)
     raise UnavailableError(
         "UNSTABLE",
         f"The list changed each time while it was read, {MAX_PASSES} times in a row. It is read again later.",
@@ -154,11 +180,6 @@ class _Deadline:
         if now > self.process_ends:
             said = f"The list was not at its end in the time that one process has ({seen:,} tools). "
             raise UnavailableError("DEADLINE", (said + self.way_to_less).rstrip())
-
-
-def _content(page: Page) -> list[tuple[str, str]]:
-    # Of a remembered page the digests are not at hand; it is known by its bytes.
-    return sorted([(item.tool_id, item.digest) for item in page.items])
 
 
 class _Pass:
@@ -245,7 +266,33 @@ class _Pass:
         again = next(pages)
         if isinstance(pages, Generator):
             pages.close()  # ends what it has begun with the vendor
-        self.is_doubtful = again is not self.first and _content(again) != _content(self.first)
+        self.is_doubtful = again is not self.first and not self._has_same_content(again, self.first)
+
+    def _has_same_content(self, page: Page, other: Page) -> bool:
+        # Documents are compared where digests differ: a vendor may write each of them anew for each reading.
+        # A remembered page has none; it is recognised by its bytes.
+        now = timezone.now()
+        items = {(item.tool_id, item.label): item for item in other.items}
+        if items.keys() != {(item.tool_id, item.label) for item in page.items}:
+            return False
+        return all(
+            item.digest == (earlier := items[item.tool_id, item.label]).digest
+            or (item.document and earlier.document and self._content_digest(item.document, now))
+            == self._content_digest(earlier.document or {}, now)
+            for item in page.items
+        )
+
+    def digest_content(self) -> str:
+        """Return a digest of the tools of this pass and of their content, for models and for calls."""
+        # "" for a tool that stays as it is.
+        digests = dict.fromkeys(self.seen, "")
+        if self.staged:
+            now = timezone.now()
+            digests |= {
+                identity(tool_id): self._content_digest(document, now)
+                for tool_id, document in staged_documents()
+            }
+        return base.digest(sorted(digests.items()))
 
     @cached_property
     def current(self) -> dict[str, Current]:
@@ -279,7 +326,7 @@ class _Pass:
         tools = {item.tool_id: "" for item in page.items}
         for tool in tools.keys() & self.seen.keys():
             del tools[tool]
-            self._take_again(tool, self.current[tool].digest)
+            self._take_again(tool, self.current[tool].newest_digest)
         self.seen |= tools
 
     def _take_item(self, item: Item) -> None:
@@ -292,6 +339,8 @@ class _Pass:
             return
         self.seen[tool] = item.digest
         held = self.current.get(tool)
+        if held and held.listed_digest not in (None, item.digest) and self._is_held(item.digest, held):
+            self.harvest.as_version.add(held.pk)
         if (
             held is None
             or (not self._is_held(item.digest, held) and tuple(held.label_key) <= item.label_key)
@@ -302,14 +351,14 @@ class _Pass:
             self._refuse_older(item, held)
 
     def _is_held(self, digest: str, held: Current) -> bool:
-        return base.is_digest_of(held.digest, digest, self.protocol.revision)
+        return held.is_listed_as(digest, self.protocol.revision)
 
     def _take_again(self, tool: str, digest: str) -> None:
         self.odd.add(tool)
         if tool in self.refused:
             return
         saw = self.seen[tool]
-        held = saw or self.current[tool].digest
+        held = saw or self.current[tool].newest_digest
         if any(base.is_digest_of(*pair, self.protocol.revision) for pair in ((digest, held), (held, digest))):
             # By mistake, or because it moved to a later page while the list was read.
             self.is_doubtful = self.harvest.pages > 1
@@ -364,7 +413,7 @@ class _Pass:
     def _stage(self) -> None:
         """Decode what is waiting. The database takes in a few tools while the next few are decoded."""
         # Nothing is left open at the end: who knows how long the vendor takes with its next page.
-        as_it_was = self._written_otherwise()
+        as_it_was = self._without_new_version()
         waiting = [(tool, item) for tool, item in self.waiting.items() if tool not in as_it_was]
         self.waiting = {}
         changed: list[tuple[str, StagedTool]] = []
@@ -376,8 +425,8 @@ class _Pass:
         self.stage.settle()
         self._assess(changed)
 
-    def _written_otherwise(self) -> set[str]:
-        # Of the tools that are waiting those that say what they said, in another form.
+    def _without_new_version(self) -> set[str]:
+        """Return the waiting tools whose content, for models and for calls, is that of their version."""
         held = {
             self.current[tool].version: (tool, item)
             for tool, item in self.waiting.items()
@@ -385,21 +434,34 @@ class _Pass:
         }
         if not held:
             return set()
+        now = timezone.now()
         versions = ToolVersion.objects.filter(pk__in=held).values_list(
-            "pk", "raw", "signature", "tool_id", "tool__tool_id"
+            *("pk", "raw", "signature", "first_seen_at", "tool_id", "tool__tool_id", "tool__listed__raw")
         )
-        found: set[str] = set()
-        for pk, raw, text, tool_pk, tool_id in versions:
+        unchanged: set[str] = set()
+        relisted: dict[int, Item] = {}
+        for pk, raw, text, first_seen_at, tool_pk, tool_id, listed_raw in versions:
             tool, item = held[pk]
-            says = self._content_digest(item.document or {})
-            if says and says == self._content_digest(base.decoded(raw)):
-                if self.reads_again and not item.label and self._means_otherwise(item, text):
-                    self.understood_anew.add(tool)
-                    continue
-                found.add(tool)
-                if item.tool_id != tool_id:
-                    self.harvest.respelt[tool_pk] = item.tool_id
-        return found
+            document, version_document = item.document or {}, base.decoded(raw)
+            content_digest = self._content_digest(document, now)
+            if not content_digest or content_digest != self._content_digest(version_document, first_seen_at):
+                continue
+            if self.reads_again and not item.label and self._means_otherwise(item, text):
+                self.understood_anew.add(tool)
+                continue
+            unchanged.add(tool)
+            if item.tool_id != tool_id:
+                self.harvest.respelt[tool_pk] = item.tool_id
+            whole_digest = self.protocol.whole_digest(document)
+            if whole_digest == self.protocol.whole_digest(version_document):
+                if listed_raw is not None:
+                    self.harvest.as_version.add(tool_pk)
+            elif listed_raw is None or whole_digest != self.protocol.whole_digest(base.decoded(listed_raw)):
+                relisted[tool_pk] = item
+                self._note(REST_CHANGED)
+        self.stage.put_relisted(relisted)
+        self.harvest.relisted |= relisted.keys()
+        return unchanged
 
     def _means_otherwise(self, item: Item, text: str) -> bool:
         try:
@@ -408,10 +470,10 @@ class _Pass:
             return False
         return bool(compare(signature.from_json(text), read).changes)
 
-    def _content_digest(self, document: dict[str, Any]) -> str:
-        # "" for what cannot be read, which is told where it is decoded.
+    def _content_digest(self, document: dict[str, Any], read_at: datetime) -> str:
+        # "" for what cannot be read, which is reported where it is decoded.
         try:
-            return self.protocol.content_digest(document)
+            return self.protocol.content_digest(document, read_at)
         except UnreadableItemError:
             return ""
 
@@ -483,6 +545,8 @@ class _Pass:
             each for each in harvest.findings if each.code == "VERSION_BACK" or each.tool_id not in refused
         ]
         harvest.respelt = {pk: each for pk, each in harvest.respelt.items() if pk not in refused}
+        harvest.relisted -= refused
+        harvest.as_version -= refused
         active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)
         harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]

@@ -143,6 +143,8 @@ CHANGE_TOOLS = (
     WHERE s.tool_pk = t.id AND s.stop <> '' AND t.current_id <> s.version_pk
         AND t.stopped_id IS DISTINCT FROM t.current_id
     """,
+    # The vendor lists the version's own document again.
+    "DELETE FROM catalog_listeddocument d USING staged_tool s WHERE d.tool_id = s.tool_pk",
     # Same label, other bytes: the promise that a published version never changes is broken.
     """
     INSERT INTO catalog_finding (endpoint_id, tool_id, version_id, run_id, code, severity, subject, message,

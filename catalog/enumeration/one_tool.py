@@ -24,12 +24,11 @@ from catalog import bounds, worker_audit
 from catalog.credentials import circuit_breaker, sessions
 from catalog.enumeration import listing, store
 from catalog.enumeration.merge import merge
-from catalog.enumeration.staging import Harvest
+from catalog.enumeration.staging import Harvest, Stage
 from catalog.models import Finding, KnownPage, ListFetch, Run, Tool, ToolFetch
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import outbox
-from catalog.protocols import base
 from catalog.protocols.base import Item, NothingKnown, Protocol, Session, UnreadableItemError, identity
 from catalog.protocols.paging import PageGuard
 from catalog.review import breaches, inspector
@@ -198,7 +197,7 @@ class _Listed:
             reason = "Two different tools were listed with this id, so neither was taken."
             self.refused[name] = Fetched("DUP_CONFLICT", reason)
         held = self.held.get(name)
-        if held and not base.is_digest_of(held.digest, item.digest, protocol.revision):
+        if held and not held.is_listed_as(item.digest, protocol.revision):
             self.changed[held.pk] = item
 
     def faults(self) -> dict[int, Fetched]:
@@ -240,16 +239,22 @@ def _taken(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetched:
         if not store.as_it_was_read(run).filter(removed_at=None).exists():
             raise store.EndpointMovedError
         held = listing.current_tools(run.endpoint, tool.pk).values()
-        if any(base.is_digest_of(each.digest, item.digest, protocol.revision) for each in held):
+        if any(each.is_listed_as(item.digest, protocol.revision) for each in held):
             return Fetched()
-        run.save()
-        Run.objects.filter(pk=run.pk).update(started_at=Now(), finished_at=Now())
-        harvest = listing.read_one(run, protocol, tool.pk, item)
-        if harvest.changed:
-            _merge(run, harvest, item)
-            return Fetched()
-        # The same in another form, or what the catalog refuses, which the next run tells.
-        transaction.set_rollback(True)
+        with transaction.atomic():
+            run.save()
+            Run.objects.filter(pk=run.pk).update(started_at=Now(), finished_at=Now())
+            harvest = listing.read_one(run, protocol, tool.pk, item)
+            if harvest.changed:
+                _merge(run, harvest, item)
+                return Fetched()
+            # No new version, or a document that the catalog refuses, which the next run reports.
+            transaction.set_rollback(True)
+        if harvest.relisted:
+            with Stage() as stage:
+                stage.put_relisted({tool.pk: item})
+            store.relist(harvest)
+            _forget_page(run, item)
     run.pk = None
     refused = harvest.rejections[0] if harvest.rejections else None
     return Fetched(refused.code, refused.reason) if refused else Fetched()
@@ -261,7 +266,11 @@ def _merge(run: Run, harvest: Harvest, item: Item) -> None:
     breaches.tell(run, harvest.findings, has_new=False, has_moved=True)
     if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
         outbox.review_waits(run.endpoint_id)
+    _forget_page(run, item)
+    worker_audit.tell_read(run, {"changed": harvest.changed})
+
+
+def _forget_page(run: Run, item: Item) -> None:
     # Should the vendor go back, the page would come with the bytes that it had before.
     tools = [identity(item.tool_id)]
     KnownPage.objects.filter(endpoint=run.endpoint_id, tool_ids__contains=tools).delete()
-    worker_audit.tell_read(run, {"changed": harvest.changed})

@@ -4,10 +4,11 @@ The table is temporary and belongs to one connection, so a killed run leaves not
 while staging, so a new tool and its first version, which point at each other, are each written once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 import msgspec
 import psycopg
@@ -81,7 +82,11 @@ class Assessed:
 
 @dataclass(slots=True)
 class Harvest:
-    """What one complete enumeration found, beside the staged tools. `respelt` are ids in other letters."""
+    """What one complete enumeration found, beside the staged tools.
+
+    `respelt` are ids in other letters. `relisted` are tools of which only that changed which no model sees
+    and no call needs: their documents are staged. `as_version` are tools listed as their versions again.
+    """
 
     pages: int = 0
     seen: int = 0
@@ -93,6 +98,8 @@ class Harvest:
     returned: list[int] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
     respelt: dict[int, str] = field(default_factory=dict)
+    relisted: set[int] = field(default_factory=set)
+    as_version: set[int] = field(default_factory=set)
     rejections: list[Rejection] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -120,6 +127,13 @@ CREATE TEMP TABLE staged_tool (
     alarms text
 )
 """
+CREATE_RELISTED = """
+DROP TABLE IF EXISTS pg_temp.relisted_document;
+CREATE TEMP TABLE relisted_document (tool_pk bigint NOT NULL, digest text NOT NULL, raw text NOT NULL)
+"""
+PUT_RELISTED = """
+INSERT INTO relisted_document SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[])
+"""
 
 
 class Stage:
@@ -132,6 +146,7 @@ class Stage:
 
     def __init__(self) -> None:
         self._is_made = False
+        self._has_relisted = False
         self._copying = ExitStack()
         self._rows: psycopg.Copy | None = None
 
@@ -160,6 +175,18 @@ class Stage:
                 )
             self._rows.write("".join([_copy_line(tool) for tool in tools]))
             failpoint("staging")
+
+    def put_relisted(self, documents: Mapping[int, Item]) -> None:
+        """Stage documents, by tool, that make no version. Not between `put` and `settle`."""
+        if not documents:
+            return
+        with connection.cursor() as cursor:
+            if not self._has_relisted:
+                cursor.execute(CREATE_RELISTED)
+                self._has_relisted = True
+            items = documents.values()
+            texts = [base.canonical(item.document).decode() for item in items]
+            cursor.execute(PUT_RELISTED, [list(documents), [item.digest for item in items], texts])
 
     def settle(self) -> None:
         """Waits until everything is in the table. Raises what went wrong with it."""
@@ -192,3 +219,11 @@ def unstage(tool_ids: Sequence[str]) -> None:
     if tool_ids:
         with connection.cursor() as cursor:
             cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
+
+
+def staged_documents() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the vendor's id and the document of each staged tool. At least one was staged."""
+    with connection.chunked_cursor() as cursor:
+        cursor.execute("SELECT tool_id, raw FROM staged_tool")
+        while rows := cursor.fetchmany(250):
+            yield from ((tool_id, base.decoded(raw)) for tool_id, raw in rows)

@@ -11,7 +11,17 @@ from catalog import worker_audit
 from catalog.enumeration import lease
 from catalog.enumeration.merge import merge
 from catalog.enumeration.staging import Harvest
-from catalog.models import Endpoint, Finding, KeptReply, KnownPage, Rejection, Run, Tool, Withdrawal
+from catalog.models import (
+    Endpoint,
+    Finding,
+    KeptReply,
+    KnownPage,
+    ListedDocument,
+    Rejection,
+    Run,
+    Tool,
+    Withdrawal,
+)
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
@@ -86,6 +96,7 @@ def record(run: Run, harvest: Harvest) -> None:
         _return(run, harvest.returned)
         Tool.objects.filter(pk__in=harvest.unread).update(versions_read_at=None)
         _respell(harvest.respelt)
+        relist(harvest)
         failpoint("record-withdrawn")
         keep_rejections(harvest)
         breaches.tell(
@@ -104,7 +115,10 @@ def record(run: Run, harvest: Harvest) -> None:
 
 def _lock_tools(harvest: Harvest) -> None:
     # All that are about to change, in the order in which all transactions lock tools.
-    listed_before = [*harvest.missing, *harvest.returned, *harvest.unread, *harvest.respelt]
+    listed_before = [
+        *(*harvest.missing, *harvest.returned, *harvest.unread),
+        *(*harvest.respelt, *harvest.relisted, *harvest.as_version),
+    ]
     changed = "UNION SELECT tool_pk FROM staged_tool" if harvest.changed else ""
     if listed_before or changed:
         with connection.cursor() as cursor:
@@ -190,6 +204,23 @@ def _respell(tools: Mapping[int, str]) -> None:
 RESPELL = """
 UPDATE catalog_tool t SET tool_id = s.tool_id FROM unnest(%s::bigint[], %s::text[]) s (pk, tool_id)
 WHERE t.id = s.pk
+"""
+
+
+def relist(harvest: Harvest) -> None:
+    """Store the staged documents that make no version. Their tools are locked."""
+    # The next listing of the same document is recognised by its digest alone.
+    ListedDocument.objects.filter(tool__in=harvest.as_version).delete()
+    if harvest.relisted:
+        with connection.cursor() as cursor:
+            cursor.execute(RELIST, [list(harvest.relisted)])
+
+
+RELIST = """
+INSERT INTO catalog_listeddocument (tool_id, digest, raw, listed_at)
+SELECT tool_pk, digest, raw, now() FROM relisted_document WHERE tool_pk = ANY(%s::bigint[])
+ON CONFLICT (tool_id) DO UPDATE
+SET digest = excluded.digest, raw = excluded.raw, listed_at = excluded.listed_at
 """
 
 

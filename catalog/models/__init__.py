@@ -17,7 +17,7 @@ from catalog.models.search_index import (
 )
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.threads import Thread
-from catalog.models.tools import ListFetch, Tool, ToolFetch, ToolVersion
+from catalog.models.tools import ListedDocument, ListFetch, Tool, ToolFetch, ToolVersion
 from catalog.models.user_grants import EndpointSecret, EndUser, ProviderClient, UserGrant
 from catalog.models.vendor_requests import VendorRequest
 from catalog.models.vendors import Credential, Endpoint, EndpointDocument, Vendor
@@ -45,6 +45,7 @@ __all__ = [
     "LastReply",
     "Likeness",
     "ListFetch",
+    "ListedDocument",
     "OtherAnswer",
     "ProviderClient",
     "Rejection",

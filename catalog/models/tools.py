@@ -94,6 +94,20 @@ def lock_in_order(tools: models.QuerySet[Tool]) -> None:
     list(tools.order_by("pk").select_for_update(no_key=True).values_list("pk"))
 
 
+class ListedDocument(models.Model):
+    """The document of a tool as the vendor lists it now, where only that differs from the version which no
+    model sees and no call needs. There is none where nothing differs. `digest` is that of the document.
+    """
+
+    tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="listed")
+    digest = models.CharField(max_length=64)
+    raw = models.TextField()
+    listed_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"Listed document of {self.tool}"
+
+
 class Fetch(models.Model):
     """What came of asking a vendor because a runtime asks (catalog/enumeration/one_tool.py), the last time.
     Without an error code, the catalog holds what the vendor said.
@@ -195,3 +209,9 @@ class ToolVersion(models.Model):
         protocol = self.tool.endpoint.speak()
         written = protocol.write(self.decoded(), self.tool.tool_id, self.label)
         return losses.report(msgspec.json.decode(self.raw), written)
+
+    @property
+    def listed_document(self) -> ListedDocument | None:
+        """The document that the vendor lists in place of this version's; None where there is none."""
+        is_listed = self.pk == (self.tool.stopped_id or self.tool.current_id)
+        return ListedDocument.objects.filter(tool=self.tool).first() if is_listed else None

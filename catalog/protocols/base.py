@@ -11,13 +11,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, ClassVar, Literal, NamedTuple
 from typing import Protocol as Interface
 
 import msgspec
 
-from catalog.protocols.json import normalization
+from catalog.protocols.json import audience, normalization
 from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
 from core.outbound.listening import Listening
@@ -361,6 +362,12 @@ class Protocol(ABC):
     promises: ClassVar[frozenset[str]] = frozenset()
     # Members of an item's document that may change inside a version, and are left out of its digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset()
+    # The members of an item's document that a model sees or a call needs: changes of the others make no
+    # version. Where none are named, all count. Those of them that are a JSON Schema, and the extension
+    # members in these that calls read.
+    content_members: ClassVar[frozenset[str]] = frozenset()
+    schema_members: ClassVar[frozenset[str]] = frozenset()
+    needed_extensions: ClassVar[frozenset[str]] = frozenset()
     # Whether one reply holds the whole list, so that it cannot change while it is read.
     lists_at_once: ClassVar[bool] = False
     # Whether `fetch` asks for one tool; else it reads the list of all.
@@ -413,13 +420,34 @@ class Protocol(ABC):
         """The document in the protocol's own words, whatever tolerated form it came in."""
         return document
 
-    def content_digest(self, document: dict[str, Any]) -> str:
-        """A digest of what an item says. Equal ones are one version, however differently they are written.
+    def content_digest(self, document: dict[str, Any], read_at: datetime | None = None) -> str:
+        """Return a digest of what a model sees of an item and what a call needs of it.
 
-        Raises `UnreadableItemError`.
+        Equal digests are one version, however differently the two are written and whatever else they hold.
+        `read_at` is when the document was read: a default that the vendor made of its clock then counts as
+        such. Raises `UnreadableItemError`.
         """
-        said = self.standard_form(document).items()
-        return digest(normalization.normalized({m: each for m, each in said if m not in self.outside_digest}))
+        return digest(self.audience_form(self._normal_form(document), read_at))
+
+    def whole_digest(self, document: dict[str, Any]) -> str:
+        """Return a digest of all that an item states, whoever reads it. Raises `UnreadableItemError`."""
+        return digest(self._normal_form(document))
+
+    def _normal_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        members = self.standard_form(document).items()
+        counted = {name: value for name, value in members if name not in self.outside_digest}
+        form: dict[str, Any] = normalization.normalized(counted)
+        return form
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        """Return a form that is the same for two documents that no model and no call tells apart."""
+        counted = self.content_members or document.keys()
+        form = {name: value for name, value in document.items() if name in counted}
+        for member in self.schema_members & form.keys():
+            form[member] = audience.canonical_schema(
+                form[member], read_at, digest, needed=self.needed_extensions
+            )
+        return form
 
     def kind_of(self, document: dict[str, Any]) -> str:
         """The protocol's own word for what kind of tool this is, by which a preview counts them."""

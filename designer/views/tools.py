@@ -180,9 +180,11 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
         if version is None:
             raise Http404
     shown = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
+    listed = version.listed_document if version else None
     context = {
         "version": version,
         "versions": version_words(shown),
+        "listed_raw": pretty(listed.raw) if listed else "",
         "raw": pretty(version.raw) if version else "",
         "losses": version.losses() if version else [],
     }

@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -75,6 +76,8 @@ class A2T(Protocol):
         {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
     )
     outside_digest = frozenset({"currentVersion"})
+    # `img` is for people alone.
+    content_members = a2t_signature.MEMBERS - {"img"}
     revision = 1
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
@@ -92,6 +95,12 @@ class A2T(Protocol):
 
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
         return a2t_signature.standard_form(document, _tool_id(document), str(_version(document)))
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        for member in ("input_parameters", "output_parameters"):
+            form[member] = [a2t_signature.audience_form(each, read_at) for each in form[member]]
+        return form
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]

@@ -1,9 +1,12 @@
 """The members of an A2T tool and the normal form, there and back."""
 
+from collections.abc import Set
+from datetime import datetime
 from typing import Any
 
 from catalog.protocols import members
 from catalog.protocols.base import UUID, UnreadableItemError
+from catalog.protocols.json import audience
 from catalog.protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
 MAX_TAG_LENGTH = 255
@@ -26,11 +29,13 @@ _ALLOWED_VALUES = ("allowed-values", "allowed_values", "allowedValues", "enum")
 
 # The members that are read. The drafts give `required` no meaning on an output.
 TOOL_ID_NAMES = ("toolId", "toolID", "tool_id")
-_MEMBERS = {
-    *TOOL_ID_NAMES,
-    *("version", "currentVersion", "name", "description", "img", "tags"),
-    *("input_parameters", "output_parameters"),
-}
+MEMBERS = frozenset(
+    {
+        *TOOL_ID_NAMES,
+        *("version", "currentVersion", "name", "description", "img", "tags"),
+        *("input_parameters", "output_parameters"),
+    }
+)
 _PLAIN_OUTPUT = {"id", "name", "type", "description"}
 _PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
 _OUTPUT = _PLAIN_OUTPUT | {"min", "max", *_MAX_LENGTH, *_ALLOWED_VALUES}
@@ -52,11 +57,11 @@ def read(document: dict[str, Any]) -> Signature:
         tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
         inputs=_parameters(inputs, "input_parameters", is_input=True),
         outputs=_parameters(outputs, "output_parameters", is_input=False),
-        rest=_rest(document, _MEMBERS),
+        rest=_rest(document, MEMBERS),
     )
 
 
-def _rest(raw: dict[str, Any], known: set[str]) -> dict[str, Any] | None:
+def _rest(raw: dict[str, Any], known: Set[str]) -> dict[str, Any] | None:
     if raw.keys() <= known:
         return None
     return {member: value for member, value in raw.items() if member not in known}
@@ -214,6 +219,16 @@ def standard_form(document: dict[str, Any], tool_id: str, label: str) -> dict[st
     for parameter in written["output_parameters"]:
         parameter.pop("required", None)
     return written | {"tags": sorted(written.get("tags", []))}
+
+
+def audience_form(parameter: dict[str, Any], read_at: datetime | None) -> dict[str, Any]:
+    """Return a form that is the same for two written parameters that no model and no call tells apart."""
+    form: dict[str, Any] = audience.without_extensions(parameter)
+    if isinstance(form.get("allowed-values"), list):
+        form["allowed-values"] = audience.in_one_order(form["allowed-values"])
+    if read_at and "default" in form:
+        form["default"] = audience.without_moments(form["default"], read_at)
+    return form
 
 
 def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
@@ -35,8 +36,10 @@ from catalog.protocols.base import (
     UnreadableItemError,
     WantedCredential,
     canonical,
+    digest,
 )
 from catalog.protocols.calls import arguments as judged
+from catalog.protocols.json import audience
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
@@ -63,6 +66,9 @@ _NO_SHAPE = json_schema.Shape((), None)
 _VALUES = ("default", "const", "enum", "example", "examples")
 # What an input is to the protocol, where the input's schema does not say it: in `Parameter.rest`.
 _CONFIG = {"in": "config"}
+_DESCRIPTION = {"ref", "description"}
+_SCHEMAS = {"input", "output", "config", "thread_state", "custom_streaming_update"}
+_INTERRUPT_SCHEMAS = {"interrupt_payload", "resume_payload"}
 _WHOLE = {"in": "input"}
 
 
@@ -79,6 +85,7 @@ class ACP(Protocol):
     summary = "The vendor offers agents, each of which is run as one tool."
     url_hint = "The address before /agents, such as https://agents.example.com."
     fetches_alone = True
+    content_members = frozenset({"metadata", "specs"})
     keeps_runs = True
     settings = (
         Setting(
@@ -154,6 +161,19 @@ class ACP(Protocol):
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
         return _document(signature, label)
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        if isinstance(metadata := form.get("metadata"), dict):
+            form["metadata"] = {name: metadata[name] for name in metadata.keys() & _DESCRIPTION}
+        if isinstance(specs := audience.without_extensions(form.get("specs")), dict):
+            schemas = {name: specs[name] for name in specs.keys() & _SCHEMAS}
+            form["specs"] = specs | {
+                name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()
+            }
+            if isinstance(interrupts := specs.get("interrupts"), list):
+                form["specs"]["interrupts"] = [_interrupt_form(each, read_at) for each in interrupts]
+        return form
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]
@@ -309,6 +329,14 @@ def _label(document: Mapping[str, Any]) -> str:
         return version or ""
     wanted = f"text of at most {MAX_VERSION_LENGTH} characters"
     raise members.wrong("metadata.ref.version", version, wanted, code="BAD_VERSION")
+
+
+def _interrupt_form(interrupt: Any, read_at: datetime | None) -> Any:
+    form = audience.without_extensions(interrupt)
+    if not isinstance(form, dict):
+        return form
+    schemas = {name: form[name] for name in form.keys() & _INTERRUPT_SCHEMAS}
+    return form | {name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()}
 
 
 def _signature(document: dict[str, Any]) -> Signature:

@@ -27,9 +27,9 @@ PART_MAPS = ("properties", "patternProperties")
 DEFINITIONS = ("$defs", "definitions")
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-_ONES = frozenset((*IN_PLACE, *PARTS))
-_LISTS = frozenset((*IN_PLACE_LISTS, *PART_LISTS))
-_MAPS = frozenset((*IN_PLACE_MAPS, *PART_MAPS, *DEFINITIONS))
+ONES = frozenset((*IN_PLACE, *PARTS))
+LISTS = frozenset((*IN_PLACE_LISTS, *PART_LISTS))
+MAPS = frozenset((*IN_PLACE_MAPS, *PART_MAPS, *DEFINITIONS))
 
 Change = Callable[[dict[str, Any]], Any]
 
@@ -40,12 +40,12 @@ def mapped(schema: Any, change: Change) -> Any:
         return schema
     copied: dict[str, Any] = {}
     for keyword, value in schema.items():
-        if isinstance(value, list) and keyword in _LISTS:
+        if isinstance(value, list) and keyword in LISTS:
             copied[keyword] = [mapped(each, change) for each in value]
-        elif isinstance(value, dict) and keyword in _MAPS:
+        elif isinstance(value, dict) and keyword in MAPS:
             copied[keyword] = {name: mapped(each, change) for name, each in value.items()}
         else:
-            copied[keyword] = mapped(value, change) if keyword in _ONES else value
+            copied[keyword] = mapped(value, change) if keyword in ONES else value
     return change(copied)
 
 

@@ -8,6 +8,7 @@ Tools have no versions here: a tool is its name, and what changed is told by the
 import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from catalog.protocols.base import (
     UnreadableItemError,
     canonical,
 )
+from catalog.protocols.json import audience
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.mcp import calls as mcp_calls
 from catalog.protocols.mcp import headers as mcp_headers
@@ -64,6 +66,11 @@ class MCP(Protocol):
     revision = 1
     # Who has the id of a session can speak in it, and some stay open until a user has answered.
     unshown = frozenset({"mcp-session-id"})
+    content_members = frozenset(
+        {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
+    )
+    schema_members = frozenset({"inputSchema", "outputSchema"})
+    needed_extensions = frozenset({mcp_headers.MARK})
     tells_of_cancel = True
     tells_progress = True
 
@@ -80,9 +87,17 @@ class MCP(Protocol):
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
         # With its title in one place. Those who speak an older revision have it among the annotations.
         claims = document.get("annotations") or {}
+        if not isinstance(claims, dict):
+            return document
         title = document.get("title") or claims.get("title")
         beside = {name: value for name, value in claims.items() if name != "title" or value != title}
         return {**document, "title": title or None, "annotations": beside or None}
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        if isinstance(claims := form.get("annotations"), dict):
+            form["annotations"] = {name: claims[name] for name in claims.keys() & {"title", *_HINTS}}
+        return {**form, "execution": audience.without_extensions(form.get("execution"))}
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature.name)]

@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -30,7 +31,7 @@ from catalog.protocols.openapi import document as openapi_document
 from catalog.protocols.openapi import request as openapi_request
 from catalog.protocols.openapi import security as openapi_security
 from catalog.protocols.openapi import signature as openapi_signature
-from catalog.protocols.openapi.document import LEFT_OUT, Document, Operation
+from catalog.protocols.openapi.document import LEFT_OUT, NAME, Document, Operation
 from catalog.protocols.openapi.request import UnusableArgumentError
 from catalog.protocols.signature import Signature
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
@@ -92,6 +93,7 @@ class OpenApi(Protocol):
         Setting(name="exclude_paths", label="Without these paths", help="One per line.", kind="lines"),
     )
     outside_digest = _CHANGES_INSIDE_A_VERSION
+    content_members = frozenset({"openapi", "servers", "paths", "components", "security", NAME})
     lists_at_once = True
     way_to_less = (
         "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
@@ -177,6 +179,9 @@ class OpenApi(Protocol):
 
     def kind_of(self, document: dict[str, Any]) -> str:
         return openapi_signature.cut_of(document).method.upper()
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        return openapi_signature.audience_form(super().audience_form(document, read_at), read_at)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
         return [Note(code, message) for code, message in _oddities(document, signature)]

@@ -8,16 +8,18 @@ gives back the vendor's own text, so that nothing is lost; calls are built out o
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from catalog.protocols import members
-from catalog.protocols.base import CallError, UnreadableItemError, canonical
+from catalog.protocols.base import CallError, UnreadableItemError, canonical, digest
+from catalog.protocols.json import audience, subschemas
 from catalog.protocols.json import schema as json_schema
 from catalog.protocols.openapi import schema as openapi_schema
-from catalog.protocols.openapi.document import NAME, name_of
+from catalog.protocols.openapi.document import LEFT_OUT, NAME, name_of
 from catalog.protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi
 from catalog.protocols.openapi.security import carrier, carriers, requirements
 from catalog.protocols.signature import Annotations, Parameter, Signature
@@ -71,6 +73,15 @@ _PLAIN = frozenset(
         "additionalProperties",
     ]
 )
+# Members whose own members are names that the vendor chose.
+_MAPS = frozenset(
+    {
+        *("paths", "content", "headers", "responses", "encoding", "variables"),
+        *("securitySchemes", "scopes", "security"),
+    }
+)
+# Members of an operation's document, outside of schemas, that no model sees and no call needs.
+_FOR_PEOPLE = ("example", "examples", "externalDocs", "callbacks", "links")
 _READ_ONLY = Annotations(read_only=True, destructive=False, idempotent=True)
 _ANNOTATIONS = {
     "get": _READ_ONLY,
@@ -456,6 +467,57 @@ def write(signature: Signature) -> dict[str, Any]:
     for path, source in rest["holes"]:
         document = _filled(document, _whole(start, path), carried.value(tuple(source)))
     return document
+
+
+def audience_form(document: dict[str, Any], read_at: datetime | None) -> Any:
+    """Return a form that is the same for two documents that no model and no call tells apart.
+
+    Schemas are moved out of their places into one schema with the components that they refer to.
+    """
+    components = document.get("components", {})
+    schemas: list[Any] = []
+    around = {**document, "components": {m: v for m, v in components.items() if m != "schemas"}}
+    hollow = _content_of(around, schemas) | {"openapi": ".".join(document["openapi"].split(".")[:2])}
+    root = {"$defs": components.get("schemas", {}), "allOf": schemas}
+    as_definitions = subschemas.mapped(root, _refer_to_definitions)
+    return [hollow, audience.canonical_schema(as_definitions, read_at, digest, needed={LEFT_OUT})]
+
+
+def _content_of(value: Any, schemas: list[Any], under: str = "") -> Any:
+    """Return a part of a document without extensions and examples.
+
+    Each schema is moved to `schemas`, where its number refers to it. `under`: the member that holds the part.
+    """
+    if isinstance(value, list):
+        if under == "parameters":
+            value = sorted(value, key=itemgetter("in", "name"))
+        # A call goes to the first server; the others are an offer to people.
+        listed = value[:1] if under == "servers" else value
+        return [_content_of(each, schemas, under) for each in listed]
+    if not isinstance(value, dict):
+        return value
+    has_names = under in _MAPS
+    content: dict[str, Any] = {}
+    for name, each in sorted(value.items()):
+        if has_names:
+            content[name] = _content_of(each, schemas)
+        elif name in ("schema", "itemSchema"):
+            content[name] = len(schemas)
+            schemas.append(each)
+        elif name == NAME or not (audience.is_extension(name) or name in _FOR_PEOPLE):
+            is_server_text = under == "servers" and name == "description"
+            if name == "tags" and isinstance(each, list):
+                content[name] = audience.in_one_order(each)
+            elif not is_server_text:
+                content[name] = _content_of(each, schemas, name)
+    return content
+
+
+def _refer_to_definitions(schema: dict[str, Any]) -> dict[str, Any]:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str) or not reference.startswith(COMPONENT):
+        return schema
+    return {**schema, "$ref": DEFINITION + reference.removeprefix(COMPONENT)}
 
 
 class _Carried:

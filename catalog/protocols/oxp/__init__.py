@@ -91,6 +91,10 @@ class OXP(Protocol):
         ),
     )
     promises = frozenset({"locked_versions"})
+    content_members = frozenset(
+        {"id", "name", "version", "description", "input_schema", "output_schema", "requirements"}
+    )
+    schema_members = frozenset({"input_schema", "output_schema"})
     lists_at_once = True
     unshown = frozenset({"developer_message"})
     takes_context = True

@@ -116,9 +116,14 @@ def test_a_version_number_written_as_text_is_no_drift(endpoint, vendor):
 
 
 @in_database
-def test_a_member_that_nobody_knows_is_drift_all_the_same(endpoint, vendor):
+def test_a_member_that_no_model_sees_and_no_call_needs_is_no_drift(endpoint, vendor):
+    """It cannot reach an agent: a version is served as it was read."""
     read(endpoint)
     vendor.listed[4] = tool(5, price="10 EUR")
+    run = read(endpoint)
+    assert findings() == []
+    assert [(note["code"], note["count"]) for note in run.notes] == [("REST_CHANGED", 1)]
+    vendor.listed[4] = tool(5, price="10 EUR", description="Something else.")
     read(endpoint)
     assert findings() == [("DRIFT", "tool_5"), ("HELD", "tool_5")]
 
