@@ -20,6 +20,14 @@ SELECT max(id), name, (array_agg(tool_id ORDER BY id))[1:3], count(*) FROM catal
 WHERE endpoint_id = %(endpoint)s AND status = 'active'
 GROUP BY name HAVING count(*) > 1 LIMIT %(most)s
 """
+# Only a name with other letters than ASCII can be equal to another one in this way.
+EQUAL_NAMES = """
+SELECT max(id), array_agg(DISTINCT name COLLATE "C") FROM catalog_tool
+WHERE endpoint_id = %(endpoint)s AND status = 'active' AND normalize(name, NFKC) IN (
+    SELECT normalize(name, NFKC) FROM catalog_tool
+    WHERE endpoint_id = %(endpoint)s AND status = 'active' AND octet_length(name) <> char_length(name))
+GROUP BY normalize(name, NFKC) HAVING count(DISTINCT name COLLATE "C") > 1 LIMIT %(most)s
+"""
 # To block the finding about a change is to block the version that brought it.
 POINT_AT_VERSIONS = """
 UPDATE catalog_finding f SET version_id = v.id FROM catalog_toolversion v
@@ -57,6 +65,11 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
             cursor.execute(SAME_NAME, {"endpoint": run.endpoint_id, "most": MAX_FINDINGS})
             for pk, name, tool_ids, count in cursor.fetchall():
                 yield finding(run, pk, promises.same_name(name, tool_ids, count))
+    if has_new or has_moved:
+        with connection.cursor() as cursor:
+            cursor.execute(EQUAL_NAMES, {"endpoint": run.endpoint_id, "most": MAX_FINDINGS})
+            for pk, names in cursor.fetchall():
+                yield finding(run, pk, promises.equal_names(names))
     if "stable_ids" in promised and has_new:
         yield from _come_back(run)
 

@@ -65,7 +65,7 @@ CAUSES: dict[str, tuple[str, frozenset[str]]] = {
             {
                 *("REMOTE_SCHEMA", "PROSE_NAME", "CONTEXT_PARAMETER", "CLAIM", "FREE_TEXT", "LARGE_SCHEMA"),
                 *("LONG_DESCRIPTION", "LONG_NAME", "ODD_NAME", "NO_DESCRIPTION", "INPUTS_UNDESCRIBED"),
-                "SLOW_PATTERN",
+                *("SLOW_PATTERN", "ENDLESS_SCHEMA", "SAME_INPUT_NAME"),
             }
         ),
     ),

@@ -116,6 +116,16 @@ def same_name(name: str, tool_ids: Sequence[str], count: int) -> Breach:
     return Breach("SAME_NAME", "medium", _subject(name), message)
 
 
+def equal_names(names: Sequence[str]) -> Breach:
+    """For tools whose names differ in code points alone."""
+    listed = ", ".join(ascii(name) for name in names[:SHOWN])
+    message = (
+        f"{len(names)} tools of this address are called {_named(names[0])}, in code points that only a "
+        f"program can tell apart: {listed}."
+    )
+    return Breach("SAME_NAME", "medium", _subject(" = ".join(names)), message)
+
+
 def new_tool_id(name: str, old_id: str, new_id: str) -> Breach:
     message = (
         f"{_named(name)} went away as {_named(old_id)} and came back as {_named(new_id)}. To Pegboard it is "

@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Iterable
 from itertools import count
 
+from anyascii import anyascii
+
 MAX_LENGTH = 64
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
@@ -75,11 +77,20 @@ def aliases(names: Iterable[str]) -> dict[str, str]:
 
 
 def _squeezed(name: str, illegal: str, fallback: str) -> str:
-    letters = "".join(c for c in unicodedata.normalize("NFKD", name) if not unicodedata.combining(c))
-    squeezed = re.sub(illegal, "_", letters).strip("_") or fallback
+    squeezed = re.sub(illegal, "_", _spell_in_ascii(name)).strip("_") or fallback
     if not squeezed[0].isalpha():
         squeezed = f"_{squeezed}"
     return squeezed[:MAX_LENGTH]
+
+
+def _spell_in_ascii(name: str) -> str:
+    """Spell letters and digits of any script in ASCII: “获取天气” becomes “HuoQuTianQi”. Other signs stay."""
+    plain = unicodedata.normalize("NFKD", name)
+    if not plain.isascii():
+        # Composed again, because the parts of a Korean syllable are no letters on their own.
+        composed = unicodedata.normalize("NFKC", name)
+        plain = "".join(anyascii(c) if unicodedata.category(c)[0] in "LMN" else c for c in composed)
+    return plain
 
 
 def _free(wanted: str, name: str, taken: set[str]) -> str:

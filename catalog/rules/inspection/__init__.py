@@ -28,7 +28,7 @@ from core.invisible_characters import HIDDEN, Found, decoded_tags, hidden, name_
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
 # Raise by one when rules change, so that what was inspected before is inspected again.
-REVISION = 3
+REVISION = 4
 
 _ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")

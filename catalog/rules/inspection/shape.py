@@ -1,8 +1,13 @@
 """Rules on what a signature is made of: names, lengths, what is missing, and schemas with traps."""
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
 
+from catalog.protocols.json import schema as json_schema
+from catalog.protocols.json import subschemas
 from catalog.protocols.signature import Signature
 from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
@@ -133,6 +138,72 @@ def remote_schema(signature: Signature) -> Verdict:
             and not value.startswith("#")
         ):
             return "high", f"A schema points to another document, {_quoted(value)}. It is never fetched."
+    return None
+
+
+@signature_rule("ENDLESS_SCHEMA")
+def endless_schema(signature: Signature) -> Verdict:
+    # Recursion through a property or an item ends with the value; a cycle at one place never does.
+    if not any(member == "$ref" for _, member, _ in _members(signature)):
+        return None
+    sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
+    for parameters, rest in sides:
+        if reference := _find_endless_reference(json_schema.write(parameters, rest)):
+            return (
+                "medium",
+                f"A schema refers to itself without an end: {_quoted(reference)}. A provider that resolves "
+                "references may refuse every request with this tool.",
+            )
+    return None
+
+
+def _find_endless_reference(root: object) -> str:
+    """Return a `$ref` of a cycle that never steps into the value; "" if there is none."""
+    finished: set[int] = set()
+    for start in subschemas.every(root):
+        # Depth first: a step to a schema that is still open closes a cycle.
+        open_schemas: dict[int, dict[str, Any]] = {}
+        steps: list[Iterator[object]] = [iter([start])]
+        while steps:
+            schema = next(steps[-1], None)
+            if schema is None:
+                steps.pop()
+                if open_schemas:
+                    finished.add(open_schemas.popitem()[0])
+            elif id(schema) in open_schemas:
+                references = [each["$ref"] for each in open_schemas.values() if "$ref" in each]
+                return str(references[-1])
+            elif isinstance(schema, dict) and id(schema) not in finished:
+                open_schemas[id(schema)] = schema
+                steps.append(_applied_in_place(schema, root))
+    return ""
+
+
+def _applied_in_place(schema: dict[str, Any], root: object) -> Iterator[object]:
+    # The schemas that judge the same value.
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        with suppress(LookupError):
+            yield subschemas.pointed(root, reference)
+    for keyword in subschemas.IN_PLACE_LISTS:
+        yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
+    yield from (schema[keyword] for keyword in subschemas.IN_PLACE if schema.get(keyword) is not None)
+
+
+@signature_rule("SAME_INPUT_NAME")
+def same_input_name(signature: Signature) -> Verdict:
+    for parameters in (signature.inputs, signature.outputs):
+        if all(parameter.name.isascii() for parameter in parameters):
+            continue
+        names: dict[str, str] = {}
+        for name in dict.fromkeys(parameter.name for parameter in parameters):
+            other = names.setdefault(unicodedata.normalize("NFKC", name), name)
+            if other != name:
+                return (
+                    "medium",
+                    f"Two parameters are called {_quoted(name)}, in code points that only a program can tell "
+                    f"apart: {other!a} and {name!a}.",
+                )
     return None
 
 

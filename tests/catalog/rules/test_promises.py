@@ -161,6 +161,19 @@ def test_two_tools_of_one_name_are_told_once(endpoint, vendor):
 
 
 @in_database
+def test_names_that_are_equal_after_normalization_are_found(endpoint, vendor):
+    vendor.listed[4] = tool(5, name="caf\u00e9")
+    read(endpoint)
+    assert findings() == []
+    vendor.listed[6] = tool(7, version=2, name="cafe\u0301")
+    read(endpoint)
+    assert [code for code, _ in findings()].count("SAME_NAME") == 1
+    vendor.listed[9] = tool(10, version=2, description="Better.")
+    read(endpoint)
+    assert [code for code, _ in findings()].count("SAME_NAME") == 1
+
+
+@in_database
 def test_a_name_that_comes_back_under_another_id_is_told(endpoint, vendor):
     read(endpoint)
     vendor.listed[4] = tool(500, name="tool_5")

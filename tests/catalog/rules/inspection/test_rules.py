@@ -153,6 +153,12 @@ SIGNATURES = [
     ("REMOTE_SCHEMA", "high", {"schema_rest": {"$ref": "https://evil.example/s.json"}}),
     ("SLOW_PATTERN", "low", {"inputs": (make_parameter(schema={"pattern": "(a+)+$"}),)}),
     ("MIXED_SCRIPT", "high", {"name": "g\u0435t_weather"}),
+    (
+        "SAME_INPUT_NAME",
+        "medium",
+        {"inputs": (make_parameter("caf\u00e9"), make_parameter("cafe\u0301"))},
+    ),
+    ("SAME_INPUT_NAME", "medium", {"inputs": (make_parameter("\uff41"), make_parameter("a"))}),
 ]
 
 
@@ -176,6 +182,45 @@ def test_a_rule_judges_the_signature(code, severity, members):
 )
 def test_what_is_within_the_limits_passes(members):
     assert alarms(**members) == {}
+
+
+X, Y = {"$ref": "#/$defs/X"}, {"$ref": "#/$defs/Y"}
+
+
+@pytest.mark.parametrize(
+    "definitions",
+    [
+        {"X": Y, "Y": X},
+        {"X": X},
+        {"X": {"allOf": [{"type": "object"}, X]}},
+        {"X": {"anyOf": [{"type": "null"}, Y]}, "Y": {"oneOf": [X]}},
+        {"X": {"not": X}},
+        {"X": {"$ref": "#"}, "Y": {"allOf": [{"$ref": "#/$defs/Y/allOf/0"}]}},
+    ],
+)
+def test_references_that_never_end_are_found(definitions):
+    for place in ("schema_rest", "outputs_rest"):
+        found = alarms(**{place: {"$defs": definitions}})
+        assert found["ENDLESS_SCHEMA"].severity == "medium"
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        {"type": "object", "properties": {"next": X}},
+        {"type": "array", "items": {"anyOf": [{"type": "null"}, X]}},
+        {"additionalProperties": X},
+        {"prefixItems": [X]},
+        {"allOf": [Y, Y], "anyOf": [Y]},
+        {"enum": [X], "default": X},
+        {"$ref": "#/$defs/nowhere"},
+    ],
+)
+def test_references_that_end_with_the_value_pass(definition):
+    found = alarms(
+        inputs=(make_parameter(schema=X),), schema_rest={"$defs": {"X": definition, "Y": {"type": "object"}}}
+    )
+    assert "ENDLESS_SCHEMA" not in found
 
 
 def test_deep_schemas_are_told():
