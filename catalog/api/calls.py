@@ -142,6 +142,9 @@ class CallOutput(CallRow):
     notes = serializers.ListField(child=serializers.DictField(child=serializers.CharField()))
     asks = AskOutput(many=True)
     resume = serializers.URLField(allow_null=True)
+    vendor_duration_ms = serializers.IntegerField(
+        allow_null=True, help_text="How long the tool ran, as the vendor states it; null if it does not."
+    )
     reasoning = serializers.CharField(help_text="Why a model made it, as it said; may be empty.")
     attempts = AttemptOutput(many=True)
 
@@ -191,6 +194,7 @@ def call_document(call: Call, request: Request) -> dict[str, Any]:
         "notes": result.notes,
         "asks": asks,
         "resume": reverse("api-call-resume", kwargs=here, request=request) if can_resume else None,
+        "vendor_duration_ms": result.vendor_duration_ms,
         "reasoning": call.reasoning,
         "attempts": [_attempt(attempt) for attempt in result.attempts],
     }

@@ -78,6 +78,11 @@ PARAMETERS = [
         "tag", {"type": "array", "items": SOME_TEXT}, description="The tool has all that are given."
     ),
     OpenApiParameter("status", str, enum=ToolStatus.values),
+    OpenApiParameter(
+        "version",
+        SOME_TEXT,
+        description="The current version has this name at its vendor, such as `2` or `1.0.0`.",
+    ),
     OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
     OpenApiParameter("sort", str, enum=SORT_NAMES),
     OpenApiParameter(
@@ -119,6 +124,7 @@ def _query(request: Request) -> Query:
         protocol=tuple(given.getlist("protocol")),
         tag=tuple(given.getlist("tag")),
         status=given.get("status", ""),
+        version=given.get("version", ""),
         endpoint=_whole(given.get("endpoint"), "endpoint", 2**63 - 1),
         sort=given.get("sort", ""),
         limit=_whole(given.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,

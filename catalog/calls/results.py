@@ -89,6 +89,7 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False
         asks=asks,
         resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
         attempts=list(attempts),
+        vendor_duration_ms=outcome.vendor_duration_ms,
     )
     return msgspec.json.encode(result).decode()
 

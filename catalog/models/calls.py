@@ -81,7 +81,7 @@ class Retry(msgspec.Struct, frozen=True):
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep.
 
-    `whole_output` is as in `Outcome`.
+    `whole_output` and `vendor_duration_ms` are as in `Outcome`.
     """
 
     outputs: dict[str, Any] = {}
@@ -94,6 +94,7 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     asks: list[Asked] = []
     resume: dict[str, Any] | None = None
     attempts: list[Attempt] = []
+    vendor_duration_ms: int | None = None
 
 
 class Call(models.Model):

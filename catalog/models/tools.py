@@ -179,6 +179,9 @@ class ToolVersion(models.Model):
             models.UniqueConstraint(fields=["tool", "ordinal"], name="one_version_per_ordinal"),
             models.UniqueConstraint(fields=["tool", "label", "digest"], name="one_version_per_content"),
         ]
+        indexes = [
+            models.Index(fields=["label", "id"], condition=~models.Q(label=""), name="version_by_label"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.tool} {self.name}"

@@ -273,7 +273,8 @@ class Outcome:
 
     `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
     that the tool did not run; None where neither is known. `retry_after` is in seconds, and `hint` is what
-    the vendor wants a model to read before it tries again.
+    the vendor wants a model to read before it tries again. `vendor_duration_ms` is how long the tool ran, as
+    the vendor states it.
     """
 
     outcome: OutcomeKind
@@ -287,6 +288,7 @@ class Outcome:
     whole_output: str = ""
     asks: Sequence[Ask] = ()
     resume: Mapping[str, Any] | None = None
+    vendor_duration_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,8 @@ PLAIN = (
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
+    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`. `version` is the vendor's
+    own text for the current version.
 
     Without `sort` the order is by relevance, or by name when there is no `q`. `within` are the keys of the
     vendors to search at all, beside what is defined here; None for every vendor.
@@ -72,6 +73,7 @@ class Query:
     protocol: tuple[str, ...] = ()
     tag: tuple[str, ...] = ()
     status: str = ""
+    version: str = ""
     endpoint: int | None = None
     sort: str = ""
     limit: int = 50
@@ -111,7 +113,8 @@ def search(query: Query) -> ResultPage:
 
 
 def _search(query: Query) -> ResultPage:
-    scope = Scope(_endpoints(query), query.tag, ToolStatus(query.status) if query.status else None)
+    status = ToolStatus(query.status) if query.status else None
+    scope = Scope(_endpoints(query), query.tag, status, version=query.version)
     if not query.q.strip():
         return _sorted(query, scope)
     text = query.q[:MAX_QUESTION_LENGTH]
@@ -137,9 +140,8 @@ def _check(query: Query) -> None:
         _refuse("sort", f"Sort by one of: {', '.join(SORT_NAMES)}.")
     if query.status and query.status not in ToolStatus.values:
         _refuse("status", f"A tool's status is one of: {', '.join(ToolStatus.values)}.")
-    for name in ("vendor", "tag"):
+    for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
         # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
-        texts = getattr(query, name)
         if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
             _refuse(name, "This holds a character that no text here has.")
     known = dict(protocols.choices())

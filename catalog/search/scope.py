@@ -8,10 +8,15 @@ _LIVING = """t.endpoint_id NOT IN (
     SELECT e.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
     WHERE e.removed_at IS NOT NULL OR v.removed_at IS NOT NULL)"""
 
+_OF_VERSION = (
+    "t.current_id IN (SELECT v.id FROM catalog_toolversion v WHERE v.label = %(version)s AND v.label <> '')"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look: `endpoints` is None for all that are not removed; a tool has every one of `tags`.
+    """Where to look: `endpoints` is None for all that are not removed; a tool has every one of `tags`, and
+    its current version is called `version` by its vendor.
 
     `among` narrows to these tools, which were already found.
     """
@@ -20,10 +25,12 @@ class Scope:
     tags: tuple[str, ...] = ()
     status: ToolStatus | None = ToolStatus.ACTIVE
     among: Sequence[int] | None = None
+    version: str = ""
 
     @property
     def is_narrowed(self) -> bool:
-        return self.endpoints is not None or bool(self.tags) or self.status == ToolStatus.WITHDRAWN
+        is_withdrawn = self.status == ToolStatus.WITHDRAWN
+        return self.endpoints is not None or bool(self.tags or self.version) or is_withdrawn
 
     def condition(self) -> str:
         """An SQL condition on `t`, a row of catalog_tool; its parameters are the keys of `values`."""
@@ -32,6 +39,7 @@ class Scope:
                 _LIVING if self.endpoints is None else "t.endpoint_id = ANY(%(endpoints)s)",
                 *(["t.tags @> %(tags)s::text[]"] if self.tags else []),
                 *(["t.status = %(status)s"] if self.status else []),
+                *([_OF_VERSION] if self.version else []),
                 *(["t.id = ANY(%(among)s)"] if self.among is not None else []),
             ]
         )
@@ -42,4 +50,5 @@ class Scope:
             "tags": list(self.tags),
             "status": self.status,
             "among": self.among,
+            "version": self.version,
         }

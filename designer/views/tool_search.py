@@ -14,7 +14,7 @@ from designer.agent_vendors import Allowed
 
 EVERYTHING = Allowed()
 ANY_STATUS = "any"
-FILTER_PARAMETERS = ("q", "vendor", "tag", "protocol", "status", "endpoint")
+FILTER_PARAMETERS = ("q", "vendor", "tag", "protocol", "status", "version", "endpoint")
 SORTS = {
     "": "Best match",
     "name": "Name",
@@ -46,6 +46,7 @@ def query_of(asked: QueryDict, allowed: Allowed = EVERYTHING) -> Query:
         protocol=tuple(filter(None, asked.getlist("protocol"))),
         tag=tuple(filter(None, asked.getlist("tag"))),
         status="" if status == ANY_STATUS else status,
+        version=asked.get("version", "").strip(),
         endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
         sort=asked.get("sort", ""),
         cursor=asked.get("cursor", ""),

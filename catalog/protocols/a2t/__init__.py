@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from catalog.protocols import members, paging
+from catalog.protocols.a2t import conventions
 from catalog.protocols.a2t import signature as a2t_signature
 from catalog.protocols.base import (
     UUID,
@@ -283,6 +284,7 @@ def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[
         yield "LONG_NAME", f"The name of {tool} is longer than {NAME_LIMIT} characters."
     if len(signature.description) > DESCRIPTION_LIMIT:
         yield "LONG_DESCRIPTION", f"The description of {tool} is longer than {DESCRIPTION_LIMIT} characters."
+    yield from _broken_conventions(signature, tool)
     if not signature.outputs:
         yield "NO_OUTPUTS", f"{tool} names no output."
     if len({output.name for output in signature.outputs}) < len(signature.outputs):
@@ -295,6 +297,13 @@ def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[
             yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."
 
 
+def _broken_conventions(signature: Signature, tool: str) -> Iterator[tuple[str, str]]:
+    if not conventions.is_snake_case(signature.name):
+        yield "NOT_SNAKE_CASE", f"The name {tool} is not in snake case."
+    if conventions.is_foreign(signature.name, signature.description):
+        yield "NOT_ENGLISH", f"The name or the description of {tool} is not in English."
+
+
 def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]:
     name = f"“{printable(parameter.name, 60)}” of {tool}"
     if parameter.unsupported_type:
@@ -305,6 +314,8 @@ def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]
     for allowed in parameter.allowed_values:
         if len(allowed.name) > VALUE_NAME_LIMIT or len(allowed.description) > VALUE_DESCRIPTION_LIMIT:
             yield "LONG_VALUE", f"An allowed value of {name} is longer than the drafts permit."
+    if not all(conventions.is_capital_snake_case(allowed.name) for allowed in parameter.allowed_values):
+        yield "VALUE_NOT_CAPITAL", f"An allowed value of {name} is not in capital snake case."
 
 
 def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:

@@ -303,7 +303,7 @@ def _listing(session: Session, reply: Reply) -> _Listing:
     items, refused = paging.sort_entries(read, listed, _identified)
     good = {item.tool_id for item in items}
     rejected = [Rejected(_called_in(r.entry, r.number, good), r.error.code, r.error.reason) for r in refused]
-    notes = [_BARE_ARRAY] if isinstance(document, list) else []
+    notes = [*([_BARE_ARRAY] if isinstance(document, list) else []), *oxp_calls.note_other_version(reply)]
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
 
 

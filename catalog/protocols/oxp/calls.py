@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from catalog.protocols.base import Ask, Outcome, Session
+from catalog.protocols.base import Ask, Note, Outcome, Session
 from catalog.protocols.calls import arguments as judged
 from catalog.protocols.calls import outcomes
 from catalog.protocols.signature import Signature
@@ -18,7 +18,9 @@ from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY
 
-VERSION_HEADER = {"OXP-Version": "1.0"}
+VERSION = "1.0"
+VERSION_HEADER = {"OXP-Version": VERSION}
+MAX_DURATION = 2**31  # milliseconds, which are 24 days
 MAX_HINT_LENGTH = 4000
 MAX_URL_LENGTH = 2048
 MAX_CHALLENGES = 20
@@ -113,13 +115,32 @@ def _is_missed(reply: Reply, member: str) -> bool:
 
 def _result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
-    outcome = _told(signature, answer.value)
-    return replace(outcome, notes=[*outcomes.notes_on(answer), *outcome.notes])
+    document = answer.value
+    if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
+        document = document["result"]
+    outcome = _told(signature, document)
+    notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
+    return replace(outcome, notes=notes, vendor_duration_ms=_duration(document))
+
+
+def note_other_version(reply: Reply) -> list[Note]:
+    """Return a note if the reply names another version of the protocol than Pegboard speaks."""
+    version = reply.headers.get("oxp-version", "").strip()
+    if version in ("", VERSION):
+        return []
+    message = f"The vendor answers in OXP {printable(version, 20)}; Pegboard speaks {VERSION}."
+    return [Note("OXP_VERSION", message)]
+
+
+def _duration(document: Any) -> int | None:
+    # In milliseconds. What is no duration costs nothing.
+    duration = document.get("duration") if isinstance(document, dict) else None
+    if not isinstance(duration, int | float) or isinstance(duration, bool):
+        return None
+    return round(duration) if 0 <= duration < MAX_DURATION else None
 
 
 def _told(signature: Signature, document: Any) -> Outcome:
-    if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
-        document = document["result"]
     if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
         raise ProtocolViolationError("SHAPE", "It does not say whether the call was a success.")
     if not document["success"]:

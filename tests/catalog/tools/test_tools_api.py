@@ -2,7 +2,15 @@ import pytest
 from rest_framework.test import APIClient
 
 from catalog import search
-from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_vendor
+from tests.factories import (
+    make_endpoint,
+    make_parameter,
+    make_signature,
+    make_tool,
+    make_user,
+    make_vendor,
+    make_version,
+)
 
 pytestmark = pytest.mark.django_db
 
@@ -102,6 +110,15 @@ def test_filters_narrow_together(client, pharmacy, weather):
     assert names(client, f"vendor=bramble&tag=stores&protocol={pharmacy.protocol}") == ["find_stores"]
     assert names(client, f"endpoint={pharmacy.pk}&tag=stores&q=open") == ["find_stores"]
     assert names(client, "vendor=fairweather&q=refill") == []
+
+
+def test_a_version_narrows_to_the_tools_whose_current_version_has_that_name(client, pharmacy):
+    make_version(pharmacy.tools.get(name="find_stores"), label="2.0")
+    search.index_pending()
+    assert names(client, "version=2.0") == ["find_stores"]
+    assert names(client, "version=2.0&q=stores") == ["find_stores"]
+    assert sorted(names(client, "version=1")) == ["get_refill_status", "refill_prescription"]
+    assert names(client, "version=3") == names(client, "version=2.0&tag=prescriptions") == []
 
 
 def test_withdrawn_tools_can_be_left_out_and_asked_for(client, pharmacy):

@@ -75,6 +75,8 @@ def test_while_a_question_is_typed_only_the_results_are_sent(designer):
         ("vendor=sea", ["blue"]),
         ("tag=leaf", ["green"]),
         ("status=withdrawn", ["red"]),
+        ("version=1&vendor=sea", ["blue"]),
+        ("version=2", []),
         ("status=any&sort=-tokens", ["red", "green", "blue"]),
     ],
 )

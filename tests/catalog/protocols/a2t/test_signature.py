@@ -91,7 +91,49 @@ def test_drafts_own_figure_is_read_once_it_is_json(version):
     }
     found = read(figure)
     assert (found.name, found.img) == ("Lookup Weather", "https://vendor.example/weather.png")
-    assert notes(figure) == []
+    # The figure breaks what the text beside it advises.
+    assert notes(figure) == ["NOT_SNAKE_CASE"]
+
+
+@pytest.mark.parametrize("name", ["LookupWeather", "lookup-weather", "lookup__weather", "_lookup", "Lookup"])
+def test_a_name_that_is_not_in_snake_case_is_noted(name):
+    assert notes(tool(1, name=name)) == ["NOT_SNAKE_CASE"]
+    assert notes(tool(1, name="lookup_weather_2")) == []
+
+
+def test_an_allowed_value_that_is_not_in_capitals_is_noted():
+    values = [{"name": "TODAY_2", "description": "The day"}]
+    assert notes(with_input(type="enum", **{"allowed-values": values})) == []
+    values.append({"name": "tomorrow", "description": "The next day"})
+    assert notes(with_input(type="enum", **{"allowed-values": values})) == ["VALUE_NOT_CAPITAL"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Wetter nachschlagen für eine Stadt.",
+        "Devuelve el tiempo de una ciudad.",
+        "Renvoie la météo pour une ville et ses environs.",
+        "获取天气",
+        "Прогноз погоды для города",
+    ],
+)
+def test_a_description_that_is_not_english_is_noted(text):
+    assert notes(tool(1, description=text)) == ["NOT_ENGLISH"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Returns the weather for a city, such as München or 東京.",
+        "Looks up stations of El Al and Los Angeles del Sur.",
+        "Get weather data",
+        "Refill Rx № 12",
+        "",
+    ],
+)
+def test_what_may_be_english_is_not_noted(text):
+    assert notes(tool(1, description=text)) == []
 
 
 def test_input_is_required_text_unless_it_says_otherwise():
@@ -270,7 +312,7 @@ def test_name_that_nothing_can_be_called_by_rejects_the_item(name):
 def test_long_name_is_kept_whole_and_noted(length, codes):
     document = tool(1, name="ñ" * length)
     assert len(read(document).name) == length
-    assert notes(document) == codes
+    assert notes(document) == [*codes, "NOT_SNAKE_CASE"]
 
 
 @pytest.mark.parametrize("name", ["../etc", "a b", "‮abc", "天气"])

@@ -66,6 +66,23 @@ def test_call_is_wrapped_for_the_earlier_revision():
     assert session.asked == [{}]
 
 
+@pytest.mark.parametrize(
+    ("stated", "stored"),
+    [(12, 12), (12.4, 12), (0, 0), (-1, None), ("12", None), (True, None), (None, None), (1e300, None)],
+)
+def test_the_duration_that_a_vendor_states_is_kept(stated, stored):
+    outcome = outcome_of(exchange(body=success(value=3, duration=stated)))
+    assert (outcome.outcome, outcome.vendor_duration_ms) == ("ok", stored)
+    failed = outcome_of(exchange(body=failure() | {"duration": stated}))
+    assert (failed.outcome, failed.vendor_duration_ms) == ("tool_error", stored)
+
+
+@pytest.mark.parametrize(("version", "codes"), [("1.0", []), ("2.0", ["OXP_VERSION"])])
+def test_another_version_of_the_protocol_is_noted(version, codes):
+    recorded = exchange(body=success(value=3), headers={"oxp-version": version})
+    assert [note.code for note in outcome_of(recorded).notes] == codes
+
+
 MISSING = [
     {"message": "Request body must have required property 'request'"},
     {"detail": [{"loc": ["body", "request"], "msg": "Field required", "type": "missing"}]},

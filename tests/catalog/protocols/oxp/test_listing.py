@@ -46,6 +46,13 @@ def test_list_is_read_in_each_of_its_forms(wrapped):
     assert page.next is None
 
 
+@pytest.mark.parametrize(("version", "codes"), [("1.0", []), ("2.0", ["OXP_VERSION"])])
+def test_another_version_of_the_protocol_is_noted(version, codes):
+    page = listed(tool(), headers={"oxp-version": version})
+    assert shown(page) == [("Calculator.Add", "1.0.0")]
+    assert [note.code for note in page.notes] == codes
+
+
 @pytest.mark.parametrize("body", [{}, {"items": {}}, {"items": None}, 5, "tools", None])
 def test_what_is_no_list_ends_the_run(body):
     with pytest.raises(ProtocolViolationError) as caught:

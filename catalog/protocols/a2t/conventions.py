@@ -1,0 +1,50 @@
+"""Conventions of the drafts (section 6.1) for names and texts. Pure. A tool that breaks one is noted."""
+
+import re
+import unicodedata
+
+_SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_CAPITAL_SNAKE_CASE = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*")
+# Function words that are in English texts, and such that are in no English text.
+_ENGLISH = frozenset(
+    {*("the", "an", "of", "to", "and", "for", "with", "by", "from"), *("this", "that", "its", "be")}
+)
+_FOREIGN = frozenset(
+    {
+        *("der", "das", "eine", "einen", "einer", "und", "oder", "nicht", "wird", "für", "vom", "zur"),
+        *("le", "les", "une", "pour", "dans", "avec", "sur", "est", "et", "aux", "cette"),
+        *("el", "los", "las", "una", "del", "por", "según", "esta", "y"),
+        *("il", "gli", "della", "delle", "dei", "uma", "não", "dos"),
+        *("het", "een", "voor", "niet", "och", "för", "ett", "av"),
+    }
+)
+MIN_FOREIGN_WORDS, MIN_LETTERS = 2, 3
+
+
+def is_snake_case(name: str) -> bool:
+    return _SNAKE_CASE.fullmatch(name) is not None
+
+
+def is_capital_snake_case(name: str) -> bool:
+    return _CAPITAL_SNAKE_CASE.fullmatch(name) is not None
+
+
+def is_foreign(*texts: str) -> bool:
+    """Return whether a text is surely in another language than English.
+
+    Most of its letters are not Latin, or it has function words of other languages and none of English.
+    """
+    return any(_is_in_another_script(text) or _has_foreign_words_only(text) for text in texts)
+
+
+def _is_in_another_script(text: str) -> bool:
+    if text.isascii():
+        return False
+    letters = [letter for letter in text if letter.isalpha()]
+    foreign = [letter for letter in letters if not unicodedata.name(letter, "").startswith("LATIN ")]
+    return len(foreign) >= MIN_LETTERS and len(foreign) * 2 > len(letters)
+
+
+def _has_foreign_words_only(text: str) -> bool:
+    words = set(text.lower().split())
+    return len(words & _FOREIGN) >= MIN_FOREIGN_WORDS and words.isdisjoint(_ENGLISH)
