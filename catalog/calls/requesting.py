@@ -445,9 +445,10 @@ def _made_before(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
     # The call that was made with this key before. Raises DomainError if that was another one, and if it is
     # known only that there was one.
     keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
-    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
-    # The call's row may be gone. Its id is stored longer, so that nothing runs twice.
+    # The call's row may be gone. Its id is stored longer, so that nothing runs twice. The id is read first:
+    # both are committed at once, so whoever finds the id of a call that is being made finds its row, too.
     digests = dict(CallId.objects.filter(key__in=keys).values_list("key", "digest"))
+    existing = Call.objects.filter(key__in=keys, requested_by=call.requested_by, api_key=call.api_key).first()
     if call.key in digests:
         stored_digest = digests[call.key]
     elif existing:

@@ -56,6 +56,7 @@ def look_up(url: CheckedUrl, resolver: Resolver, budget: Budget) -> Sequence[Row
         return future.result(timeout=budget.wait(budget.limits.lookup))
     except TimeoutError as exc:
         future.cancel()
+        budget.wait()  # where the request has no time left, it is the request that is late
         raise UnavailableError(
             "DNS", f"The name {url.host} could not be looked up within {budget.limits.lookup:g} s."
         ) from exc

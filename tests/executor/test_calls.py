@@ -432,6 +432,35 @@ def test_of_many_that_send_one_call_at_once_one_makes_it(owner, vendor, desk):
     assert made == [Call.objects.get().pk] * 6
 
 
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("looks", [1, 2, 3])
+def test_a_call_that_another_request_makes_meanwhile_is_found(owner, vendor, desk, looks):
+    """Between any two of the looks at whether it was made."""
+    _, pin = desk
+    number, arguments = uuid.uuid4(), {"Zip code": "0150"}
+    seen, made = [], []
+
+    def ask():
+        made.append(requesting.request_call(pin.version, actor=owner, arguments=arguments, key=number).pk)
+
+    def make_it_elsewhere():
+        ask()
+        connection.close()
+
+    def look(execute, sql, params, many, context):
+        if "catalog_call" in sql:
+            seen.append(sql)
+            if len(seen) == looks:
+                thread = threading.Thread(target=make_it_elsewhere)
+                thread.start()
+                thread.join()
+        return execute(sql, params, many, context)
+
+    with connection.execute_wrapper(look):
+        ask()
+    assert set(made) == {Call.objects.get().pk}
+
+
 def limited(owner, agent, most) -> tuple[ApiKey, APIClient]:
     key, plain = agent_keys.issue(
         owner, actor=owner, name="Key", scopes=("invoke",), agents=[agent], calls_at_once=most

@@ -3,6 +3,7 @@
 import inspect
 import json
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ API_VIEWS = {
 }
 
 
+@cache
 def document() -> dict[str, Any]:
     return json.loads(api_reference.document())
 
@@ -114,8 +116,14 @@ def test_schema_of_every_body_is_closed_at_every_depth():
     assert places.is_open == []
 
 
+@pytest.fixture(scope="module")
+def schema_is_made() -> None:
+    """It takes seconds, in which no transaction may be idle."""
+    document()
+
+
 @pytest.fixture
-def ask(db):
+def ask(schema_is_made, db):
     """Any call, by an administrator, where the rows of its path exist."""
     admin = make_user(Role.ADMIN)
     tool = make_tool(name="forecast", endpoint=make_endpoint())

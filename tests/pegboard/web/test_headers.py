@@ -1,5 +1,6 @@
 """What a browser is told with every reply, whichever way it came about."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -189,7 +190,7 @@ def test_error_page_never_leads_to_another_site(client):
 
 
 def test_web_server_itself_answers_with_them_and_repeats_nothing(monkeypatch):
-    monkeypatch.setenv("PEGBOARD_SERVES_PAGES", "1")
+    monkeypatch.setattr(os, "environ", dict(os.environ))  # to be imported is to set variables of the process
     from gunicorn import util
 
     from pegboard import gunicorn
