@@ -21,11 +21,12 @@ from designer.tunings import words_of
 
 def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
     """The agents' pins with all that their effective signatures need."""
-    return (
-        Pin.objects.live()
-        .filter(agent__in=agents)
-        .select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor", "configuration")
-    )
+    return with_signatures(Pin.objects.live().filter(agent__in=agents))
+
+
+def with_signatures(pins: QuerySet[Pin]) -> QuerySet[Pin]:
+    """These pins with all that their effective signatures need."""
+    return pins.select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor", "configuration")
 
 
 def effective_of(pin: Pin, tried: Words | None = None) -> Effective:

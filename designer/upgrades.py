@@ -12,13 +12,11 @@ from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
-from core.outbound.errors import printable
 from designer import agent_vendors, agents, pending_work, pins
 from designer.models import Agent, Pin, Procedure, ProcedureReference
 from designer.pinned_signatures import pinned, words_about
-from designer.procedures import impact, vocabulary
-from designer.signatures import model_names
-from designer.signatures.effective import effective, misfits
+from designer.procedures import broken_lines, impact
+from designer.signatures.effective import misfits
 from designer.signatures.words import merged
 from people.models import User
 
@@ -249,20 +247,8 @@ def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
 def _lines(
     upgrade: Upgrade, before: Signature, after: Signature, procedures: Iterable[Procedure]
 ) -> Iterable[ProcedureImpact]:
-    pin, catalogs, ours = upgrade.pin, words_about(upgrade.pin.tool), words_about(upgrade.pin)
-    # A pin without an alias goes by the vendor's name, which may be another one in the new version.
-    follows = pin.alias or before.name == after.name
-    name = pin.name if follows else model_names.derive(after.name)
-    now = effective(before, name=pin.name, catalog_tuning=catalogs, agent_tuning=ours)
-    then = effective(after, name=name, catalog_tuning=catalogs, agent_tuning=ours)
-    move = impact.Move(
-        version=f"version {printable(upgrade.version.name, 60)}",
-        before=before,
-        after=after,
-        changes=upgrade.comparison.changes,
-        now=vocabulary.known_tool(pin, now),
-        then=vocabulary.known_tool(pin, then),
-    )
+    changes = upgrade.comparison.changes
+    move = broken_lines.move_between(upgrade.pin, before, after, changes, version=upgrade.version)
     for procedure in procedures:
         for line in impact.impacts(procedure.text, move):
             yield ProcedureImpact(procedure, line.line, line.message, line.breaks)

@@ -4,6 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.utils import timezone
 
+from catalog.models import ToolVersion
 from designer.models.agents import Agent
 from designer.models.pins import Pin
 from people.models import User
@@ -104,7 +105,8 @@ class ProcedureReference(models.Model):
     """A reference in the text of a procedure as it is now, to be found from the tool or agent it names.
 
     `line` counts from 1 and `column` from 0, in the text as it is shown. `member` is the id of the input or
-    output, or the name of the item.
+    output, or the name of the item. `version` is the one that the tool was pinned to when a user last saved
+    the text.
     """
 
     procedure = models.ForeignKey(Procedure, on_delete=models.CASCADE, related_name="references")
@@ -113,6 +115,9 @@ class ProcedureReference(models.Model):
     kind = models.CharField(max_length=10)
     pin = models.ForeignKey(Pin, null=True, on_delete=models.PROTECT, related_name="references")
     agent = models.ForeignKey(Agent, null=True, on_delete=models.PROTECT, related_name="references")
+    version = models.ForeignKey(
+        ToolVersion, null=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
     member = models.TextField(blank=True)
 
     class Meta:

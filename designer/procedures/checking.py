@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from designer.models import Agent, Procedure
-from designer.procedures import lint, references, vocabulary
+from designer.procedures import broken_lines, lint, references, vocabulary
 from designer.procedures.lint import Remark
 from designer.procedures.references import Piece, Vocabulary
 from people.models import User
@@ -45,6 +45,17 @@ def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocab
     return Checked(
         vocabulary=known,
         pieces=pieces,
-        remarks={key: lint.lint(each, known, elsewhere) for key, each in pieces.items()},
+        remarks=_remarks(pieces, known, elsewhere),
         of_agent=lint.unreferenced(pieces.values(), known),
     )
+
+
+def _remarks(
+    pieces: Mapping[int, Sequence[Piece]], known: Vocabulary, elsewhere: Mapping[str, lint.Elsewhere]
+) -> dict[int, list[Remark]]:
+    """Return the remarks by procedure, in the order of each text."""
+    broken = broken_lines.remarks({key: references.stored(each) for key, each in pieces.items()})
+    return {
+        key: lint.in_order([*lint.lint(each, known, elsewhere), *broken.get(key, ())])
+        for key, each in pieces.items()
+    }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, OuterRef, QuerySet, Subquery
 from django.utils import timezone
 
 from core import display_names, slugs
@@ -94,6 +94,9 @@ def copy_procedures(
             updated_by=actor,
         )
         _add_version(copy, pieces, actor, why)
+        # A line that was broken in the original is broken in the copy.
+        for pin, version in procedure.references.exclude(version=None).values_list("pin", "version"):
+            copy.references.filter(pin=pins.get(pin)).update(version=version)
         audit.record(actor, "create", copy, after=facts(copy), why=why, agent=to.pk)
 
 
@@ -122,6 +125,7 @@ def save_procedure(
     # Before it is known whether anything differs: the actor is done with the draft either way.
     procedure.drafts.filter(user=actor).delete()
     if wanted == before:
+        _confirm_lines(procedure, actor)
         return procedure
     procedure.title, procedure.text = title, wanted["text"]
     procedure.number += 1
@@ -262,6 +266,7 @@ def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why
         created_by=actor,
     )
     procedure.references.all().delete()
+    versions = dict(Pin.objects.filter(agent=procedure.agent_id).values_list("pk", "version"))
     ProcedureReference.objects.bulk_create(
         ProcedureReference(
             procedure=procedure,
@@ -269,11 +274,22 @@ def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why
             column=place.column,
             kind=place.kind,
             pin_id=None if place.kind == "agent" else place.target,
+            version_id=None if place.kind == "agent" else versions.get(place.target or 0),
             agent_id=place.target if place.kind == "agent" else None,
             member=place.member,
         )
         for place in references.flat(pieces)
     )
+
+
+def _confirm_lines(procedure: Procedure, actor: User) -> None:
+    """The user saves the text as it stands: it is right for the versions that are pinned now."""
+    moved = procedure.references.exclude(version=F("pin__version")).exclude(version=None)
+    names = sorted(set(moved.values_list("pin__name", flat=True)))
+    if names:
+        now = Pin.objects.filter(pk=OuterRef("pin")).values("version")
+        moved.update(version=Subquery(now))
+        audit.record(actor, "confirm", procedure, after={"tools": names}, agent=procedure.agent_id)
 
 
 def _checked_title(title: str) -> str:

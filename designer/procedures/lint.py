@@ -120,8 +120,12 @@ def lint(
         *_of_inputs(pieces, vocabulary, text),
         *_of_authentication(vocabulary, text),
     ]
-    found.sort(key=lambda remark: (remark.line or 0, remark.column or 0, remark.code))
-    return found[:MAX_REMARKS]
+    return in_order(found)
+
+
+def in_order(remarks: Iterable[Remark]) -> list[Remark]:
+    """Return at most MAX_REMARKS of them, in the order of the text."""
+    return sorted(remarks, key=lambda each: (each.line or 0, each.column or 0, each.code))[:MAX_REMARKS]
 
 
 def unreferenced(texts: Iterable[Sequence[Piece]], vocabulary: Vocabulary) -> list[Remark]:

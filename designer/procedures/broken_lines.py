@@ -1,0 +1,94 @@
+"""Lines that a move of a pin has broken, until a user saves the text again.
+
+A saved text remembers which version of each tool it was written for (`ProcedureReference.version`). The same
+rules that Updates shows before a move say afterwards which of its lines the move has broken.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+
+from django.db.models import F
+
+from catalog.models import ToolVersion
+from catalog.protocols.signature import Signature
+from catalog.rules import diff
+from catalog.rules.diff import Change
+from core.outbound.errors import printable
+from designer import pinned_signatures
+from designer.models import Pin, ProcedureReference
+from designer.procedures import impact, vocabulary
+from designer.procedures.impact import LineImpact
+from designer.procedures.lint import Remark
+from designer.signatures import model_names
+from designer.signatures.effective import effective
+
+
+def move_between(
+    pin: Pin, before: Signature, after: Signature, changes: Sequence[Change], *, version: ToolVersion
+) -> impact.Move:
+    """Return the move of a pin between two signatures of its tool; `version` is the one that is moved to."""
+    catalogs, ours = pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)
+    # A pin without an alias goes by the vendor's name, which may be another one in the new version.
+    follows = pin.alias or before.name == after.name
+    name = pin.name if follows else model_names.derive(after.name)
+    now = effective(before, name=pin.name, catalog_tuning=catalogs, agent_tuning=ours)
+    then = effective(after, name=name, catalog_tuning=catalogs, agent_tuning=ours)
+    return impact.Move(
+        version=f"version {printable(version.name, 60)}",
+        before=before,
+        after=after,
+        changes=changes,
+        now=vocabulary.known_tool(pin, now),
+        then=vocabulary.known_tool(pin, then),
+    )
+
+
+def remarks(texts: Mapping[int, str]) -> dict[int, list[Remark]]:
+    """Return the remarks about broken lines of stored texts, by the primary keys of their procedures.
+
+    One query where no pin was moved since the texts were saved.
+    """
+    moved = _moved_since_saved(texts)
+    if not moved:
+        return {}
+    rows = Pin.objects.filter(pk__in={pin for pin, _ in moved})
+    pins = {pin.pk: pin for pin in pinned_signatures.with_signatures(rows)}
+    versions = ToolVersion.objects.in_bulk([version for _, version in moved])
+    found: defaultdict[int, list[Remark]] = defaultdict(list)
+    for (key, version), procedures in moved.items():
+        pin, before = pins[key], versions[version].decoded()
+        after = pin.version.decoded()
+        changes = diff.compare(before, after).changes
+        if impact.concerns_lines(changes):
+            move = move_between(pin, before, after, changes, version=pin.version)
+            for procedure in procedures:
+                found[procedure] += [
+                    _remark(line) for line in impact.impacts(texts[procedure], move) if line.breaks
+                ]
+    return found
+
+
+def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
+    """Return, by pin and the version that texts were written for, the procedures with such a text."""
+    rows = (
+        ProcedureReference.objects.filter(procedure__in=procedures, pin__removed_at=None)
+        .exclude(version=F("pin__version"))
+        .exclude(version=None)
+        .order_by("pin", "version", "procedure")
+        .values_list("pin", "version", "procedure")
+        .distinct()
+    )
+    found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for pin, version, procedure in rows:
+        found[pin, version].append(procedure)
+    return found
+
+
+def _remark(line: LineImpact) -> Remark:
+    return Remark(
+        line=line.line,
+        code="line_broken",
+        severity="error",
+        message=f"This line {line.message}",
+        fix="Change the line. If it is right as it stands, save the text again.",
+    )
