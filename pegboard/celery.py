@@ -3,8 +3,10 @@
 import gc
 import os
 from pathlib import Path
+from typing import Any
 
 from celery import Celery, signals
+from celery.concurrency import thread
 from django.utils.module_loading import import_string
 
 from pegboard import periodic
@@ -24,6 +26,13 @@ def report_ready(**_: object) -> None:
     """Touch the file that `manage.py up` and health checks look at."""
     if path := os.environ.get("PEGBOARD_READY_FILE"):
         Path(path).touch()
+
+
+@signals.worker_ready.connect
+def sweep_beside_threads(sender: Any, **_: object) -> None:
+    """Start the sweep of a worker whose pool has threads; a pool of processes starts one in each of them."""
+    if isinstance(sender.pool, thread.TaskPool):
+        periodic.begin()
 
 
 @signals.worker_init.connect

@@ -38,7 +38,7 @@ class Vendor:
     """`listed` is what the next listing shows; `script` may replace any page of it.
 
     With an `etag`, whoever sends it back gets 304, whatever has become of the page. `in_mid_body` gets
-    the path when half of a reply has been sent.
+    the path when half of a reply has been sent. `calls` are the bodies of the calls of its tools.
     """
 
     def __init__(self, listed: list[Document], page_size: int = 10) -> None:
@@ -50,6 +50,7 @@ class Vendor:
         self.etag = ""
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
+        self.calls: list[Document] = []
         self.url = ""
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
@@ -95,6 +96,15 @@ def _handler(vendor: Vendor) -> type[BaseHTTPRequestHandler]:
                     vendor.in_mid_body(self.path)
                     body = body[half:]
                 self.wfile.write(body)
+
+        def do_POST(self) -> None:
+            vendor.calls.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = json.dumps({"output_parameters": [{"name": "answer", "value": "done"}]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
             """Quiet."""

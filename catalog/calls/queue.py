@@ -158,25 +158,46 @@ def _claim() -> tuple[str, list[Any]]:
     columns = ("pk", "status", "gives_up_at", "queued_at", "api_key", "requested_by")
     kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
     kept_sql, kept_values = kept.query.sql_with_params()
-    return _CLAIM.format(kept=kept_sql), [*kept_values, HELD]
+    return _CLAIM.format(kept=kept_sql, owner=_OWNER), [*kept_values, HELD]
 
 
-# `chosen` compares with the row as it is once it is locked, so that two workers never claim the same one.
+# As in the index `call_by_owner`: an API key, or a user without one.
+_OWNER = "coalesce(token_id, requested_by_id * -1, 0)"
+# `waiting` finds the oldest call of each owner with one index read, however many calls wait. `chosen` locks a
+# row and checks it again as it is then, so that two workers never claim the same one.
 _CLAIM = """
-    WITH due (id, status, gives_up_at, queued_at, token_id, requested_by_id) AS (
-        SELECT id, status, gives_up_at, queued_at, token_id, requested_by_id FROM catalog_call
-        WHERE status = 'queued' AND gives_up_at > statement_timestamp()
-        UNION ALL ({kept})
+    WITH RECURSIVE waiting (owner, queued_at) AS (
+        (SELECT {owner}, queued_at FROM catalog_call WHERE status = 'queued'
+            ORDER BY {owner}, queued_at, id LIMIT 1)
+        UNION ALL
+        SELECT next.* FROM waiting CROSS JOIN LATERAL (
+            SELECT {owner}, queued_at FROM catalog_call WHERE status = 'queued' AND {owner} > waiting.owner
+            ORDER BY {owner}, queued_at, id LIMIT 1) next
+    ), kept_rows (id, status, gives_up_at, queued_at, token_id, requested_by_id) AS ({kept}
+    ), kept AS MATERIALIZED (
+        SELECT id, status, gives_up_at, queued_at, {owner} AS owner FROM kept_rows
     ), busy AS (
-        SELECT coalesce(token_id, -requested_by_id, 0) AS owner, count(*) AS calls FROM catalog_call
+        SELECT {owner} AS owner, count(*) AS calls FROM catalog_call
         WHERE status = 'running' AND sent_at IS NOT NULL AND gives_up_at > statement_timestamp()
         GROUP BY 1
+    ), owners AS MATERIALIZED (
+        SELECT owner FROM (SELECT owner, min(queued_at) AS oldest FROM (
+            SELECT owner, queued_at FROM waiting UNION ALL SELECT owner, queued_at FROM kept) due
+            GROUP BY owner) due LEFT JOIN busy USING (owner)
+        ORDER BY coalesce(busy.calls, 0), oldest, owner
     ), chosen AS MATERIALIZED (
-        SELECT call.id, due.status, due.gives_up_at FROM catalog_call call
-        JOIN due ON due.id = call.id AND due.status = call.status AND due.gives_up_at = call.gives_up_at
-        LEFT JOIN busy ON busy.owner = coalesce(due.token_id, -due.requested_by_id, 0)
-        ORDER BY coalesce(busy.calls, 0), due.queued_at, due.id
-        LIMIT 1 FOR NO KEY UPDATE OF call SKIP LOCKED
+        SELECT due.* FROM owners CROSS JOIN LATERAL (
+            SELECT * FROM (SELECT id, status, gives_up_at, queued_at FROM catalog_call
+                WHERE status = 'queued' AND {owner} = owners.owner AND gives_up_at > statement_timestamp()
+                ORDER BY {owner}, queued_at, id LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED) queued
+            UNION ALL
+            SELECT * FROM (SELECT call.id, call.status, call.gives_up_at, call.queued_at
+                FROM catalog_call call JOIN kept ON kept.id = call.id AND kept.status = call.status
+                    AND kept.gives_up_at = call.gives_up_at
+                WHERE kept.owner = owners.owner
+                ORDER BY call.queued_at, call.id LIMIT 1 FOR NO KEY UPDATE OF call SKIP LOCKED) kept_run
+            ORDER BY queued_at, id LIMIT 1) due
+        LIMIT 1
     )
     UPDATE catalog_call SET status = 'running', started_at = coalesce(started_at, statement_timestamp()),
         sent_at = statement_timestamp(), gives_up_at = statement_timestamp() + %s

@@ -6,7 +6,7 @@ from typing import Any, get_args
 import msgspec
 from django.conf import settings
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 
 from catalog.models.activities import ActivityVersion
 from catalog.models.threads import MadeInTeams, Thread
@@ -210,6 +210,19 @@ class Call(models.Model):
             models.Index(fields=["tool", "-id"], name="call_by_tool"),
             models.Index(
                 fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
+            ),
+            # By which a worker claims the oldest call of an owner (catalog/calls/queue.py).
+            models.Index(
+                Coalesce("api_key", models.F("requested_by") * models.Value(-1), models.Value(0)),
+                "queued_at",
+                "id",
+                condition=models.Q(status=CallStatus.QUEUED),
+                name="call_by_owner",
+            ),
+            models.Index(
+                fields=["gives_up_at"],
+                condition=models.Q(status=CallStatus.RUNNING, sent_at__isnull=False),
+                name="call_at_worker",
             ),
             # Counted before each call, of which there may have been many.
             models.Index(

@@ -73,6 +73,23 @@ def tick() -> None:
     schedule.tick()
 
 
+def sweep_calls() -> None:
+    from catalog.calls import queue
+
+    queue.sweep()
+
+
+def send_wakes(count: int) -> None:
+    """Fill the queue of calls with messages that an outage has left there."""
+    from celery import current_app
+
+    from catalog.calls import queue
+
+    with current_app.connection_for_write() as connection, connection.Producer() as producer:
+        for number in range(count):
+            current_app.send_task(queue.TASK, args=[number], producer=producer)
+
+
 def found(url: str) -> dict[str, Any]:
     """An administrator with a key, an agent with a published release, and an endpoint that was read."""
     from catalog.enumeration import runs as enumeration_runs

@@ -23,7 +23,7 @@ import psycopg
 import redis
 
 from pegboard.local.embedded import SOCKET, Embedded
-from pegboard.local.product import BEAT, WORKER
+from pegboard.local.product import BEAT, CALLER, FOR_CALLS, WORKER
 from tests.factories import PASSWORD
 from tests.faults import tally
 from tests.faults.warm import ROOT, Warm
@@ -96,6 +96,9 @@ class Stand:
         """As in production, or with fewer processes, and for slow runs too."""
         fewer = ("--autoscale", f"{processes},1") if processes else ()
         self.begin(name, *WORKER, "--queues", "enumeration,slow", *fewer, **variables)
+
+    def begin_caller(self, name: str = "caller") -> None:
+        self.begin(name, *CALLER, **FOR_CALLS)
 
     def begin_beat(self, name: str = "beat", **variables: str) -> None:
         self.begin(name, *BEAT, **variables)
