@@ -1,11 +1,13 @@
 """What workers do. A task takes ids, may run twice, and calls one function."""
 
+import math
 import time
 import uuid
 from datetime import timedelta
 from functools import partial
 
-from celery import shared_task
+from celery import Task, shared_task
+from django.conf import settings
 from django.utils import timezone
 
 from catalog import search
@@ -19,18 +21,30 @@ from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
 from catalog.user_grants import end_users
-from core import task_dispatch
+from core import task_dispatch, wakes
 from core.failpoints import failpoint
 
 # After that, what a run left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
 # Seconds after its start in which a task begins another piece of work. The soft time limit is 360.
 PORTION_SECONDS = 200.0
+# A run in one piece may take 300 seconds, so a task begins no other one after this many seconds.
+BEGIN_RUN_SECONDS = 20.0
+RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
 
 
-@shared_task
-def enumerate_endpoint(run_id: int) -> None:
+@shared_task(bind=True)
+def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
+    """A wake. Workers of earlier releases perform the run; these perform what is due in the same queue."""
+    delivery = task.request.delivery_info or {}
+    queue = str(delivery.get("routing_key", settings.CELERY_TASK_DEFAULT_QUEUE))
+    due_runs = partial(enumeration_runs.due_runs, queue)
     ends = time.monotonic() + PORTION_SECONDS
+    wakes.perform_due(due_runs, partial(enumerate_run, ends=ends), seconds=BEGIN_RUN_SECONDS)
+
+
+def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
+    """Perform the run and what follows it; begin no other portion of that after `ends` (time.monotonic)."""
     run = enumeration_runs.perform(run_id)
     # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
@@ -95,8 +109,8 @@ def forget_threads() -> None:
 
 
 @shared_task
-def check_user_grant(grant_id: str) -> None:
-    challenges.check(uuid.UUID(grant_id))
+def check_user_grant(grant_id: str = "") -> None:
+    wakes.perform_due(challenges.due_checks, challenges.check)
 
 
 @shared_task
@@ -108,7 +122,7 @@ def forget_end_users() -> None:
 def renew_tokens() -> None:
     """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
     for credential_id in renewal.due():
-        renew_token.delay(str(credential_id))
+        wakes.wake_worker(RENEW_TOKEN, str(credential_id))
 
 
 @shared_task

@@ -2,6 +2,7 @@
 
 from celery import shared_task
 
+from core import wakes
 from designer.rehearsals import outside, schedule
 from designer.releases import rehearsed
 
@@ -16,5 +17,5 @@ def rehearse(agent_id: int, release_id: int | None = None) -> None:
 
 
 @shared_task
-def ask_judge(run_id: int) -> None:
-    outside.perform(run_id)
+def ask_judge(run_id: int = 0) -> None:
+    wakes.perform_due(outside.due_runs, outside.perform)

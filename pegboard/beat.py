@@ -6,8 +6,10 @@ from typing import Any
 
 import redis
 from celery.beat import ScheduleEntry, Scheduler
+from django.conf import settings
+from kombu.exceptions import OperationalError as BrokerError
 
-from core import redis_client
+from core import redis_client, wakes
 from pegboard import periodic
 from pegboard.celery import report_ready
 
@@ -36,5 +38,8 @@ class InProcessScheduler(Scheduler):
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         if entry.task in periodic.WORK:
             periodic.perform(entry.task)
-        else:
-            super().apply_entry(entry, producer)
+            return
+        # While no worker receives messages, one of each is enough.
+        with suppress(BrokerError):
+            if not wakes.count_wakes(str(entry.task), settings.CELERY_TASK_DEFAULT_QUEUE):
+                super().apply_entry(entry, producer)

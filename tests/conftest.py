@@ -11,10 +11,12 @@ from subprocess import Popen
 from urllib.parse import urlsplit
 
 import pytest
+from django.conf import settings
 from hypothesis import settings as hypothesis_settings
 from pytest_django import DjangoDbBlocker
 from whitenoise.responders import StaticFile
 
+from core import redis_client
 from pegboard.local.embedded import Embedded
 from tests import emptying, migrating, module_data, one_door
 from tests.vendor import Vendor, serving, tools
@@ -143,7 +145,13 @@ def rows_of_module(
 
 
 @pytest.fixture
-def _django_db_helper(rows_of_module: None, _django_db_helper: None) -> None:
+def empty_queues() -> None:
+    """Without the messages of earlier tests, which no worker receives: only so many of a task are queued."""
+    redis_client.client().delete(*(queue.name for queue in settings.CELERY_TASK_QUEUES))
+
+
+@pytest.fixture
+def _django_db_helper(rows_of_module: None, empty_queues: None, _django_db_helper: None) -> None:
     """The transaction of a test, which is a savepoint where rows are shared."""
 
 

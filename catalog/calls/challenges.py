@@ -8,10 +8,8 @@ that any process may do this, at any time and twice.
 import uuid
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
-from celery import current_app
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 
 from catalog.credentials import sessions
@@ -20,7 +18,7 @@ from catalog.models.user_grants import GrantState
 from catalog.protocols.base import Outcome
 from catalog.user_grants import grants
 from catalog.user_grants import tokens as user_tokens
-from core import strict_json, task_dispatch
+from core import strict_json, wakes
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS, KIB
@@ -91,9 +89,14 @@ def tick() -> None:
     waiting = UserGrant.objects.filter(state=GrantState.PENDING)
     for grant in waiting.filter(expires_at__lte=Now()).select_related("end_user")[:AT_ONCE]:
         grants.settle(grant, GrantState.EXPIRED, "The user did not authorize it within an hour.")
-    due = waiting.filter(next_check_at__lte=Now()).order_by("next_check_at")
-    for pk in due.values_list("pk", flat=True)[:AT_ONCE]:
-        task_dispatch.give(partial(current_app.send_task, TASK, args=[str(pk)]), f"grant {pk}")
+    due = due_checks().values_list("pk", flat=True)[: wakes.MAX_WAKES]
+    wakes.send_missing(TASK, map(str, due))
+
+
+def due_checks() -> QuerySet[UserGrant]:
+    """Return the grants whose vendors are to be asked now, the oldest first."""
+    waiting = UserGrant.objects.filter(state=GrantState.PENDING, next_check_at__lte=Now())
+    return waiting.order_by("next_check_at")
 
 
 def check(grant_id: uuid.UUID) -> None:

@@ -1,26 +1,22 @@
 """The queue of calls is in PostgreSQL. A message only wakes a worker, which claims the oldest due call.
 
-A wake that is lost costs time and no call, and one that comes late costs one read. `sweep` ends calls that no
-worker claimed in time or whose worker died, and sends the wakes that are missing. How a row is written:
-catalog/calls/requesting.py. How a call is made: catalog/calls/invocation.py.
+A wake that is lost costs time and no call, and one that comes late costs one read (core/wakes.py). `sweep`
+ends calls that no worker claimed in time or whose worker died, and sends the wakes that are missing. How a
+row is written: catalog/calls/requesting.py. How a call is made: catalog/calls/invocation.py.
 docs/decisions/0076-queue-of-calls.md has the reasons.
 """
 
-import logging
 import time
 from dataclasses import replace
 from datetime import timedelta
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-import redis
-from celery import current_app
 from django.conf import settings
 from django.db import connection
 from django.db.models import Count, DateTimeField, DurationField, ExpressionWrapper, F, Min, QuerySet, Value
 from django.db.models.functions import Now
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import protocols
 from catalog.calls import events, results
@@ -28,15 +24,11 @@ from catalog.credentials.oauth import clients
 from catalog.models import Call
 from catalog.models.calls import CallStatus, Mode
 from catalog.protocols.calls import outcomes
-from core import redis_client, task_dispatch
+from core import wakes
 from core.errors import DomainError
 from core.postgresql.base import give_back
 
-logger = logging.getLogger(__name__)
-
 TASK = "catalog.tasks.perform_call"
-# No more wakes are queued than a worker has threads: each of them claims one call after the other.
-MAX_WAKES = 64
 # Accepting more would promise what the workers of an installation cannot keep.
 MAX_WAITING = 2_000
 # So long a worker holds a call that is not waited for, unless it moves that on (catalog/calls/lease.py).
@@ -109,24 +101,8 @@ def refuse_late(call: Call, lasts: timedelta) -> None:
 
 
 def wake_worker(call_id: int) -> bool:
-    """Wake a worker, unless enough wakes are queued. Return whether the broker could be reached.
-
-    A worker of the release before this one runs the call that the message names.
-    """
-    return task_dispatch.give(partial(_send_wake, call_id), f"call {call_id}")
-
-
-def _send_wake(call_id: int) -> None:
-    if count_wakes() < MAX_WAKES:
-        current_app.send_task(TASK, args=[call_id])
-
-
-def count_wakes() -> int:
-    """Return how many wakes no worker has received yet. Raises BrokerError."""
-    try:
-        return int(redis_client.client().llen(settings.CALLS_QUEUE))
-    except redis.RedisError as exc:
-        raise BrokerError(str(exc)) from exc
+    """Wake a worker. Return whether the broker could be reached."""
+    return wakes.wake_worker(TASK, call_id, queue=settings.CALLS_QUEUE)
 
 
 def claim_next() -> Call | None:
@@ -220,26 +196,16 @@ def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
 
 
 def sweep() -> None:
-    """End calls that are past their time, and send the wakes that are missing for the due ones.
-
-    Not one for each: where wakes are queued already, workers are busy or away, and more would pile up.
-    """
+    """End calls that are past their time, and send the wakes that are missing for the due ones."""
     end_late(Call.objects.all())
     queued = Call.objects.filter(status=CallStatus.QUEUED, gives_up_at__gt=Now())
     kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now()))
     due = [
-        pk for calls in (kept, queued) for pk in calls.order_by("pk").values_list("pk", flat=True)[:MAX_WAKES]
+        pk
+        for calls in (kept, queued)
+        for pk in calls.order_by("pk").values_list("pk", flat=True)[: wakes.MAX_WAKES]
     ]
-    if not due:
-        return
-    try:
-        missing = min(len(due), MAX_WAKES) - count_wakes()
-    except BrokerError as exc:
-        logger.warning("%s calls wait for the broker: %s", len(due), exc)
-        return
-    for call_id in due[: max(0, missing)]:
-        if not wake_worker(call_id):
-            return
+    wakes.send_missing(TASK, due, queue=settings.CALLS_QUEUE)
 
 
 def end_late(calls: QuerySet[Call]) -> None:

@@ -14,9 +14,9 @@ from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
 
-from celery import current_app
 from django.conf import settings
 from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 
 from catalog import worker_audit
@@ -29,7 +29,7 @@ from catalog.enumeration.store import EndpointMovedError, EndpointRemovedError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
 from catalog.notifications import outbox
-from core import db_errors, log_context, task_dispatch
+from core import db_errors, log_context, wakes
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.metrics import Histogram
@@ -47,6 +47,7 @@ logger = logging.getLogger(__name__)
 
 # For an enumeration that cannot be divided.
 WHOLE_SECONDS = 300.0
+COMMAND_BEGINS_WITHIN = timedelta(seconds=20)
 MAY_LOSE_PERCENT = 30
 TASK = "catalog.tasks.enumerate_endpoint"
 RUN_SECONDS = Histogram(
@@ -148,12 +149,24 @@ def send(run_id: int) -> bool:
     # Before the message: a worker that hears of it at once would find the row locked and skip it.
     queued.update(sent_at=Now())
     is_slow = queued.filter(slow_vendors.IS_SLOW).exists()
-    name = settings.SLOW_QUEUE if is_slow else settings.CELERY_TASK_DEFAULT_QUEUE
-    message = partial(current_app.send_task, TASK, args=[run_id], queue=name)
-    if task_dispatch.give(message, f"run {run_id}"):
+    if wakes.wake_worker(TASK, run_id, queue=queue_of_runs(is_slow=is_slow)):
         return True
     queued.update(sent_at=None)
     return False
+
+
+def queue_of_runs(*, is_slow: bool) -> str:
+    return settings.SLOW_QUEUE if is_slow else settings.CELERY_TASK_DEFAULT_QUEUE
+
+
+def due_runs(queue: str) -> QuerySet[Run]:
+    """Return the runs that workers of this queue may begin, the oldest first."""
+    # The command line performs its own runs, unless it died.
+    own = Q(trigger=Trigger.COMMAND, sent_at__gt=Now() - COMMAND_BEGINS_WITHIN)
+    waiting = Run.objects.filter(status=RunStatus.QUEUED).exclude(own).order_by("pk")
+    if queue == settings.SLOW_QUEUE:
+        return waiting.filter(slow_vendors.IS_SLOW)
+    return waiting.exclude(slow_vendors.IS_SLOW)
 
 
 def confirm_held(run: Run, *, actor: User) -> Run:

@@ -3,38 +3,29 @@
 It needs neither the broker nor the worker that died.
 """
 
-from datetime import timedelta
-
 from django.db import transaction
-from django.db.models import DurationField, F, Q
-from django.db.models.functions import Greatest, Least, Now
+from django.db.models.functions import Now
 
 from catalog.credentials import circuit_breaker
 from catalog.enumeration import kept_replies, lease, runs
 from catalog.enumeration.store import EndpointMovedError
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, RunStatus, Trigger
+from core import wakes
 
-# A message may be lost with the broker, so a run that no worker has begun is told of once more.
-RESEND_AFTER = timedelta(seconds=20)
-RESEND_AT_LEAST_EVERY = timedelta(minutes=5)
 # After a standstill all are due at once. The rest has its turn at the next tick, five seconds later.
 STARTS_PER_TICK = 100
 
 
 def tick() -> None:
-    """Starts what is due, takes up what died, sends what no worker has claimed. Safe to run at any time."""
+    """Start what is due, take up what died, wake workers for runs that wait. Safe to run at any time."""
     _start_due()
     _take_up_dead()
     kept_replies.forget_old()
-    # Queued, and no worker was told lately. The longer it waits, the rarer: no queue shall fill up.
-    waited = Greatest(F("sent_at") - F("queued_at"), RESEND_AFTER, output_field=DurationField())
-    pause = Least(waited, RESEND_AT_LEAST_EVERY, output_field=DurationField())
-    is_stale = Q(sent_at=None) | Q(sent_at__lt=Now() - pause)
-    waiting = Run.objects.filter(is_stale, status=RunStatus.QUEUED).order_by("pk")
-    for run_id in waiting.values_list("pk", flat=True):
-        if not runs.send(run_id):
-            return
+    for is_slow in (False, True):
+        queue = runs.queue_of_runs(is_slow=is_slow)
+        due = runs.due_runs(queue).values_list("pk", flat=True)[: wakes.MAX_WAKES]
+        wakes.send_missing(runs.TASK, due, queue=queue)
 
 
 def _start_due() -> None:

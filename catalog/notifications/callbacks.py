@@ -7,10 +7,8 @@ its outputs are for the key that made it.
 import json
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from celery import current_app
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
@@ -20,7 +18,7 @@ from catalog.models.calls import CallStatus, Result
 from catalog.notifications import webhooks
 from catalog.notifications.mail import SENT
 from catalog.notifications.models import Callback, SendingState
-from core import encryption, task_dispatch
+from core import encryption, wakes
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
 from core.outbound.addresses import MAX_URL_LENGTH, Policy, check_url
@@ -30,7 +28,6 @@ from core.public_url import public_url
 
 TASK = "catalog.notifications.tasks.send_callback"
 FIELD = "notifications.callback.sealed"
-MESSAGE_LIVES = 30.0  # seconds
 LEASE = timedelta(seconds=60)
 
 
@@ -65,15 +62,15 @@ def secret_of(call: Call) -> str:
 
 
 def due() -> QuerySet[Callback]:
+    """Return the callbacks of ended calls that may be sent now, the oldest first."""
     waiting = Callback.objects.filter(state=SendingState.WAITING, next_at__lte=Now())
-    return waiting.filter(call__status=CallStatus.FINISHED)
+    return waiting.filter(call__status=CallStatus.FINISHED).order_by("next_at", "pk")
 
 
 def wake(call: Call) -> None:
     """Tell a worker that the call has ended, before the scheduler looks."""
     for pk in due().filter(call=call).values_list("pk", flat=True):
-        message = partial(current_app.send_task, TASK, args=[str(pk)], expires=MESSAGE_LIVES)
-        task_dispatch.give(message, f"the callback of call {call.pk}")
+        wakes.wake_worker(TASK, str(pk))
 
 
 def send(callback_id: str) -> None:

@@ -5,19 +5,17 @@ twice and die anywhere: what was committed is taken up by the next tick.
 """
 
 import logging
-import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from uuid import UUID
+from typing import Any
 
-from celery import current_app
 from django.conf import settings
 from django.db import DatabaseError, IntegrityError, transaction
-from django.db.models import Max, Q
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog.notifications import callbacks, kinds
+from catalog.notifications import callbacks, kinds, mail, webhooks
 from catalog.notifications.models import (
     Callback,
     Delivery,
@@ -28,7 +26,7 @@ from catalog.notifications.models import (
     Subscription,
     Webhook,
 )
-from core import task_dispatch
+from core import wakes
 from people.models import User
 
 logger = logging.getLogger(__name__)
@@ -38,42 +36,22 @@ PER_TICK = 200
 GATHER = timedelta(seconds=45)
 KEPT = timedelta(days=30)
 AGAIN = timedelta(hours=1)
-MESSAGE_LIVES = 30.0  # seconds
 SEND_MAIL = "catalog.notifications.tasks.send_mail"
 SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
-# What this process has sent a message about, and when. Another scheduler may send one more.
-_woken: dict[tuple[UUID, datetime], float] = {}
 
 
 def tick() -> None:
     """Settle what is due, and wake senders for what waits. Cheap when nothing does."""
     while settle_due() == PER_TICK:
         pass
-    mails = Mail.objects.filter(state=SendingState.WAITING, next_at__lte=Now())
     if settings.MAIL_IS_SET_UP:
-        for mail in mails.values_list("pk", "next_at")[:PER_TICK]:
-            _wake(SEND_MAIL, *mail)
-    ready = Webhook.objects.filter(removed_at=None, is_paused=False, next_at__lte=Now())
-    waiting = ready.filter(deliveries__state=SendingState.WAITING).order_by().distinct()
-    for webhook in waiting.values_list("pk", "next_at")[:PER_TICK]:
-        _wake(SEND_DELIVERIES, *webhook)
-    for callback in callbacks.due().values_list("pk", "next_at")[:PER_TICK]:
-        _wake(callbacks.TASK, *callback)
+        _wake(SEND_MAIL, mail.due())
+    _wake(SEND_DELIVERIES, webhooks.due())
+    _wake(callbacks.TASK, callbacks.due())
 
 
-def _wake(task: str, pk: UUID, due: datetime) -> None:
-    """Once for as long as the message lives: a worker that is slow shall not find thousands of them.
-
-    The process that takes it up moves `due`, so what comes after that is told at once.
-    """
-    now = time.monotonic()
-    for old in [each for each, woken in _woken.items() if now - woken >= MESSAGE_LIVES]:
-        del _woken[old]
-    if (pk, due) in _woken:
-        return
-    send = partial(current_app.send_task, task, args=[str(pk)], expires=MESSAGE_LIVES)
-    if task_dispatch.give(send, "a notification"):
-        _woken[pk, due] = now
+def _wake(task: str, due: QuerySet[Any]) -> None:
+    wakes.send_missing(task, map(str, due.values_list("pk", flat=True)[: wakes.MAX_WAKES]))
 
 
 def settle_due() -> int:
@@ -104,9 +82,9 @@ def _settle(notice: Notice) -> None:
     if not told:
         return
     receivers = kind.receivers(notice.subject) if kind.receivers else Q(owner=None, is_narrowed=False)
-    webhooks = Webhook.objects.filter(receivers, removed_at=None, events__contains=[notice.event])
+    hooks = Webhook.objects.filter(receivers, removed_at=None, events__contains=[notice.event])
     Delivery.objects.bulk_create(
-        [Delivery(webhook=webhook, notice=notice) for webhook in webhooks], ignore_conflicts=True
+        [Delivery(webhook=webhook, notice=notice) for webhook in hooks], ignore_conflicts=True
     )
     asked = Subscription.objects.filter(event=notice.event).values("user")
     active = User.objects.filter(is_active=True)
@@ -125,8 +103,8 @@ def open_mail(address: MailAddress) -> Mail:
     """The person's mail that no sender has taken yet, locked; a new one comes after the pause they chose."""
     unsent = Mail.objects.filter(user=address.user_id, state=SendingState.WAITING, attempts=0, confirms="")
     find = partial(unsent.select_for_update(no_key=True).first)
-    if mail := find():
-        return mail
+    if row := find():
+        return row
     next_at = timezone.now() + GATHER
     sent = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))["last"]
     if sent:
@@ -135,8 +113,8 @@ def open_mail(address: MailAddress) -> Mail:
         with transaction.atomic():
             return Mail.objects.create(user_id=address.user_id, next_at=next_at)
     except IntegrityError:  # another dispatcher was quicker
-        if mail := find():
-            return mail
+        if row := find():
+            return row
         raise
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.core import signing
 from django.core.mail import EmailMessage
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
 
@@ -32,11 +32,15 @@ SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notificati
 SIGNATURE = "You get this because you asked for it. What you hear of, and how often: {url}"
 
 
+def due() -> QuerySet[Mail]:
+    """Return the mails that wait to be sent now, the oldest first."""
+    return Mail.objects.filter(state=SendingState.WAITING, next_at__lte=Now()).order_by("next_at", "pk")
+
+
 def send(mail_id: str) -> None:
     """Once more after a failure or a crash, with the same Message-ID. Raises nothing a mail server causes."""
-    due = Mail.objects.filter(pk=mail_id, state=SendingState.WAITING, next_at__lte=Now())
     # From here on nothing is added to it. It comes back after the lease if this process dies.
-    if not due.update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
+    if not due().filter(pk=mail_id).update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
         return
     mail = Mail.objects.select_related("user").get(pk=mail_id)
     address = MailAddress.objects.filter(user=mail.user_id, user__is_active=True).first()

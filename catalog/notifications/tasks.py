@@ -1,21 +1,24 @@
 from celery import shared_task
 
 from catalog.notifications import callbacks, dispatch, mail, webhooks
+from core import wakes
+
+# Workers of earlier releases send what the message names; these send whatever is due.
 
 
 @shared_task
-def send_mail(mail_id: str) -> None:
-    mail.send(mail_id)
+def send_mail(mail_id: str = "") -> None:
+    wakes.perform_due(mail.due, mail.send)
 
 
 @shared_task
-def send_deliveries(webhook_id: str) -> None:
-    webhooks.send_waiting(webhook_id)
+def send_deliveries(webhook_id: str = "") -> None:
+    wakes.perform_due(webhooks.due, webhooks.send_waiting)
 
 
 @shared_task
-def send_callback(callback_id: str) -> None:
-    callbacks.send(callback_id)
+def send_callback(callback_id: str = "") -> None:
+    wakes.perform_due(callbacks.due, callbacks.send)
 
 
 @shared_task

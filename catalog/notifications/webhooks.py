@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -174,6 +174,13 @@ def send_test(webhook: Webhook, *, actor: User) -> Delivery:
         live().filter(pk=webhook.pk).update(last_sent_at=Now())
     delivery.refresh_from_db()
     return delivery
+
+
+def due() -> QuerySet[Webhook]:
+    """Return the webhooks with deliveries that may be sent now, the oldest first."""
+    waiting = Delivery.objects.filter(webhook=OuterRef("pk"), state=SendingState.WAITING)
+    ready = live().filter(Exists(waiting), is_paused=False, next_at__lte=Now())
+    return ready.order_by("next_at", "pk")
 
 
 def send_waiting(webhook_id: str) -> None:

@@ -1,9 +1,7 @@
 """Decisions about findings. A decision about the bytes of a version is a decision about that version."""
 
-from functools import partial
 from typing import Literal
 
-from celery import current_app
 from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
@@ -11,7 +9,7 @@ from django.utils import timezone
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState, Severity
 from catalog.review import holds
-from core import task_dispatch
+from core import wakes
 from core.errors import DomainError
 from people import audit
 from people.models import User
@@ -78,7 +76,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
 
 def _index() -> None:
     # Without a broker the message is lost, and the search index follows within a minute by itself.
-    task_dispatch.give(partial(current_app.send_task, INDEX), "the search index")
+    wakes.wake_worker(INDEX)
 
 
 def _invalid(field: str, sentence: str) -> DomainError:

@@ -20,7 +20,6 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from celery import current_app
 from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Greatest, Now
@@ -43,7 +42,7 @@ from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from catalog.second_look import cloaking
 from catalog.second_look.cloaking import CODE, Sight
-from core import log_context, task_dispatch
+from core import log_context, wakes
 from core.errors import DomainError, invalid
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
@@ -170,8 +169,7 @@ def tick() -> None:
 
 
 def _send(endpoint_id: int) -> bool:
-    send = partial(current_app.send_task, TASK, args=[endpoint_id])
-    return task_dispatch.give(send, f"the second look at endpoint {endpoint_id}")
+    return wakes.wake_worker(TASK, endpoint_id)
 
 
 def _over() -> QuerySet[SecondLook]:

@@ -9,14 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from celery import current_app
 from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.models import Tool
 from catalog.protocols.signature import Annotations, Parameter, Signature
 from catalog.token_estimate import tokens_of
-from core import task_dispatch
+from core import wakes
 
 INDEX = "catalog.tasks.index_pending"
 AT_ONCE = 200
@@ -96,7 +95,7 @@ def catch_up() -> None:
 
 def index_soon(endpoint: int) -> None:
     # Without a broker the message is lost, and the search index follows within a minute by itself.
-    task_dispatch.give(partial(current_app.send_task, INDEX, args=[endpoint]), "the search index")
+    wakes.wake_worker(INDEX, endpoint)
 
 
 @dataclass(frozen=True, slots=True)

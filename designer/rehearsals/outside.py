@@ -8,16 +8,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
-from celery import current_app
-from django.db.models import F, Q
+from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from core import strict_json, task_dispatch
+from core import strict_json, wakes
 from core.encryption import UndecryptableError
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError, printable
 from core.outbound.limits import DEFAULT_LIMITS, MIB
@@ -76,22 +74,28 @@ def queue(
 
 
 def tick() -> None:
-    """Every few seconds: what is due, and what a worker that died has left. It may run anywhere and twice."""
+    """Wake workers for what is due and what a worker that died has left. It may run anywhere and twice."""
+    wakes.send_missing(TASK, due_runs().values_list("pk", flat=True)[: wakes.MAX_WAKES])
+
+
+def due_runs() -> QuerySet[RehearsalRun]:
+    """Return the runs that a worker may continue now, the oldest first."""
     unfinished = RehearsalRun.objects.filter(status__in=[RehearsalStatus.QUEUED, RehearsalStatus.RUNNING])
-    for pk in unfinished.filter(due_at__lte=Now()).values_list("pk", flat=True)[:50]:
-        _send(pk)
+    return unfinished.filter(due_at__lte=Now()).order_by("due_at", "pk")
 
 
 def _send(pk: int) -> None:
-    task_dispatch.give(partial(current_app.send_task, TASK, args=[pk]), f"the rehearsal run {pk}")
+    wakes.wake_worker(TASK, pk)
 
 
 def perform(run_id: int) -> None:
     """In a worker."""
-    mine = RehearsalRun.objects.filter(Q(status=RehearsalStatus.QUEUED) | Q(status=RehearsalStatus.RUNNING))
-    mine = mine.filter(pk=run_id, due_at__lte=Now())
-    if not mine.update(
-        status=RehearsalStatus.RUNNING, started_at=Now(), due_at=Now() + LEASE, attempts=F("attempts") + 1
+    if (
+        not due_runs()
+        .filter(pk=run_id)
+        .update(
+            status=RehearsalStatus.RUNNING, started_at=Now(), due_at=Now() + LEASE, attempts=F("attempts") + 1
+        )
     ):
         return
     run = RehearsalRun.objects.select_related("agent", "asks").get(pk=run_id)

@@ -6,14 +6,12 @@ a few agents at a time, and compared with that of the newest run. So no write wa
 
 from collections.abc import Collection
 from datetime import timedelta
-from functools import partial
 
-from celery import current_app
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Now
 
-from core import task_dispatch
+from core import wakes
 from designer.models import Agent, Rehearsal, RehearsalPlan
 from designer.rehearsals import outside, runs
 
@@ -42,8 +40,7 @@ def tick() -> None:
     waits = Q(asked_at=None) | Q(asked_at__lt=Now() - RESEND_AFTER)
     for agent in changed:
         if RehearsalPlan.objects.filter(waits, agent=agent).update(asked_at=Now()):
-            send = partial(current_app.send_task, TASK, args=[agent])
-            task_dispatch.give(send, f"the rehearsal of agent {agent}")
+            wakes.wake_worker(TASK, agent)
 
 
 def perform(agent_id: int) -> None:

@@ -8,12 +8,10 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
-from celery import current_app
 from django.urls import reverse
 
-from core import task_dispatch
+from core import wakes
 from designer.exports import document as release_document
 from designer.exports import openai_chat
 from designer.exports.base import carried
@@ -209,8 +207,7 @@ def _missing(question: _Question, run: RehearsalRun | None) -> str:
         return ""
     if question.judge is None:
         release = [question.release.pk] if question.release else []
-        send = partial(current_app.send_task, schedule.TASK, args=[question.agent.pk, *release])
-        task_dispatch.give(send, f"the rehearsal of agent {question.agent.pk}")
+        wakes.wake_worker(schedule.TASK, question.agent.pk, *release)
         return PENDING
     if run is None:
         return NOT_ASKED.format(question.judge)

@@ -81,7 +81,7 @@ def test_a_worker_is_told_to_index_a_tool_that_was_tuned(
     api, tool, monkeypatch, django_capture_on_commit_callbacks
 ):
     sent = []
-    monkeypatch.setattr(current_app, "send_task", lambda name, args: sent.append((name, args)))
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: sent.append((name, args)))
 
     with django_capture_on_commit_callbacks(execute=True):
         tune(api, tool, description=OURS)

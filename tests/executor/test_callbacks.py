@@ -13,7 +13,9 @@ from catalog.calls import requesting
 from catalog.models import Call
 from catalog.notifications import callbacks, dispatch
 from catalog.notifications.models import Callback
+from catalog.notifications.tasks import send_callback
 from catalog.tasks import perform_call
+from core import redis_client, wakes
 from tests.catalog.notifications.receivers import receiver
 from tests.executor.test_calls import ANSWER, GIVEN, desk_with, owner, runtime, url
 from tests.hostile_vendor import HostileVendor
@@ -85,12 +87,13 @@ def test_a_receiver_that_is_gone_is_left_alone(client, listener):
     assert (sent().state, len(listener.requests)) == ("failed", 1)
 
 
-def test_the_scheduler_finds_what_is_to_be_told(client, listener, monkeypatch):
+def test_the_scheduler_finds_what_is_to_be_told(client, listener):
     perform_call(begun(client, listener)["call"])
-    woken = []
-    monkeypatch.setattr(dispatch, "_wake", lambda task, pk, due: woken.append((task, pk)))
+    redis_client.client().delete("enumeration")
     dispatch.tick()
-    assert woken == [(callbacks.TASK, Callback.objects.get().pk)]
+    assert wakes.count_wakes(callbacks.TASK, "enumeration") == 1
+    send_callback()
+    assert Callback.objects.get().state == "sent"
 
 
 def test_a_cancelled_call_is_told_too(client, listener):

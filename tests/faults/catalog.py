@@ -80,7 +80,7 @@ def read_once(vendor: Vendor) -> tuple[Endpoint, int]:
     """An endpoint that was read, whose vendor has changed since; and who may read it again."""
     endpoint = make_endpoint(url=vendor.url, name="the endpoint")
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    tasks.enumerate_endpoint(run.pk)
+    tasks.enumerate_run(run.pk)
     change(vendor)
     return endpoint, make_user(Role.ADMIN, username="ada").pk
 

@@ -33,7 +33,7 @@ def task(run: int) -> None:
     """A worker gets the message."""
     from catalog import tasks
 
-    tasks.enumerate_endpoint(run)
+    tasks.enumerate_run(run)
 
 
 def hasty_task(run: int) -> None:

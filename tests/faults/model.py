@@ -162,7 +162,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def is_read(self) -> None:
-        tasks.enumerate_endpoint(self._request().pk)
+        tasks.enumerate_run(self._request().pk)
         self.model.read()
 
     @rule(point=st.sampled_from(POINTS))
@@ -172,7 +172,7 @@ class Machine(RuleBasedStateMachine):
             self.tell("worker killed in a game")
         let_the_lease_run_out()
         schedule.tick()
-        tasks.enumerate_endpoint(run.pk)
+        tasks.enumerate_run(run.pk)
         self.model.read()
 
     @precondition(lambda self: self.model.is_held())
@@ -182,7 +182,7 @@ class Machine(RuleBasedStateMachine):
         held = Run.objects.filter(endpoint=self.endpoint).latest("pk")
         reply = self.api.post(f"/api/v1/runs/{held.pk}/confirm/")
         assert reply.status_code == 202, reply.content
-        tasks.enumerate_endpoint(reply.json()["run"])
+        tasks.enumerate_run(reply.json()["run"])
         self.model.read(is_confirmed=True)
 
     # People.

@@ -20,6 +20,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call
 from catalog.models.runs import Trigger
 from catalog.tasks import perform_call
+from core import wakes
 from pegboard.celery import app
 from people import api_keys
 from people.models import Role, Scope
@@ -128,12 +129,12 @@ def ask_often(url: str, count: int) -> list[Call]:
 
 
 def test_no_more_wakes_are_queued_than_workers_can_use(monkeypatch):
-    monkeypatch.setattr(queue, "MAX_WAKES", 5)
+    monkeypatch.setattr(wakes, "MAX_WAKES", 5)
     ask_often("http://127.0.0.1:9", 20)
     for _ in range(10):
         queue.sweep()
 
-    assert queue.count_wakes() == 5
+    assert wakes.count_wakes(queue.TASK, "calls") == 5
 
 
 def test_one_wake_runs_all_calls_whose_messages_were_lost():
@@ -167,14 +168,6 @@ def test_a_call_that_would_start_late_is_refused():
     assert (refused.value.status, refused.value.code) == (429, "calls_wait")
     assert queue.oldest_wait_seconds() >= 20
     assert Call.objects.count() == 1
-
-
-@pytest.fixture(autouse=True)
-def empty_queues():
-    """Of what earlier tests have sent, which no worker has heard."""
-    url = settings.REDIS_URL.replace("redis+socket", "unix").replace("virtual_host", "db")
-    with redis.Redis.from_url(url) as broker:
-        broker.delete("calls", "enumeration")
 
 
 def messages_about(call: Call) -> list[str]:

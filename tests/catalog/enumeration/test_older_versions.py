@@ -385,7 +385,7 @@ def test_task_sends_the_next_batch_on_its_way(archive, endpoint, monkeypatch):
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
 
-    tasks.enumerate_endpoint(run.pk)
+    tasks.enumerate_run(run.pk)
     for message in sent:
         tasks.read_versions(*message)
 
@@ -397,11 +397,11 @@ def test_a_message_that_comes_again_later_asks_nobody_and_sends_none(archive, en
     sent = []
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
     run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
-    tasks.enumerate_endpoint(run.pk)
+    tasks.enumerate_run(run.pk)
     Run.objects.update(finished_at=timezone.now() - timedelta(minutes=5))
     asked = len(archive.requests)
 
-    tasks.enumerate_endpoint(run.pk)
+    tasks.enumerate_run(run.pk)
 
     assert (len(sent), len(archive.requests)) == (1, asked)
 
@@ -411,7 +411,7 @@ def test_failed_run_sends_nobody_into_history(archive, endpoint, monkeypatch):
     sent = []
     monkeypatch.setattr(tasks.read_versions, "delay", lambda *given: sent.append(given))
 
-    tasks.enumerate_endpoint(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
+    tasks.enumerate_run(enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
 
     assert sent == []
 

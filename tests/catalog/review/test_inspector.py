@@ -296,7 +296,7 @@ def test_a_worker_inspects_right_after_reading(vendor, monkeypatch):
     vendor.listed = [tool(1, description=SNEAKY)]
     run = enumeration_runs.request_run(make_endpoint(url=vendor.url), trigger=Trigger.COMMAND)
 
-    tasks.enumerate_endpoint(run.pk)
+    tasks.enumerate_run(run.pk)
 
     assert codes() == ["BIDI_CONTROL", "HELD"]
 

@@ -5,6 +5,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
+from celery import current_app
 from django.db import connection
 from django.utils import timezone
 
@@ -26,7 +27,7 @@ PAST, FUTURE = timedelta(seconds=-5), timedelta(minutes=4)
 @pytest.fixture(autouse=True)
 def sent(monkeypatch) -> list[int]:
     messages: list[int] = []
-    monkeypatch.setattr(second_look.current_app, "send_task", lambda name, args: messages.append(*args))
+    monkeypatch.setattr(current_app, "send_task", lambda name, args, **options: messages.append(*args))
     return messages
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch):
     found = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: found.append((name, *args)))
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: found.append((name, *args)))
     return found
 
 
@@ -84,8 +84,7 @@ def judged(api, actor, script, *, tries=1, seconds=2, passes=1):
 
 def work():
     RehearsalRun.objects.filter(due_at__gt=timezone.now()).update(due_at=timezone.now())
-    for pk in RehearsalRun.objects.filter(due_at__isnull=False).values_list("pk", flat=True):
-        ask_judge(pk)
+    ask_judge()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 def sent(monkeypatch):
     """What workers are asked to judge."""
     found = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: found.append(args))
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: found.append(args))
     return found
 
 

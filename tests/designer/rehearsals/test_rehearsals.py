@@ -143,7 +143,7 @@ def test_without_sentences_there_is_nothing_to_run(api, desk):
 
 def test_each_change_of_what_a_model_is_shown_is_rehearsed_in_the_background(api, desk, alice, monkeypatch):
     sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: sent.append((name, *args)))
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **_: sent.append((name, *args)))
 
     def rehearsed():
         RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z", asked_at=None)
@@ -166,7 +166,7 @@ def test_each_change_of_what_a_model_is_shown_is_rehearsed_in_the_background(api
 
 def test_a_message_that_got_lost_is_sent_again_only_after_a_minute(api, desk, monkeypatch):
     sent = []
-    monkeypatch.setattr("celery.current_app.send_task", lambda name, args: sent.append(name))
+    monkeypatch.setattr("celery.current_app.send_task", lambda name, args, **options: sent.append(name))
     add(api, "The weather in Oslo", "forecast")
     for _ in range(3):
         RehearsalPlan.objects.update(looked_at="2020-01-01T00:00Z")
