@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
     atomic = False  # an index is built beside its users outside of a transaction only
 
     dependencies = [
-        ("catalog", "0073_unknown_outcomes"),
+        ("catalog", "0075_find_versions_by_label"),
     ]
 
     operations = [
@@ -25,7 +25,7 @@ class Migration(migrations.Migration):
             model_name="call",
             index=models.Index(
                 fields=["gives_up_at"],
-                condition=models.Q(("status", "running"), ("sent_at__isnull", False)),
+                condition=models.Q(("sent_at__isnull", False), ("status", "running")),
                 name="call_at_worker",
             ),
         ),
