@@ -2,6 +2,7 @@
 
 import time
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import redis
@@ -16,6 +17,7 @@ from pegboard.celery import report_ready
 ALIVE = "pegboard:scheduler"
 # Many ticks long, so that one that is late does not look like a scheduler that is gone.
 ALIVE_SECONDS = 60
+SPREAD = timedelta(seconds=5)
 
 
 class InProcessScheduler(Scheduler):
@@ -34,6 +36,13 @@ class InProcessScheduler(Scheduler):
             redis_client.client().set(ALIVE, int(time.time()), ex=ALIVE_SECONDS)
         wait: float = super().tick(*args, **kwargs)
         return wait
+
+    def setup_schedule(self) -> None:
+        """Spread the messages, because a worker starts a process for each of those that come at once."""
+        super().setup_schedule()
+        messages = [entry for entry in self.schedule.values() if entry.task not in periodic.WORK]
+        for position, entry in enumerate(messages):
+            entry.last_run_at = entry.default_now() + position * SPREAD
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         if entry.task in periodic.WORK:
