@@ -6,10 +6,11 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from gunicorn import util
 from gunicorn.glogging import Logger
 
-from pegboard import startup_checks
+from pegboard import forked_settings, startup_checks
 from pegboard.ops import logs
 from pegboard.web.headers import ON_EVERY_REPLY
 
@@ -47,6 +48,8 @@ threads = int(os.environ.get("WEB_THREADS", "8"))
 os.environ.setdefault("PEGBOARD_CALLS_IN_A_PROCESS", str(max(1, threads - max(4, threads // 16))))
 if threads > THREADS_WITH_CONNECTIONS:
     os.environ.setdefault("PEGBOARD_DATABASE_CONNECTIONS", str(DATABASE_CONNECTIONS))
+if settings.configured:  # this process is forked from one that has read them
+    forked_settings.read_again()
 preload_app = True
 timeout = 60
 # Of a call that is cut off it is not known whether it ran.

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
 from pegboard.ops import logs
+from pegboard.process_settings import process_settings
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TESTING = "pytest" in sys.modules
@@ -18,12 +19,6 @@ DEBUG = os.environ.get("PEGBOARD_DEBUG") == "1"
 
 def _words(name: str, default: str = "") -> list[str]:
     return os.environ.get(name, default).replace(",", " ").split()
-
-
-# A page waits less long than a worker does. The web server sets this for itself.
-SERVES_PAGES = os.environ.get("PEGBOARD_SERVES_PAGES") == "1"
-# Seconds that one request may wait for the database, all queries together.
-QUERY_DEADLINE = 3.5 if SERVES_PAGES else None
 
 
 def _oidc() -> dict[str, Any] | None:
@@ -74,53 +69,6 @@ def _lines(name: str) -> list[str]:
     return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
 
 
-# Seconds that a request may wait for the broker to take a message.
-BROKER_TIMEOUT = 1.0 if SERVES_PAGES else None
-DATABASE_GUARDS = [
-    *(
-        ["statement_timeout=3s", "lock_timeout=2s"]
-        if SERVES_PAGES
-        else ["statement_timeout=60s", "lock_timeout=5s"]
-    ),
-    "idle_in_transaction_session_timeout=30s",
-]
-# A machine that is gone is noticed after some fifteen seconds instead of two hours.
-KEEPALIVE = {
-    "keepalives_idle": "6",
-    "keepalives_interval": "3",
-    "keepalives_count": "3",
-    "tcp_user_timeout": "15000",
-}
-
-
-# How many connections to the database all threads of a process share; 0: each thread has its own.
-DATABASE_CONNECTIONS = int(os.environ.get("PEGBOARD_DATABASE_CONNECTIONS", "0"))
-
-
-def _database(url: str) -> dict[str, object]:
-    """`postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ImproperlyConfigured("DATABASE_URL must start with postgresql://")
-    options = dict(parse_qsl(parts.query))
-    return {
-        "ENGINE": "core.postgresql" if DATABASE_CONNECTIONS else "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": options.pop("host", parts.hostname or ""),
-        "PORT": str(parts.port or options.pop("port", "")),
-        "CONN_MAX_AGE": 0 if DATABASE_CONNECTIONS else 60,
-        "CONN_HEALTH_CHECKS": not DATABASE_CONNECTIONS,
-        "OPTIONS": {
-            "connect_timeout": 2 if SERVES_PAGES else 5,
-            **KEEPALIVE,
-            "options": " ".join(f"-c {name}" for name in DATABASE_GUARDS),
-            **options,
-        },
-    }
-
-
 def _mail(url: str) -> dict[str, object]:
     """`smtp://user:password@host:587` (STARTTLS; `?tls=off` for a relay on this machine) or `smtps://...`."""
     parts = urlsplit(url)
@@ -146,7 +94,14 @@ if not SECRET_KEY:
 ALLOWED_HOSTS = _words("PEGBOARD_HOSTS", "127.0.0.1 localhost [::1]")
 CSRF_TRUSTED_ORIGINS = _words("PEGBOARD_ORIGINS")
 
-DATABASES = {"default": _database(os.environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard"))}
+_PROCESS = process_settings(os.environ)
+SERVES_PAGES: bool = _PROCESS["SERVES_PAGES"]
+QUERY_DEADLINE: float | None = _PROCESS["QUERY_DEADLINE"]
+BROKER_TIMEOUT: float | None = _PROCESS["BROKER_TIMEOUT"]
+DATABASE_CONNECTIONS: int = _PROCESS["DATABASE_CONNECTIONS"]
+DATABASES: dict[str, Any] = _PROCESS["DATABASES"]
+CALLS_IN_A_PROCESS: int = _PROCESS["CALLS_IN_A_PROCESS"]
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = _PROCESS["CELERY_BROKER_TRANSPORT_OPTIONS"]
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 
 INSTALLED_APPS = [
@@ -271,8 +226,6 @@ SECURE_REFERRER_POLICY = "same-origin"
 # needs, and less than one that calls in a loop makes.
 CALLS_PER_MINUTE = int(os.environ.get("PEGBOARD_CALLS_PER_MINUTE", "6000"))
 WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
-# How many threads of one process may make calls of tools at once; pegboard/gunicorn.py says it for its own.
-CALLS_IN_A_PROCESS = int(os.environ.get("PEGBOARD_CALLS_IN_A_PROCESS", "64"))
 # For so long what a vendor said of one tool stands for what it says now.
 FRESH_SECONDS = int(os.environ.get("PEGBOARD_FRESH_SECONDS", "60"))
 RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
@@ -312,15 +265,6 @@ CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 # lease in PostgreSQL. With a message under way, kombu 5.7 ends the worker when the broker goes away.
 CELERY_TASK_ACKS_LATE = False
 CELERY_WORKER_DISABLE_PREFETCH = True
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    "visibility_timeout": 3600,
-    "socket_connect_timeout": 1 if SERVES_PAGES else 2,
-    "socket_timeout": 1 if SERVES_PAGES else 5,
-    "socket_keepalive": not REDIS_URL.startswith(("redis+socket", "unix")),
-    # For the sender: one more try and no long wait, because `tick` sends again what was not sent.
-    "max_retries": 1,
-    "interval_start": 0.1,
-}
 # The message is a hint, which the scheduler repeats; a page must not wait for a broker that is away.
 CELERY_TASK_PUBLISH_RETRY = False
 # The truth is in the database; nothing waits for a result.

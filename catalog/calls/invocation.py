@@ -19,7 +19,6 @@ from functools import partial
 from time import sleep
 from typing import Any
 
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError, OperationalError, connection
 from django.utils import timezone
 
@@ -79,7 +78,7 @@ ROOM_SECONDS = 1.0
 TASK_SECONDS = 60.0
 # Asked before an activity of a call acts. Each raises DomainError where it must not.
 BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
-_places = CallPlaces(settings.CALLS_IN_A_PROCESS)
+_places = CallPlaces()
 
 
 class NoRoomError(DomainError):

@@ -11,6 +11,8 @@ from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from django.conf import settings
+
 # Places of a holder for each one that stays free. A key gets three quarters of all places, the keys of an
 # agent together seven eighths.
 KEY_SHARE, AGENT_SHARE = 3, 7
@@ -31,10 +33,14 @@ def may_take(held: int, free: int, share: int) -> bool:
 
 
 class CallPlaces:
-    """The places of a process. Threads that wait for one have no order among them."""
+    """The places of a process. Threads that wait for one have no order among them.
 
-    def __init__(self, size: int) -> None:
-        self._free = size
+    size: the number of places; None for CALLS_IN_A_PROCESS, which a forked process sets after its imports.
+    """
+
+    def __init__(self, size: int | None = None) -> None:
+        self._size = size
+        self._taken = 0
         self._held: Counter[Hashable] = Counter()
         self._changed = threading.Condition()
 
@@ -54,19 +60,21 @@ class CallPlaces:
             while not self._may_take(holder):
                 if not self._changed.wait(max(0.0, ends - time.monotonic())) and time.monotonic() >= ends:
                     return False
-            self._free -= 1
+            self._taken += 1
             self._held.update(_shares(holder).keys())
         return True
 
     def _give_back(self, holder: Holder) -> None:
         with self._changed:
-            self._free += 1
+            self._taken -= 1
             # Counts of zero are dropped.
             self._held -= Counter(_shares(holder).keys())
             self._changed.notify_all()
 
     def _may_take(self, holder: Holder) -> bool:
-        return all(may_take(self._held[key], self._free, share) for key, share in _shares(holder).items())
+        size = settings.CALLS_IN_A_PROCESS if self._size is None else self._size
+        free = size - self._taken
+        return all(may_take(self._held[key], free, share) for key, share in _shares(holder).items())
 
 
 def _shares(holder: Holder) -> dict[Hashable, int]:

@@ -26,7 +26,7 @@ from core.postgresql.base import give_back
 from executor.serve.base import Operations, Reply
 from executor.serve.mcp import messages, tools
 from executor.serve.mcp.messages import Id
-from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, STREAMS_IN_A_PROCESS, Places, event
+from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event, streams_in_a_process
 
 logger = logging.getLogger(__name__)
 PAUSE = 0.2
@@ -34,9 +34,10 @@ PAUSE = 0.2
 HEARD = 10
 MAX_ANSWER_BYTES = 64 * 1024
 _NUMBER = re.compile(r"(?:call-[0-9]{1,18}|first-[0-9a-f]{32})-[0-9]{1,4}")
-MAX_WAITING = max(1, STREAMS_IN_A_PROCESS // 2)
 # A key whose users do not answer leaves half of them to the others.
-_places = Places(MAX_WAITING, for_one=max(1, MAX_WAITING // 2))
+_places = Places(
+    lambda: max(1, streams_in_a_process() // 2), for_one=lambda: max(1, streams_in_a_process() // 4)
+)
 
 # What is told of the call with these members among its parameters, and what comes of it.
 GoOn = Callable[[Mapping[str, Any]], Generator[bytes, None, dict[str, Any]]]

@@ -12,8 +12,6 @@ from django.conf import settings
 from executor.serve.base import EVENT_STREAM, Reply
 from people.models import ApiKey
 
-# Of the threads that calls leave free.
-STREAMS_IN_A_PROCESS = max(2, settings.CALLS_IN_A_PROCESS // 30)
 LASTS = 300.0  # seconds
 # So that a proxy does not close a silent stream, and we hear of a client that has gone.
 PING_EVERY = 15.0
@@ -21,18 +19,25 @@ PING = b": ping\n\n"
 _HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 
 
+def streams_in_a_process() -> int:
+    """Return how many streams of one kind may be open. They need the threads that calls leave free."""
+    return max(2, settings.CALLS_IN_A_PROCESS // 30)
+
+
 class Places:
     """How many streams of one kind may be open in this process, and how many of them for one API key."""
 
-    def __init__(self, most: int = STREAMS_IN_A_PROCESS, *, for_one: int | None = None) -> None:
+    def __init__(
+        self, most: Callable[[], int] = streams_in_a_process, *, for_one: Callable[[], int] | None = None
+    ) -> None:
         self._most = most
-        self._for_one = most if for_one is None else for_one
+        self._for_one = for_one or most
         self._held: Counter[int] = Counter()
         self._lock = threading.Lock()
 
     def take(self, key: ApiKey) -> bool:
         with self._lock:
-            is_free = self._held.total() < self._most and self._held[key.pk] < self._for_one
+            is_free = self._held.total() < self._most() and self._held[key.pk] < self._for_one()
             if is_free:
                 self._held[key.pk] += 1
         return is_free

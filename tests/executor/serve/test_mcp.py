@@ -383,9 +383,9 @@ def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, cli
 def test_only_so_many_listen_at_once(client):
     opened = [
         modern(client, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})
-        for _ in range(streams.STREAMS_IN_A_PROCESS + 1)
+        for _ in range(streams.streams_in_a_process() + 1)
     ]
-    assert [each.status_code for each in opened] == [200] * streams.STREAMS_IN_A_PROCESS + [429]
+    assert [each.status_code for each in opened] == [200] * streams.streams_in_a_process() + [429]
     assert opened[-1]["Retry-After"]
     for stream in opened[:-1]:
         for close in stream._resource_closers:  # all of it would close the test's connection, too
@@ -400,7 +400,7 @@ def test_a_stream_that_is_never_sent_takes_no_place(client, monkeypatch):
     client.raise_request_exception = False
     with monkeypatch.context() as patched:
         patched.setattr("designer.releases.receipts.note", fails)
-        for _ in range(streams.STREAMS_IN_A_PROCESS + 1):
+        for _ in range(streams.streams_in_a_process() + 1):
             answer = modern(client, "subscriptions/listen", {"notifications": {}})
             assert answer.status_code == 500
     assert list(listened(client))[-1]["result"]["resultType"] == "complete"
@@ -565,7 +565,7 @@ def test_an_answer_is_heard_on_every_stream_of_a_call_that_its_client_names(lend
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     monkeypatch.setattr(asking, "LASTS", 5.0)
     call, headers = {"name": "sky", "arguments": {}}, {**met(lending), "Idempotency-Key": "a"}
-    monkeypatch.setattr(asking, "_places", Places(2))
+    monkeypatch.setattr(asking, "_places", Places(lambda: 2))
     first = events_of(old(lending, "tools/call", call, **headers))
     number = next(first)["id"]
     answer = {"action": "accept", "content": {"branch": "Mole End"}}
@@ -625,7 +625,7 @@ def no_time(patch, lending):
 
 
 def no_place(patch, lending):
-    patch.setattr(asking, "_places", Places(0))
+    patch.setattr(asking, "_places", Places(lambda: 0))
 
 
 def no_broker(patch, lending):
@@ -647,7 +647,7 @@ def test_a_question_that_cannot_be_put_is_told(gone, lending, monkeypatch):
 
 
 def test_one_key_leaves_places_to_the_others(lending, owner, monkeypatch):
-    monkeypatch.setattr(asking, "_places", Places(2, for_one=1))
+    monkeypatch.setattr(asking, "_places", Places(lambda: 2, for_one=lambda: 1))
     monkeypatch.setattr(asking, "PAUSE", 0.0)
     call, headers = {"name": "sky", "arguments": {}}, met(lending)
     first = old(lending, "tools/call", call, **headers)

@@ -1,0 +1,22 @@
+"""Settings of a process that is forked from one which has read its settings already."""
+
+import os
+from contextlib import suppress
+
+from celery import current_app
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from pegboard.process_settings import process_settings
+
+
+def read_again() -> None:
+    """Give a forked process the settings of its own environment, before it connects to anything."""
+    fresh = process_settings(os.environ)
+    # Django's connections and this setting are one object.
+    settings.DATABASES[DEFAULT_DB_ALIAS].update(fresh.pop("DATABASES")[DEFAULT_DB_ALIAS])
+    with suppress(AttributeError):  # none was made
+        del connections[DEFAULT_DB_ALIAS]
+    for name, value in fresh.items():
+        setattr(settings, name, value)
+    current_app.conf.broker_transport_options = fresh["CELERY_BROKER_TRANSPORT_OPTIONS"]

@@ -1,0 +1,87 @@
+"""Settings that differ between the processes of one installation: those that serve pages, and workers.
+
+settings.py reads them from the environment, and forked_settings.py reads them again. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+# A machine that is gone is noticed after some fifteen seconds instead of two hours.
+KEEPALIVE = {
+    "keepalives_idle": "6",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "15000",
+}
+
+
+def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings by name.
+
+    SERVES_PAGES: a page waits less long than a worker does. The web server sets this for itself.
+    QUERY_DEADLINE: seconds that one request may wait for the database, all queries together.
+    BROKER_TIMEOUT: seconds that a request may wait for the broker to take a message.
+    DATABASE_CONNECTIONS: how many connections all threads of a process share; 0: each thread has its own.
+    CALLS_IN_A_PROCESS: how many threads of one process may make calls of tools at once; pegboard/gunicorn.py
+    sets it for its own.
+    """
+    serves_pages = environ.get("PEGBOARD_SERVES_PAGES") == "1"
+    database_connections = int(environ.get("PEGBOARD_DATABASE_CONNECTIONS", "0"))
+    database_url = environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard")
+    redis_url = environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    return {
+        "SERVES_PAGES": serves_pages,
+        "QUERY_DEADLINE": 3.5 if serves_pages else None,
+        "BROKER_TIMEOUT": 1.0 if serves_pages else None,
+        "DATABASE_CONNECTIONS": database_connections,
+        "DATABASES": {
+            "default": _database(
+                database_url, serves_pages=serves_pages, shares_connections=bool(database_connections)
+            )
+        },
+        "CALLS_IN_A_PROCESS": int(environ.get("PEGBOARD_CALLS_IN_A_PROCESS", "64")),
+        "CELERY_BROKER_TRANSPORT_OPTIONS": {
+            "visibility_timeout": 3600,
+            "socket_connect_timeout": 1 if serves_pages else 2,
+            "socket_timeout": 1 if serves_pages else 5,
+            "socket_keepalive": not redis_url.startswith(("redis+socket", "unix")),
+            # For the sender: one more try and no long wait, because `tick` sends again what was not sent.
+            "max_retries": 1,
+            "interval_start": 0.1,
+        },
+    }
+
+
+def _database(url: str, *, serves_pages: bool, shares_connections: bool) -> dict[str, object]:
+    """Return `postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise ImproperlyConfigured("DATABASE_URL must start with postgresql://")
+    options = dict(parse_qsl(parts.query))
+    guards = [
+        *(
+            ["statement_timeout=3s", "lock_timeout=2s"]
+            if serves_pages
+            else ["statement_timeout=60s", "lock_timeout=5s"]
+        ),
+        "idle_in_transaction_session_timeout=30s",
+    ]
+    return {
+        "ENGINE": "core.postgresql" if shares_connections else "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": options.pop("host", parts.hostname or ""),
+        "PORT": str(parts.port or options.pop("port", "")),
+        "CONN_MAX_AGE": 0 if shares_connections else 60,
+        "CONN_HEALTH_CHECKS": not shares_connections,
+        "OPTIONS": {
+            "connect_timeout": 2 if serves_pages else 5,
+            **KEEPALIVE,
+            "options": " ".join(f"-c {name}" for name in guards),
+            **options,
+        },
+    }

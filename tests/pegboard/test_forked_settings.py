@@ -1,0 +1,93 @@
+"""A process that is forked after its parent has read the settings has those of its own environment."""
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pegboard.local.product import FOR_CALLS, FOR_RUNTIMES
+from pegboard.process_settings import process_settings
+
+ROOT = Path(__file__).resolve().parents[2]
+PRINT_SETTINGS = """
+import json, os, re
+import django
+from django.conf import settings
+from django.db import connections
+from pegboard.celery import app
+
+def printed():
+    connections.settings  # Django adds defaults to it
+    names = [name for name in dir(settings) if name.isupper() and name[0] != "_"]
+    values = {name: re.sub(" at 0x[0-9a-f]+", "", repr(getattr(settings, name))) for name in names}
+    values["backend"] = type(connections["default"]).__module__
+    values["options"] = app.conf.broker_transport_options
+    return json.dumps(values)
+"""
+FRESH = f"{PRINT_SETTINGS}\n%s\ndjango.setup()\nprint(printed())"
+FORKED = f"""{PRINT_SETTINGS}
+django.setup()
+printed()
+os.environ.update(json.loads(os.environ["OF_THE_CHILD"]))
+from pegboard import forked_settings
+forked_settings.read_again()
+%s
+print(printed())
+"""
+
+
+def settings_after(code: str, env: dict[str, str]) -> dict:
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "pegboard.settings"} | env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("module", "env"),
+    [
+        ("", {}),
+        ("", FOR_CALLS),
+        ("import pegboard.gunicorn", {"WEB_THREADS": "8"}),
+        ("import pegboard.gunicorn", FOR_RUNTIMES),
+    ],
+    ids=["worker", "caller", "web", "runtimes"],
+)
+def test_a_forked_process_has_the_settings_of_one_that_was_started(module, env):
+    forked = settings_after(FORKED % module, {"OF_THE_CHILD": json.dumps(env)})
+    assert forked == settings_after(FRESH % module, env)
+
+
+def names_read_at_import(tree: ast.AST) -> set[str]:
+    """Return the settings that a module reads outside its functions."""
+    names = set()
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "settings"
+        ):
+            names.add(node.attr)
+        names |= names_read_at_import(node)
+    return names
+
+
+def test_no_module_keeps_a_setting_that_a_forked_process_reads_again():
+    apps = ("core", "people", "catalog", "designer", "executor", "pegboard")
+    modules = [path for app in apps for path in (ROOT / app).rglob("*.py")]
+    assert len(modules) > 300
+    names = process_settings({}).keys()
+    kept = {str(path): names_read_at_import(ast.parse(path.read_text())) & names for path in modules}
+    assert {path: found for path, found in kept.items() if found} == {}
+    assert names_read_at_import(ast.parse("LIMIT = settings.QUERY_DEADLINE")) == {"QUERY_DEADLINE"}
