@@ -35,6 +35,12 @@ def sweep_beside_threads(sender: Any, **_: object) -> None:
         periodic.begin()
 
 
+def import_task_modules() -> None:
+    app.loader.import_default_modules()
+    for name in periodic.WORK:
+        import_string(name)
+
+
 @signals.worker_init.connect
 def share_modules_with_children(**_: object) -> None:
     """Import what tasks need before the pool forks, so that its processes share the memory of the modules.
@@ -42,9 +48,7 @@ def share_modules_with_children(**_: object) -> None:
     Modules are never freed. The garbage collector does not look through frozen objects: otherwise it takes a
     tenth of the time of an enumeration, and writes to each of them.
     """
-    app.loader.import_default_modules()
-    for name in periodic.WORK:
-        import_string(name)
+    import_task_modules()
     gc.collect()
     gc.freeze()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import SubprocessError
+from typing import Any, BinaryIO, Protocol
 
 PR_SET_PDEATHSIG = 1
 LOG_LIMIT = 10_000_000
@@ -49,8 +50,7 @@ def spawn(
             become()
         die_with_parent(parent, how_to_end)
 
-    _keep_short(log)
-    with log.open("ab") as output:
+    with open_log(log) as output:
         return subprocess.Popen(  # noqa: S603 - every caller passes its own program
             argv,
             env=env,
@@ -64,10 +64,25 @@ def spawn(
         )
 
 
-def _keep_short(log: Path) -> None:
-    log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if log.exists() and log.stat().st_size > LOG_LIMIT:
-        log.replace(log.with_suffix(".old.log"))
+def open_log(path: Path) -> BinaryIO:
+    """Open a log to append to, and put a long one aside."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists() and path.stat().st_size > LOG_LIMIT:
+        path.replace(path.with_suffix(".old.log"))
+    return path.open("ab")
+
+
+class ChildProcess(Protocol):
+    """The part of `subprocess.Popen` that services use."""
+
+    pid: int
+
+    @property
+    def returncode(self) -> Any: ...  # None while it runs
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def kill(self) -> None: ...
 
 
 def how_it_ended(code: int) -> str:
@@ -89,11 +104,11 @@ class Service:
     """
 
     name: str
-    start: Callable[[], subprocess.Popen[bytes]]
+    start: Callable[[], ChildProcess]
     ask: signal.Signals = signal.SIGTERM
     patience: float = 20.0
     is_foundation: bool = False
-    process: subprocess.Popen[bytes] | None = None
+    process: ChildProcess | None = None
     started_at: float = 0.0
     start_again_at: float = 0.0
     crashes: int = 0

@@ -22,11 +22,11 @@ import psycopg
 
 from demo import VENDORS
 from pegboard.local.embedded import Embedded, EmbeddedError, lock, own_directory
-from pegboard.local.processes import Service, Supervisor, how_it_ended, spawn
+from pegboard.local.forks import STOP_SIGNALS, fork_program, load_product
+from pegboard.local.processes import ChildProcess, Service, Supervisor, how_it_ended, spawn
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parent.parent.parent
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # Migrations of a large database are part of it.
 START_TIMEOUT = 120.0
 # As files of earlier versions call them.
@@ -251,6 +251,9 @@ class LocalProduct:
         if self.wishes.restore:
             self._step("restore", str(self.wishes.restore.resolve()))
         self._step("migrate", "--noinput", "-v0")
+        if sys.platform == "linux":
+            os.environ.update(self.environment)
+            load_product()
         self._start_product(self.listener, self.runtimes)
         for name, listener in (("web", self.listener), ("runtimes", self.runtimes)):
             self._wait_for(name, partial(self._answers, listener.getsockname()[1]))
@@ -322,17 +325,16 @@ class LocalProduct:
     def _serve(
         self, name: str, *module: str, pass_fds: tuple[int, ...] = (), env: Mapping[str, str] | None = None
     ) -> None:
-        ready = self._ready_file(name)
+        ready, log = self._ready_file(name), self.logs / f"{name}.log"
 
-        def start() -> subprocess.Popen[bytes]:
+        def start() -> ChildProcess:
             ready.unlink(missing_ok=True)
-            return spawn(
-                [sys.executable, "-m", *module],
-                log=self.logs / f"{name}.log",
-                env=self.environment | {"PEGBOARD_READY_FILE": str(ready)} | dict(env or {}),
-                cwd=ROOT,
-                pass_fds=pass_fds,
-            )
+            variables = self.environment | {"PEGBOARD_READY_FILE": str(ready)} | dict(env or {})
+            if sys.platform == "linux":
+                return fork_program(name, module, log=log, env=variables, pass_fds=pass_fds)
+            # macOS lets a forked process use few system libraries before it executes another program.
+            command = [sys.executable, "-m", *module]
+            return spawn(command, log=log, env=variables, cwd=ROOT, pass_fds=pass_fds)
 
         heartbeat_file = ready if name in HEARTS else None
         self.supervisor.add(Service(name, start, heartbeat_file=heartbeat_file))
@@ -349,7 +351,7 @@ class LocalProduct:
                 raise LocalError(f"“manage.py {command[0]}” {how_it_ended(code)}.")
             self._wait_for("postgres", lambda: self.embedded is None or self.embedded.answers())
 
-    def _servers(self) -> list[subprocess.Popen[bytes] | None]:
+    def _servers(self) -> list[ChildProcess | None]:
         return [service.process for service in self.supervisor.services if service.is_foundation]
 
     def _run(self, *command: str, env: dict[str, str] | None) -> int:

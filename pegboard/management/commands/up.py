@@ -1,14 +1,12 @@
 import os
-import signal
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from django.core.management.base import BaseCommand, CommandError
+from django.conf import settings
+from django.core.management.base import BaseCommand
 
-from pegboard.local.embedded import EmbeddedError
-from pegboard.local.processes import die_with_parent
-from pegboard.local.product import LocalError, LocalProduct, Wishes
+from pegboard.local.__main__ import add_arguments
 
 
 class Command(BaseCommand):
@@ -17,24 +15,18 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        env = os.environ
-        parser.add_argument("--port", type=int, default=int(env.get("PORT") or 8000))
-        parser.add_argument("--data", type=Path, default=Path(env.get("DATA") or ".data"))
-        parser.add_argument("--no-demo", action="store_false", dest="demo", default=env.get("DEMO") != "0")
-
-        parser.add_argument("--restore", type=Path, default=env.get("RESTORE"), help="begin with this backup")
-        parser.add_argument("--with-parent", action="store_true", help="stop when what started this dies")
+        add_arguments(parser)
 
     def handle(
         self, *args: object, port: int, data: Path, demo: bool, restore: Path | None, **options: object
     ) -> None:
-        if options["with_parent"]:
-            die_with_parent(os.getppid(), signal.SIGTERM)
-        try:
-            LocalProduct(Wishes(data, port, demo, restore), self._say).run()
-        except (EmbeddedError, LocalError) as error:
-            raise CommandError(str(error)) from error
-
-    def _say(self, text: str) -> None:
-        self.stdout.write(text)
-        sys.stdout.flush()
+        # This process has read its settings. The processes of the product are forks of one that reads them
+        # once the servers run.
+        arguments = [
+            *("--port", str(port), "--data", str(data.resolve())),
+            *([] if demo else ["--no-demo"]),
+            *(["--restore", str(restore.resolve())] if restore else []),
+            *(["--with-parent"] if options["with_parent"] else []),
+        ]
+        os.chdir(settings.BASE_DIR)
+        os.execv(sys.executable, [sys.executable, "-m", "pegboard.local", *arguments])  # noqa: S606 - our own program

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.faults
 ROOT = Path(__file__).resolve().parents[3]
 OURS = ("DATABASE_URL", "REDIS_URL", "DJANGO_", "PEGBOARD_", "MAKE")
 WAIT_SECONDS = 120
+PROGRAM_NAMES = ("web", "runtimes", "worker", "caller", "slow", "beat")
 # It may read what root may, for the interpreter may lie in root's home; in all else it is an ordinary user.
 AS_NOBODY = [
     *("setpriv", "--reuid", "nobody", "--regid", "nogroup", "--clear-groups"),
@@ -103,13 +104,13 @@ class Product:
                     return True
         return False
 
-    def child(self, *words: str) -> psutil.Process:
+    def child(self, name: str) -> psutil.Process:
         top = psutil.Process(self.process.pid)
-        for each in top.children():
+        for child in top.children():
             with contextlib.suppress(psutil.NoSuchProcess):
-                if set(words) <= set(each.cmdline()):
-                    return each
-        pytest.fail(f"no child runs with {words}")
+                if child.name() == name:
+                    return child
+        pytest.fail(f"no child has the name {name}")
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGINT)
@@ -189,6 +190,7 @@ def test_a_killed_product_starts_again_with_its_data_heals_and_ends_together(pro
     is_beside = f"for runtimes: {beside}/" in first.said
     assert first.variables().get("PEGBOARD_RUNTIMES_URL") == (beside if is_beside else None)
     its_programs_work_and_all_is_well(first)
+    its_processes_share_the_loaded_code_and_nothing_else(first)
     it_starts_once(first, product)
     subprocess.run(
         [sys.executable, "manage.py", "createsuperuser", "--noinput", "--username", "kept"],
@@ -232,6 +234,22 @@ def its_programs_work_and_all_is_well(running):
     assert looked.returncode == 0
 
 
+def its_processes_share_the_loaded_code_and_nothing_else(running):
+    supervisor = psutil.Process(running.process.pid)
+    assert supervisor.num_threads() == 1  # a lock that another thread holds would never be free in a fork
+    code = supervisor.memory_full_info().rss
+    for name in PROGRAM_NAMES:
+        child = running.child(name)
+        assert child.cmdline() == supervisor.cmdline()
+        assert os.getpgid(child.pid) == child.pid
+        assert child.memory_full_info().uss < code / 2
+        open_files = {Path(file.path).name for file in child.open_files()}
+        assert "lock" not in open_files
+        assert f"{name}.log" in open_files
+    listening = {connection.laddr.port for connection in running.child("beat").net_connections("inet")}
+    assert running.port not in listening
+
+
 def it_starts_once(running, product):
     second = product(running.data)
     output, _ = second.process.communicate(timeout=WAIT_SECONDS)
@@ -251,16 +269,16 @@ def it_leaves_nothing_behind_when_its_parent_is_killed(running):
 
 
 def what_is_killed_is_begun_again(running):
-    running.child("worker", "enumeration").kill()
+    running.child("worker").kill()
     running.wait_for("worker was killed by SIGKILL; starting it again now")
     eventually(lambda: "ready" in (running.data / "log" / "worker.log").read_text())
-    web = running.child("gunicorn")
+    web = running.child("web")
     for each in [web, *web.children()]:  # those who outlive it would answer in its place
         with contextlib.suppress(psutil.NoSuchProcess):
             each.kill()
     running.wait_for("web was killed by SIGKILL; starting it again now")
     assert running.status() == 200
-    running.child("-D").kill()
+    running.child("postgres").kill()
     running.wait_for("postgres was killed by SIGKILL")
     eventually(lambda: running.runs("postgres"))
 
