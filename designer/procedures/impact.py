@@ -90,17 +90,19 @@ def uses(text: str, tool: KnownTool) -> list[Use]:
     vocabulary, found = Vocabulary(tools=(tool,)), []
     for number, line in enumerate(text.split("\n"), 1):
         # Most lines name nothing of the tool, and parsing costs far more than this look.
-        if f":{tool.pin}" not in line and "{item:" not in line:
+        if f":{tool.pin}" not in line and "{item:" not in line and "=%7B" not in line:
             continue
         end = 0
         said = supplies.sentences(line)
         for piece in references.parse(line, vocabulary):
             end += len(piece.stored)
             reference = piece.reference
+            items = [member.item for member in reference.members if member.item] if reference else []
+            found += [Use(line=number, kind="item", member=item, value="", is_call=False) for item in items]
             if reference is None or (reference.kind != "item" and reference.target != tool.pin):
                 continue
             is_call = reference.kind in ("tool", "input") and not supplies.is_ruled_out(end, said)
-            members = [(each.id, each.value) for each in reference.members]
+            members = [(each.id, each.literal) for each in reference.members]
             for member, value in members or [(reference.name if reference.kind == "item" else "", "")]:
                 found.append(
                     Use(line=number, kind=reference.kind, member=member, value=value, is_call=is_call)

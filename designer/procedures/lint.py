@@ -251,7 +251,7 @@ def _of_members(piece: Piece, reference: Reference, tool: KnownTool) -> Iterator
             names_ = [each.name for each in tool.inputs]
             message = f"“{tool.name}()” takes no “{member.id}”."
             yield _remark(piece, "unknown_input", message, _choice("It takes", names_))
-        elif member.value and (remark := _not_allowed(piece, tool, known, member.value)):
+        elif member.literal and (remark := _not_allowed(piece, tool, known, member.literal)):
             yield remark
 
 
@@ -374,6 +374,8 @@ def _given_by_reference(pieces: Sequence[Piece], tool: KnownTool, line: int) -> 
     given: set[str] = set()
     for piece in pieces:
         reference = piece.reference
+        if reference and piece.line <= line:
+            given |= {member.item for member in reference.members if member.item}
         if reference and reference.kind == "item" and piece.line <= line:
             given.add(reference.name)
         elif reference and reference.kind == "input" and reference.target == tool.pin:

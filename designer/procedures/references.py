@@ -6,6 +6,7 @@ A reference stands in the text in one of two forms, and `parse` reads both.
     {tool:12}               look_up()                     the tool of pin 12
     {in:12/account_id}      look_up(account_id)           an input of it; several: {in:12/a,b}
     {in:12/channel=sms}     look_up(channel=sms)          an input and a value for it
+    {in:12/a=%7Ba%7D}       look_up({a})                  an input whose value the conversation has collected
     {out:12/refills}        look_up().refills             an output of it
     {agent:7}               transfer_to_billing()         handing over to sub-agent 7
     {item:account_id}       {account_id}                  what the conversation must have collected
@@ -30,8 +31,9 @@ AgentState = Literal["", "archived", "removed", "moved"]
 
 _NAME = r"[A-Za-z_][\w-]{0,127}"
 # Bounded everywhere, so that no text makes the expression try for long.
-_VALUE = r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}"
-_ARGUMENT = rf"{_NAME}(?:\s?[=:]\s?(?:{_VALUE}))?"
+_ITEM = r"\{(?:item:)?[A-Za-z_][\w-]{0,63}\}"
+_VALUE = rf"{_ITEM}|" + r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}"
+_ARGUMENT = rf"(?:{_ITEM}|{_NAME}(?:\s?[=:]\s?(?:{_VALUE}))?)"
 _TOKEN = re.compile(
     rf"\{{(?P<kind>tool|agent):(?P<id>\d{{1,18}})\}}"
     rf"|\{{(?P<side>in|out):(?P<pin>\d{{1,18}})/(?P<members>[^\s{{}}]{{1,2000}})\}}"
@@ -42,7 +44,8 @@ _TOKEN = re.compile(
     rf"|(?<![\w@/-])@(?P<mention>{_NAME})",
     re.ASCII,
 )
-_GIVEN = re.compile(rf"\s*({_NAME})(?:\s?[=:]\s?({_VALUE}))?\s*(?:,|$)", re.ASCII)
+_GIVEN = re.compile(rf"\s*(?:({_ITEM})|({_NAME})(?:\s?[=:]\s?({_VALUE}))?)\s*(?:,|$)", re.ASCII)
+_ITEM_AS_ARGUMENT = re.compile(r"(?<=[(=\s])\{([A-Za-z_][\w-]{0,63})\}(?=[,)])", re.ASCII)
 # “the form(s) that were sent” is a plural and not an input.
 _PLURALS = frozenset(("s", "es"))
 
@@ -122,10 +125,23 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One input or output of a reference, by its id, or as it was typed if the tool has none of that name."""
+    """One input or output of a reference, by its id, or as it was typed if the tool has none of that name.
+
+    value: as typed, or `{account_id}` for the item that the conversation has collected.
+    """
 
     id: str
     value: str = ""
+
+    @property
+    def item(self) -> str:
+        """The name of the item that is the value; "" for any other value."""
+        return self.value[1:-1] if re.fullmatch(_ITEM, self.value, re.ASCII) else ""
+
+    @property
+    def literal(self) -> str:
+        """The value itself; "" where an item stands for it."""
+        return "" if self.item else self.value
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,6 +214,8 @@ def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
                 target=reference.target,
                 member=member,
             )
+        for item in filter(None, (each.item for each in reference.members)):
+            yield Place(line=piece.line, column=piece.column, kind="item", target=None, member=item)
 
 
 def stored(pieces: Iterable[Piece]) -> str:
@@ -226,16 +244,23 @@ def shown(pieces: Iterable[Piece]) -> str:
 
 def rendered(pieces: Iterable[Piece]) -> str:
     """What a model reads: as shown, with items by their bare names."""
-    return "".join(
-        piece.reference.name if piece.reference and piece.reference.kind == "item" else piece.shown
-        for piece in pieces
-    )
+    return "".join(_rendered(piece) for piece in pieces)
+
+
+def _rendered(piece: Piece) -> str:
+    if piece.reference is None or piece.reference.kind not in ("item", "input"):
+        return piece.shown
+    if piece.reference.kind == "item":
+        return piece.reference.name
+    return _ITEM_AS_ARGUMENT.sub(r"\1", piece.shown)
 
 
 def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference | None]]:
-    end = 0
-    for match in _TOKEN.finditer(text):
+    end = start = 0
+    while match := _TOKEN.search(text, start):
         reference = _read(match, vocabulary)
+        # Words that only look like a reference may have items as their arguments.
+        start = match.end() if reference or not match["arguments"] else match.start("arguments")
         if reference is None:
             continue
         if match.start() > end:
@@ -279,12 +304,14 @@ def _typed(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
         return Reference(kind="tool", name=name, is_ambiguous=bool(meant))
     (one,) = meant
     if isinstance(one, KnownAgent):
+        if arguments and "{" in arguments:
+            return None
         return Reference(kind="agent", target=one.id, name=name)
     if arguments:
         ids = {each.name.lower(): each.id for each in one.inputs}
         members = tuple(
-            Member(ids.get(given.lower(), given), (value or "").strip("\"'“”"))
-            for given, value in _GIVEN.findall(arguments)
+            _typed_input(given or item.strip("{}").removeprefix("item:"), value or item, ids)
+            for item, given, value in _GIVEN.findall(arguments)
         )
         return Reference(kind="input", target=one.pin, name=name, members=members)
     if output:
@@ -293,6 +320,10 @@ def _typed(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
             kind="output", target=one.pin, name=name, members=(Member(ids.get(output.lower(), output)),)
         )
     return Reference(kind="tool", target=one.pin, name=name)
+
+
+def _typed_input(name: str, value: str, ids: Mapping[str, str]) -> Member:
+    return Member(ids.get(name.lower(), name), value.strip("\"'“”").replace("{item:", "{"))
 
 
 def _names_of_inputs(meant: Iterable[KnownTool | KnownAgent]) -> set[str]:
@@ -310,11 +341,15 @@ def _shown(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
     called = [names.get(each.id, re.sub(r"\W+", "_", each.id)) for each in reference.members]
     if reference.kind == "output":
         return f"{tool.name}().{called[0]}"
-    written = [
-        name + (f"={_quoted(each.value)}" if each.value else "")
-        for name, each in zip(called, reference.members, strict=True)
-    ]
+    written = [_written(name, each) for name, each in zip(called, reference.members, strict=True)]
     return f"{tool.name}({', '.join(written)})"
+
+
+def _written(name: str, member: Member) -> str:
+    if member.item == name:
+        return member.value
+    value = member.value if member.item else _quoted(member.value)
+    return f"{name}={value}" if member.value else name
 
 
 def _quoted(value: str) -> str:

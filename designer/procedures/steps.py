@@ -27,7 +27,7 @@ def of(pieces: Iterable[Piece]) -> list[ToolStep]:
         reference = piece.reference
         if reference is None or reference.kind not in ("tool", "input") or reference.target is None:
             continue
-        given = {member.id: member.value for member in reference.members if member.value}
+        given = {member.id: member.literal for member in reference.members if member.literal}
         last = found[-1] if found else None
         if last and (last.pin, last.line) == (reference.target, piece.line):
             found[-1] = msgspec.structs.replace(last, given={**last.given, **given})

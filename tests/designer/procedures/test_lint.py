@@ -85,6 +85,8 @@ def test_an_authentication_may_be_said_in_many_ways(section):
         "Tools you can use:\n- `look_up_prescriptions()`\n- `request_refill()`",
         "Set `channel` to `sms` for {prescription}: request_refill()",
         "Call request_refill() for {prescription} with `channel` set to `email`",
+        "Call look_up_prescriptions({accountID}).",
+        "Call request_refill({prescription_number}, channel={way}).",
     ],
 )
 def test_what_is_clean(text):
@@ -124,6 +126,7 @@ def test_what_takes_the_account_from_authentication_is_none(step):
         ("Use bill().", "other_agents_tool"),
         ("{accountID}: look_up_prescriptions(customer)", "unknown_input"),
         ("{prescription} sms: request_refill(secret)", "unknown_input"),
+        ("{accountID}: look_up_prescriptions({customer})", "unknown_input"),
         ("{accountID}: look_up_prescriptions(), look_up_prescriptions().refills", "unknown_output"),
         ('{prescription}: request_refill(channel="fax")', "value_not_allowed"),
         ('{prescription}: request_refill() with `channel` set to "fax"', "value_not_allowed"),

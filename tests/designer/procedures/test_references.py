@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from designer.procedures import steps
 from designer.procedures.references import (
     KnownAgent,
     KnownInput,
     KnownOutput,
     KnownTool,
     Vocabulary,
+    flat,
     parse,
     rendered,
     shown,
@@ -40,6 +42,20 @@ KNOWN = Vocabulary(tools=(LOOK_UP,), agents=(KnownAgent(id=7, name="transfer_to_
             "look_up(account_id, channel=sms)",
         ),
         ('look_up(channel="by sms")', "{in:12/channel=by%20sms}", 'look_up(channel="by sms")'),
+        ("look_up({account_id})", "{in:12/acct%2F1=%7Baccount_id%7D}", "look_up({account_id})"),
+        (
+            "look_up({account_id}, channel={way})",
+            "{in:12/acct%2F1=%7Baccount_id%7D,channel=%7Bway%7D}",
+            "look_up({account_id}, channel={way})",
+        ),
+        ("look_up({item:channel})", "{in:12/channel=%7Bchannel%7D}", "look_up({channel})"),
+        ("look_up({member_no})", "{in:12/member_no=%7Bmember_no%7D}", "look_up({member_no})"),
+        ("call({account_id})", "call({item:account_id})", "call({account_id})"),
+        (
+            "transfer_to_billing({account_id})",
+            "transfer_to_billing({item:account_id})",
+            "transfer_to_billing({account_id})",
+        ),
         ("look_up().refills, then", "{out:12/r%3D1}, then", "look_up().refills, then"),
         ("look_up().gone", "{out:12/gone}", "look_up().gone"),
         ("transfer_to_billing()", "{agent:7}", "transfer_to_billing()"),
@@ -64,6 +80,20 @@ def test_what_is_typed_is_kept_by_identity_and_shown_by_name(typed: str, kept: s
 
 def test_a_model_reads_items_by_their_bare_names() -> None:
     assert rendered(parse("{item:account_id} for {tool:12}", KNOWN)) == "account_id for look_up()"
+    typed = "look_up({account_id}, channel={way}) and look_up(channel=“{a} b”)"
+    assert rendered(parse(typed, KNOWN)) == (
+        "look_up(account_id, channel=way) and look_up(channel=" + '"{a} b")'
+    )
+
+
+def test_an_item_as_an_argument_is_no_value_of_a_step() -> None:
+    (step,) = steps.of(parse("look_up({account_id}, channel=sms)", KNOWN))
+    assert step.given == {"channel": "sms"}
+
+
+def test_an_item_as_an_argument_is_referred_to_as_an_item_too() -> None:
+    places = [(place.kind, place.target, place.member) for place in flat(parse("look_up({channel})", KNOWN))]
+    assert places == [("input", 12, "channel"), ("item", None, "channel")]
 
 
 def test_a_renamed_tool_changes_what_is_shown_and_not_what_is_kept() -> None:
@@ -95,6 +125,9 @@ REFERENCES = st.sampled_from(
         "{tool:12}",
         "{in:12/channel=sms}",
         "{item:x}",
+        "look_up({x})",
+        "{in:12/channel=%7Bx%7D}",
+        "unknown({x})",
         "transfer_to_billing()",
         "{agent:7}",
         "{agent:8}",
