@@ -132,9 +132,22 @@ class _Reader:
             # A vendor that answers nonsense will do so again; one that does not answer may do so later.
             has_told = is_final = isinstance(exc, ProtocolViolationError)
             self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
-        self._add(stage, tool, [item for page in pages for item in page.items], is_final=is_final)
+        items = [item for page in pages for item in page.items]
+        self._add(stage, tool, items, is_final=is_final)
+        is_whole = is_final and len(items) <= MAX_VERSIONS
+        if is_whole and not any(page.rejected for page in pages):
+            self._note_first_version(tool, items)
         self.failed = 0 if has_told else self.failed + (not is_final)
         self.silent = 0 if has_told else self.silent + is_final
+
+    def _note_first_version(self, tool: Tool, items: Sequence[Item]) -> None:
+        # Where the protocol counts versions, it counts them from 1.
+        if "growing_versions" not in self.protocol.promises or not items:
+            return
+        first = min(items, key=lambda item: item.label_key)
+        if first.label_key > (1,):
+            text = f"{_named(tool)} has no version 1. Its history begins with version {first.label}."
+            self._note("FIRST_VERSION", text)
 
     def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
         guard = PageGuard()

@@ -290,6 +290,16 @@ def test_history_in_pages_is_read_to_its_end(archive, endpoint):
     assert versions(5) == [(1, "3"), (2, "1"), (3, "2")]
 
 
+def test_a_history_that_does_not_begin_with_version_1_is_noted(archive, endpoint):
+    keep(archive, 5, at(5, 3), at(5, 2, 3))
+    read(endpoint)
+    older_versions.read_all(endpoint.pk)
+    count, message = notes(endpoint)["FIRST_VERSION"]
+    assert count == 1
+    assert "tool_5" in message
+    assert versions(5) == [(1, "3"), (2, "2")]
+
+
 @pytest.mark.parametrize("is_one_page", [True, False])
 def test_endless_history_is_cut(archive, endpoint, monkeypatch, is_one_page):
     monkeypatch.setattr(older_versions, "MAX_VERSIONS", 4)
