@@ -273,6 +273,8 @@ class _ActivityReach:
 
 
 def _read_activity_reach(versions: Collection[ActivityVersion], slugs: Iterable[str]) -> _ActivityReach:
+    # Mocks reach nothing.
+    versions = [version for version in versions if kinds.get(version.kind).acts]
     reached = reach.reached(versions)
     tools = {tool for row in reached.values() for tool in row.tools}
     agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
