@@ -218,12 +218,6 @@ def end_late(calls: QuerySet[Call]) -> None:
     lost.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
 
 
-def oldest_wait_seconds() -> float:
-    """Return for how long the oldest call has waited that no worker has claimed; 0 if none waits."""
-    oldest = Call.objects.filter(status=CallStatus.QUEUED).aggregate(oldest=Min("queued_at"))["oldest"]
-    return max(0.0, (timezone.now() - oldest).total_seconds()) if oldest else 0.0
-
-
 def settled(call: Call) -> Call:
     """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
     if call.is_active:

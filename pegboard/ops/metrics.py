@@ -20,6 +20,7 @@ from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from catalog import waiting_work
 from catalog.enumeration import slow_vendors
 from catalog.models import Call, Circuit, Credential, Endpoint, Finding, Run, Tool, ToolCircuit
 from catalog.models.calls import CallStatus
@@ -28,7 +29,6 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.notifications.models import Delivery, Mail, Notice, SendingState, Webhook
 from core import encryption, metrics, redis_client
-from pegboard import waiting_work
 from people.models import Role
 
 Figures = Mapping[str, float]

@@ -1,6 +1,7 @@
 """Pages that belong to no app: health, the API reference, and errors."""
 
 import sys
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
@@ -14,12 +15,12 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from catalog import waiting_work
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, database_state, outage
 from core.public_url import public_url
 from designer.access_tokens import ROOT
 from executor.serve import views as serve_views
-from pegboard import waiting_work
 from pegboard.api.schema import ERRORS
 from pegboard.celery import app as celery_app
 from pegboard.web import api_reference
@@ -41,11 +42,13 @@ def healthz(request: HttpRequest) -> HttpResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     # Ready while the database answers: without the queue pages and exports work, and enumeration waits.
     database = database_state()
-    facts = {
-        "database": database,
-        "queue": "ok" if _queue_answers() else "unreachable",
-        **({"waiting_seconds": waiting_work.oldest_seconds()} if database == "ok" else {}),
-    }
+    facts: dict[str, Any] = {"database": database, "queue": "ok" if _queue_answers() else "unreachable"}
+    if database == "ok":
+        seconds = waiting_work.oldest_seconds()
+        late = [work.kind.name for work in waiting_work.find_late(seconds)]
+        facts |= {"waiting_seconds": seconds, "late": late}
+        if late and facts["queue"] == "ok":
+            facts["queue"] = "late"
     return JsonResponse(facts, status=200 if database == "ok" else 503)
 
 

@@ -10,8 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import invariants
-from catalog.calls import queue as call_queue
+from catalog import invariants, waiting_work
 from catalog.enumeration import slow_vendors
 from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.models.runs import ACTIVE, RunStatus
@@ -100,29 +99,51 @@ def orphans(limits: Limits) -> Iterator[Trouble]:
 
 @check("queue", "enumeration runs that were asked for begin", after=(*READY, "worker", "scheduler"))
 def queue(limits: Limits) -> Iterator[Trouble]:
-    waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - STUCK)
+    waiting = Run.objects.filter(status=RunStatus.QUEUED, queued_at__lt=Now() - _may_wait("runs"))
     # Slow runs wait for each other.
     if count := waiting.exclude(slow_vendors.IS_SLOW).count():
         yield Trouble(
-            f"{_things(count, 'enumeration run')} has waited for more than ten minutes.",
+            f"{_things(count, 'enumeration run')} has waited for more than five minutes.",
             "There are not enough workers, or they hang.",
             "Start more workers, or see in the log what the ones there are do.",
+        )
+    if late := _late("slow_runs"):
+        yield Trouble(
+            f"The oldest enumeration run of a slow vendor has waited for {late.waited}.",
+            "Vendors that are slow are not read.",
+            "Start more workers: celery -A pegboard worker --queues slow. If some run, see their log.",
         )
 
 
 @check("calls", "calls of tools start soon", after=(*READY, "worker"))
 def calls(limits: Limits) -> Iterator[Trouble]:
-    oldest = call_queue.oldest_wait_seconds()
-    if oldest > UNNOTICED.total_seconds():
+    if late := _late("calls"):
         yield Trouble(
-            f"The oldest call has waited for a worker for {oldest:.0f} seconds.",
+            f"The oldest call has waited for a worker for {late.seconds:.0f} seconds.",
             "Runtimes wait for their results, and new calls are refused (429 calls_wait).",
             "Start another worker: celery -A pegboard worker --queues calls. If one runs, see its log.",
         )
 
 
+@check("grants", "vendors are asked whether users have authorized", after=(*READY, "worker"))
+def grants(limits: Limits) -> Iterator[Trouble]:
+    if late := _late("grants"):
+        yield Trouble(
+            f"A vendor should have been asked {late.waited} ago whether a user has authorized a call.",
+            "Calls that wait for an authorization do not continue.",
+            "Start more workers, or see in the log what the ones there are do.",
+        )
+
+
 @check("index", "search knows every tool", after=READY)
 def index(limits: Limits) -> Iterator[Trouble]:
+    if late := _late("index"):
+        yield Trouble(
+            f"The search index has waited for {late.waited} to read what changed.",
+            "Searches find tools as they were, or not at all.",
+            "A worker does this once a minute: see in its log why it does not.",
+        )
+        return
     tools = Tool.objects.filter(endpoint__in=Endpoint.objects.offering(), changed_at__lt=Now() - STUCK)
     known = SearchDocument.objects.filter(tool=OuterRef("pk"), version=OuterRef("current"))
     unknown = tools.filter(~Exists(known), status=ToolStatus.ACTIVE)
@@ -179,6 +200,12 @@ def notices(limits: Limits) -> Iterator[Trouble]:
             "No one is told of what happens.",
             "The scheduler does this every five seconds: see whether one runs.",
         )
+    elif late := _late("notifications"):
+        yield Trouble(
+            f"A mail or a webhook has waited to be sent for {late.waited}.",
+            "Its receiver is not notified.",
+            "A worker sends them: see in its log why it does not.",
+        )
     for webhook in Webhook.objects.filter(removed_at=None, is_paused=True).exclude(paused_why="")[:10]:
         if webhook.failures:
             yield Trouble(
@@ -214,6 +241,15 @@ def data(limits: Limits) -> Iterator[Trouble]:
         which = "; ".join(breach.examples)
         found = f"It does not hold that {breach.claim.says}: {breach.count:,}, such as {which}."
         yield Trouble(found, "Pages and exports may show what is not so.", breach.claim.mend)
+
+
+def _late(name: str) -> waiting_work.LateWork | None:
+    late = waiting_work.find_late(waiting_work.oldest_seconds())
+    return next((work for work in late if work.kind.name == name), None)
+
+
+def _may_wait(name: str) -> timedelta:
+    return next(timedelta(seconds=kind.may_wait) for kind in waiting_work.KINDS if kind.name == name)
 
 
 def _things(count: int, name: str) -> str:

@@ -1,0 +1,101 @@
+"""How long the oldest piece of each kind of work has waited for a worker, and for how long it may.
+
+`/readyz`, `doctor`, metrics and the first page of administrators state it. None of them reports that all is
+well while work has waited longer than its kind may.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db import connection
+
+from catalog.enumeration import slow_vendors
+
+
+@dataclass(frozen=True, slots=True)
+class WorkKind:
+    """A kind of work: its name in `/readyz` and metrics, and the seconds that a piece of it may wait."""
+
+    name: str
+    label: str
+    may_wait: float
+
+
+# In the order of the columns of `_WAITS`.
+KINDS = (
+    WorkKind("calls", "Calls of tools", 60),
+    WorkKind("runs", "Enumeration runs", 300),
+    # They wait for each other: few processes read slow vendors, and each of them may take minutes.
+    WorkKind("slow_runs", "Enumeration runs of slow vendors", 7_200),
+    WorkKind("inspection", "Inspection of new versions", 600),
+    WorkKind("index", "Search index", 600),
+    WorkKind("notifications", "Notifications", 600),
+    WorkKind("grants", "Authorizations of users", 300),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LateWork:
+    """Work that has waited longer than its kind may."""
+
+    kind: WorkKind
+    seconds: float
+
+    @property
+    def waited(self) -> str:
+        """Return how long, in whole minutes."""
+        minutes = round(self.seconds / 60)
+        return "1 minute" if minutes == 1 else f"{minutes:,} minutes"
+
+
+def oldest_seconds() -> dict[str, float]:
+    """Return the seconds by name of the kind, in one query; 0 where nothing waits."""
+    values: dict[str, Any] = {"slow_codes": list(slow_vendors.WAITED), "sends_mail": settings.MAIL_IS_SET_UP}
+    with connection.cursor() as cursor:
+        cursor.execute(_WAITS, values)
+        seconds = cursor.fetchone()
+    waits = zip(KINDS, seconds, strict=True)
+    return {kind.name: round(max(0.0, float(wait or 0)), 1) for kind, wait in waits}
+
+
+def find_late(seconds: Mapping[str, float]) -> list[LateWork]:
+    """Return the work of these kinds that has waited longer than it may."""
+    return [LateWork(kind, seconds[kind.name]) for kind in KINDS if seconds[kind.name] > kind.may_wait]
+
+
+# Runs are slow as `slow_vendors.IS_SLOW` has it. A webhook sends its deliveries in order, and `next_at` of an
+# idle one is long ago.
+_WAITS = """
+WITH queued AS MATERIALIZED (
+    SELECT run.queued_at, run.put_aside OR endpoint.error_code = ANY(%(slow_codes)s) AS is_slow
+    FROM catalog_run run JOIN catalog_endpoint endpoint ON endpoint.id = run.endpoint_id
+    WHERE run.status = 'queued'
+), oldest (calls, runs, slow_runs, inspection, index, notifications, grants) AS (SELECT
+    (SELECT min(queued_at) FROM catalog_call WHERE status = 'queued'),
+    (SELECT min(queued_at) FROM queued WHERE NOT is_slow),
+    (SELECT min(queued_at) FROM queued WHERE is_slow),
+    (SELECT min(finished_at) FROM catalog_run
+        WHERE status = 'succeeded' AND (added > 0 OR changed > 0) AND inspected = 0),
+    (SELECT queued_at FROM catalog_indexqueueentry ORDER BY id LIMIT 1),
+    least(
+        (SELECT min(due_at) FROM notifications_notice WHERE settled_at IS NULL AND due_at <= now()),
+        (SELECT min(next_at) FROM notifications_mail
+            WHERE %(sends_mail)s AND state = 'waiting' AND next_at <= now()),
+        (SELECT min(greatest(webhook.next_at, delivery.created_at))
+            FROM notifications_webhook webhook CROSS JOIN LATERAL (
+                SELECT created_at FROM notifications_delivery
+                WHERE webhook_id = webhook.id AND state = 'waiting' ORDER BY created_at LIMIT 1) delivery
+            WHERE webhook.removed_at IS NULL AND NOT webhook.is_paused AND webhook.next_at <= now()),
+        (SELECT min(greatest(callback.next_at, call.finished_at))
+            FROM notifications_callback callback JOIN catalog_call call ON call.id = callback.call_id
+            WHERE callback.state = 'waiting' AND callback.next_at <= now() AND call.status = 'finished')),
+    (SELECT min(next_check_at) FROM catalog_usergrant WHERE state = 'pending' AND next_check_at <= now())
+)
+SELECT extract(epoch FROM now() - calls), extract(epoch FROM now() - runs),
+    extract(epoch FROM now() - slow_runs), extract(epoch FROM now() - inspection),
+    extract(epoch FROM now() - index), extract(epoch FROM now() - notifications),
+    extract(epoch FROM now() - grants)
+FROM oldest
+"""
