@@ -6,6 +6,7 @@ The mock of a tool is an activity of this agent alone. What was asked of it are 
 import copy
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -211,10 +212,13 @@ def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -
 def call_step(
     pin: Pin, *, actor: User, key: uuid.UUID, arguments: Mapping[str, Any], seconds: int = STEP_SECONDS
 ) -> Call:
-    """A call of the tool that its mock answers, made now. One without a mock gets it. Raises DomainError."""
+    """A call of the tool that its mock answers, made now. One without a mock gets it. Raises DomainError.
+
+    A mock without an example gets the newest answer of a real call as one, if there is one that still fits.
+    """
     mocked = of_pin(pin)
-    if mocked.activity is None:
-        mocked = save(pin, actor=actor, config={})
+    if mocked.activity is None or not mocked.mock.examples:
+        mocked = _with_real_answer(mocked, actor)
     activity = operations.current(mocked.activity) if mocked.activity else None
     version = versions.find(pin.tool_id, pin.version.ordinal) or pin.version
     return invocation.call_now(
@@ -225,6 +229,23 @@ def call_step(
         key=key,
         deadline_seconds=seconds,
     )
+
+
+def real_calls(pin: Pin, user: User) -> QuerySet[Call]:
+    """Return the calls that the vendor has answered, of those that the user may see."""
+    return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None)
+
+
+def _with_real_answer(mocked: MockedTool, actor: User) -> MockedTool:
+    """Return the mock, saved; the newest real answer is its example, if it fits the pinned version."""
+    pin = mocked.pin
+    call = real_calls(pin, actor).order_by("-pk").first()
+    outputs = call.decoded().outputs if call else {}
+    if outputs:
+        config = {**mocked.config, "examples": [{"arguments": {}, "outputs": outputs}]}
+        with suppress(DomainError):
+            return save(pin, actor=actor, config=config)
+    return mocked if mocked.activity else save(pin, actor=actor, config={})
 
 
 def calls(agent: Agent, asked: Asked) -> QuerySet[Call]:

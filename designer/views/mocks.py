@@ -13,28 +13,22 @@ from django.utils import timezone
 from django.views.decorators.http import require_POST
 
 from catalog.activities.mocks.answers import Reply
-from catalog.activities.mocks.assertions import Made
 from catalog.activities.mocks.situations import KINDS
-from catalog.calls import call_keys, checks
-from catalog.models import Call
+from catalog.calls import checks
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.pagination import Keyset
-from designer import mocks, pinned_signatures
+from designer import mock_rehearsals, mocks, pinned_signatures
 from designer.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
 from designer.mocks import Asked, MockedTool
 from designer.models import Agent, Pin, Procedure
-from designer.procedures import references, steps, vocabulary
-from designer.procedures.steps import ToolStep
 from people.audit import edit_conflicts
 from people.models import ApiKey, Role
 from people.permissions import person, requires
 
 CALLS_SHOWN = 50
 ANSWERS_OFFERED = 10
-# A step of a rehearsal may be tried again so often.
-TRIES = 20
 
 
 def _agent(request: HttpRequest, slug: str) -> Agent:
@@ -110,7 +104,9 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "forms": forms,
         "refused": refused,
         "expected": edit_conflicts.etag(mocked.facts) if mocked.activity else edit_conflicts.ANY_STATE,
-        "answered": _real_calls(request, mocked.pin).order_by("-pk").defer("result")[:ANSWERS_OFFERED],
+        "answered": mocks.real_calls(mocked.pin, person(request))
+        .order_by("-pk")
+        .defer("result")[:ANSWERS_OFFERED],
         "saved": mocked.pin.tool.examples.all()[:ANSWERS_OFFERED],
         "opened": request.POST.get("kind") or request.POST.get("act"),
     }
@@ -130,7 +126,11 @@ class _MockForms:
             for each in KINDS
         }
         # An example begins as what the vendor has answered once, where such a call is chosen.
-        call = _real_calls(request, mocked.pin).filter(pk=number(request.GET.get("call", ""))).first()
+        call = (
+            mocks.real_calls(mocked.pin, person(request))
+            .filter(pk=number(request.GET.get("call", "")))
+            .first()
+        )
         example = sent if act == "example" else None
         self.inputs = ArgumentsForm(
             example,
@@ -180,10 +180,6 @@ def _begins(request: HttpRequest, pin: Pin) -> Mapping[str, Any]:
     return example.arguments if example else {}
 
 
-def _real_calls(request: HttpRequest, pin: Pin) -> Any:
-    return pin.tool.calls.visible_to(person(request)).filter(outcome="ok", activity=None)
-
-
 def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
     return {**now, member: [*now[member], added]}
 
@@ -218,22 +214,15 @@ def mock_rehearsal(request: HttpRequest, slug: str, procedure: str) -> HttpRespo
 def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: int) -> HttpResponse:
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
-    found, run = _steps(agent, row), _uuid(request.GET.get("run", ""))
+    run = _uuid(request.GET.get("run", ""))
+    found = mock_rehearsals.read(agent, row, run).steps if run else []
     if run is None or not 0 < step <= len(found):
         return redirect("mock-rehearsal", slug, procedure)
-    chosen = found[step - 1]
-    pin = pinned_signatures.pinned([agent]).select_related("agent").get(pk=chosen.pin)
-    form = ArgumentsForm(request.POST, signature=pin.version.decoded(), prefix=f"step-{step}")
+    form = ArgumentsForm(request.POST, signature=found[step - 1].signature, prefix=f"step-{step}")
     if not form.is_valid():
         return _rehearsal(request, agent, row, run, sent=(step, form))
-    done = Call.objects.filter(key__in=[_key(row, run, step, again) for again in range(TRIES)]).count()
     try:
-        mocks.call_step(
-            pin,
-            actor=person(request),
-            key=_key(row, run, step, min(done, TRIES - 1)),
-            arguments=form.arguments,
-        )
+        mock_rehearsals.run_step(agent, row, run, step, actor=person(request), arguments=form.arguments)
     except checks.ArgumentsError as error:
         form.refuse(error)
         return _rehearsal(request, agent, row, run, sent=(step, form))
@@ -249,61 +238,19 @@ def _rehearsal(
     run: uuid.UUID,
     sent: tuple[int, ArgumentsForm] | None = None,
 ) -> HttpResponse:
-    found = _steps(agent, row)
-    pins = {pin.pk: pin for pin in pinned_signatures.pinned([agent])}
-    keys = {_key(row, run, at, again): at for at in range(1, len(found) + 1) for again in range(TRIES)}
-    rows = Call.objects.filter(key__in=keys).select_related("tool", "version").order_by("pk")
-    made, log = {}, []
-    for each in rows:
-        made[keys[each.key]] = newest = _newest(each)
-        log.append(Made(each.pk, pins[found[keys[each.key] - 1].pin].name, newest.outcome))
-    shown = []
-    for at, step in enumerate(found, 1):
-        signature = pins[step.pin].version.decoded()
-        given = {each.name: step.given[each.id] for each in signature.inputs if each.id in step.given}
-        form = ArgumentsForm(
-            signature=signature, prefix=f"step-{at}", given=made[at].arguments if at in made else given
-        )
-        call = made.get(at)
-        shown.append(
-            {
-                "at": at,
-                "step": step,
-                "pin": pins[step.pin],
-                "call": call,
-                "result": call.decoded() if call else None,
-                "declared": signature.outputs,
-                "form": sent[1] if sent and sent[0] == at else form,
-            }
-        )
-    context = {
-        "agent": agent,
-        "procedure": row,
-        "steps": shown,
-        "run": run,
-        "done": sum(call.outcome == "ok" for call in made.values()),
-        "next": next((each["at"] for each in shown if not each["call"]), 0),
-        "verdicts": mocks.verdicts(mocks.asserted(agent), log, mocks.names(agent)),
-    }
+    rehearsal = mock_rehearsals.read(agent, row, run)
+    shown = [
+        {
+            "step": step,
+            "result": step.call.decoded() if step.call else None,
+            "form": sent[1]
+            if sent and sent[0] == step.at
+            else ArgumentsForm(signature=step.signature, prefix=f"step-{step.at}", given=step.arguments),
+        }
+        for step in rehearsal.steps
+    ]
+    context = {"agent": agent, "procedure": row, "rehearsal": rehearsal, "steps": shown, "run": run}
     return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
-
-
-def _steps(agent: Agent, row: Procedure) -> list[ToolStep]:
-    known = vocabulary.of_agent(agent, texts=[row.text])
-    live = {tool.pin for tool in known.tools if tool.state != "removed"}
-    return [step for step in steps.of(references.parse(row.text, known)) if step.pin in live]
-
-
-def _newest(call: Call) -> Call:
-    # What was asked on the way has been answered on the call's own page.
-    while following := call.continued_by.select_related("tool", "version").order_by("-pk").first():
-        call = following
-    return call
-
-
-def _key(procedure: Procedure, run: uuid.UUID, step: int, again: int) -> uuid.UUID:
-    # Everyone who may see the procedure sees the same run.
-    return call_keys.key_for(f"procedure:{procedure.pk}", str(run), f"{step}.{again}")
 
 
 def _uuid(text: str) -> uuid.UUID | None:

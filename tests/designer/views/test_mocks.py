@@ -1,10 +1,12 @@
 """The pages of an agent's mocks: without JavaScript, by their forms."""
 
+import json
 import re
 import uuid
 
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from catalog.calls import examples
 from catalog.models import Activity, Call
@@ -135,10 +137,11 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
         return client.post(address, {f"step-{step}-input-0": city}, follow=True).content.decode()
 
     early = run(2, "Oslo")
-    assert "1 of 2 steps went well" in early
+    assert "0 of 2 steps went well" in early
+    assert "It ran before step 1" in early
     assert "Failed" in client.get(URL).content.decode()
     assert "is required" in run(1, "").lower()
-    assert "2 of 2 steps went well" in run(1, "Rome")
+    assert "1 of 2 steps went well" in run(1, "Rome")
     assert "2 of 2 steps went well" in run(2, "Rome")
     assert [call.arguments["city"] for call in mocks.calls(desk, mocks.Asked()).order_by("pk")] == [
         "Oslo",
@@ -149,6 +152,79 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     assert "Holds" in client.get(URL, {"since": later}).content.decode()
     client.post(URL, {"remove": "0"})
     assert mocks.asserted(desk) == []
+
+
+@pytest.fixture
+def mail(designer):
+    """An agent with a procedure that finds an address and sends to it."""
+    agent = make_agent(slug="mail")
+    address, sent = make_parameter("email_address"), make_parameter("sent")
+    for name, inputs, outputs in (("find", [make_parameter("city")], [address]), ("send", [address], [sent])):
+        make_pin(agent, make_tool(make_signature(name, inputs=inputs, outputs=outputs)))
+    body = "1. find(city=Oslo).\n2. Then send()."
+    editing.create_procedure(agent, actor=designer, title="Mail", body=body)
+    return agent
+
+
+def answered_by_vendor(pin, designer, outputs) -> Call:
+    return Call.objects.create(
+        tool=pin.tool,
+        version=pin.version,
+        requested_by=designer,
+        status="finished",
+        outcome="ok",
+        finished_at=timezone.now(),
+        gives_up_at=timezone.now(),
+        result=json.dumps({"outputs": outputs}),
+    )
+
+
+def rehearsal_of(client, agent):
+    address = client.get(f"/agents/{agent.slug}/mocks/procedures/mail/").headers["Location"]
+
+    def run(step, **given):
+        sent = {f"step-{step}-{name.replace('_', '-', 1)}": value for name, value in given.items()}
+        return client.post(address.replace("/?", f"/{step}/?"), sent, follow=True).content.decode()
+
+    return run
+
+
+def example_of(pin, designer, outputs):
+    mocks.save(pin, actor=designer, config={"examples": [{"outputs": outputs}]})
+
+
+def test_a_result_is_carried_to_the_next_step_by_its_name(client, designer, mail):
+    find, _ = mail.pins.order_by("pk")
+    example_of(find, designer, {"email_address": "ada@example.com"})
+    page = rehearsal_of(client, mail)(1, input_0="Oslo")
+    assert "ada@example.com</textarea>" in page
+
+
+def test_a_step_whose_result_says_that_nothing_was_sent_has_not_gone_well(client, designer, mail):
+    _, send = mail.pins.order_by("pk")
+    example_of(send, designer, {"sent": "no"})
+    run = rehearsal_of(client, mail)
+    run(1, input_0="Oslo")
+    page = run(2, input_0="ada@example.com")
+    assert "1 of 2 steps went well" in page
+    assert "Nothing done" in page
+
+
+def test_a_real_answer_is_taken_before_one_is_made_up(client, designer, mail):
+    find, _ = mail.pins.select_related("version", "tool").order_by("pk")
+    answered_by_vendor(find, designer, {"email_address": "real@example.com"})
+    assert "real@example.com" in rehearsal_of(client, mail)(1, input_0="Oslo")
+    example_of(find, designer, {"email_address": "chosen@example.com"})
+    page = rehearsal_of(client, mail)(1, input_0="Oslo")
+    assert "chosen@example.com" in page
+    assert "real@example.com" not in page
+
+
+def test_a_real_answer_that_does_not_fit_the_version_any_more_is_not_taken(client, designer, mail):
+    find, _ = mail.pins.select_related("version", "tool").order_by("pk")
+    answered_by_vendor(find, designer, {"email_address": [1]})
+    rehearsal_of(client, mail)(1, input_0="Oslo")
+    assert mocks.of_pin(find).mock.examples == ()
 
 
 def test_the_list_costs_the_same_however_many_tools_and_calls_there_are(
