@@ -330,15 +330,18 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
             continue
         step_end = supplies.end_of_step(text, end)
         by_here = text[:step_end].lower()
+        required = [each.name for each in tool.inputs if each.is_required and not each.is_given]
         for known in tool.inputs:
             if not known.is_required or known.is_given or supplies.is_composed(known.name):
                 continue
+            others = tuple(name for name in required if name != known.name)
+            wanted = supplies.Wanted(known.name, tool.name, others)
             is_supplied = (
                 known.id in given
                 or any(supplies.names_the_same(known.name, supplies.words_of(name)) for name in given)
                 or any(_returns(earlier, known) for earlier in before.values())
                 or any(re.search(rf"\b{re.escape(value.lower())}\b", by_here) for value in known.allowed)
-                or supplies.is_supplied(known.name, end, step_end, said)
+                or supplies.is_supplied(wanted, end, step_end, said)
             )
             if not is_supplied:
                 yield _remark(
@@ -389,7 +392,7 @@ def _returns(tool: KnownTool, known: KnownInput) -> bool:
     if not tool.outputs:  # What it returns is not declared: its own words are all there is to go by.
         return supplies.names_the_same(known.name, supplies.words_of(f"{tool.name} {tool.description}"))
     return any(
-        supplies.names_the_same(known.name, supplies.words_of(name))
+        supplies.is_told_by(known.name, name)
         for output in tool.outputs
         for name in (output.name, *output.holds)
     )

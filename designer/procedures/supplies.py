@@ -7,8 +7,8 @@ from the authentication"), which helps only where a step before does that.
 """
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 # Words that an input's name may end in and a sentence may leave out: "choose a prescription" gives its id.
@@ -35,10 +35,22 @@ _KINDS = (
     frozenset(
         ("amount", "sum", "much", "many", "money", "limit", "price", "fee", "credit", "quantity", "count")
     )
-    | {"minute"},
+    | {"minute", "rent", "most", "budget", "pay", "spend"},
     frozenset(("email", "phone", "address", "contact", "where")),
     frozenset(("address", "where", "city", "town", "place", "location", "origin", "destination", "street"))
-    | {"station", "route", "room", "floor", "country", "near", "nearby"},
+    | {
+        "area",
+        "region",
+        "district",
+        "venue",
+        "station",
+        "route",
+        "room",
+        "floor",
+        "country",
+        "near",
+        "nearby",
+    },
     frozenset(("type", "kind", "category", "reason", "why", "method", "mode", "option", "how", "sort")),
     frozenset(("drug", "medicine", "medication", "name", "product", "item", "article")),
     frozenset(("surname", "last", "family", "lastname")),
@@ -72,6 +84,7 @@ _ROLES = frozenset(
 _DURATIONS = frozenset(("month", "week", "night", "duration", "length"))
 # An input that ends so names one thing, which words for its kind do not give.
 _ID_LIKE = re.compile(r"(?:id|number|no|code|key|ref|reference|uuid)s?$", re.IGNORECASE)
+_ID_WORDS = frozenset(("id", "number", "no", "code", "key", "ref", "reference", "uuid"))
 # Of two ends, asking for one does not give the other.
 _STARTS = frozenset(("start", "begin", "from", "first", "since"))
 _ENDS = frozenset(("end", "until", "till", "last", "back", "return", "finish", "long", "dates", "through"))
@@ -83,6 +96,25 @@ _SAME = {
     "organisation": "organization", "colour": "color", "cheque": "check", "emp": "employee",
     "cust": "customer", "loc": "location", "dest": "destination", "dept": "department",
 }  # fmt: skip
+# What people say for a word of an input: who asks for the number plate has asked for the registration.
+_IMPLIED = {
+    "plate": ("registration", "vehicle"), "registration": ("plate",), "car": ("vehicle",),
+    "van": ("vehicle",), "order": ("job",), "job": ("order",),
+    "road": ("street",), "staff": ("employee",), "personnel": ("employee",), "worker": ("employee",),
+    "door": ("house",), "membership": ("member",), "flyer": ("member",), "loyalty": ("member",),
+    "figure": ("reading",), "people": ("attendee", "participant"), "out": ("source",), "from": ("source",),
+    "into": ("target",), "recipient": ("target",), "tag": ("label",), "arrive": ("arrival",),
+    "arriving": ("arrival",), "come": ("arrival",), "depart": ("departure",), "departing": ("departure",),
+    "leave": ("departure",), "leaving": ("departure",), "check": ("checkin", "checkout"),
+    "back": ("return",), "returning": ("return",), "begin": ("start",), "starting": ("start",),
+    "finish": ("end",), "ending": ("end",), "until": ("end",), "till": ("end",), "fly": ("flight",),
+    "flew": ("flight",), "flying": ("passenger", "flight"), "move": ("new",), "instead": ("new",),
+    "birth": ("date",), "born": ("birth", "date"), "expiry": ("date",), "time": ("slot",),
+    "heavy": ("weight",),
+    "long": ("duration", "length"), "family": ("surname",), "last": ("surname",), "surname": ("last",),
+}  # fmt: skip
+# An input with such a word asks for what is wanted, and a result says what is there.
+_WANTED = frozenset(("new", "desired", "requested", "preferred", "target"))
 
 
 def _any(*words: str) -> str:
@@ -95,9 +127,11 @@ _STEPS = _any(
     "identify(?:ing)?", "confirm(?:ing)?", "establish(?:ing)?", "not(?:e|ing)(?: down)?", "tak(?:e|ing)",
     "record(?:ing)?", r"have (?:them|the \w+|him|her) \w+", r"let (?:them|the \w+)", "choos(?:e|ing)",
     "select(?:ing)?", "pick(?:ing)?", "determin(?:e|ing)", "check(?:ing)?", "work(?:ing)? out",
-    "learn(?:ing)?", "agree(?: on)?", "settle(?: on)?",
-    "(?:you|we) (?:must |should |will |already )?(?:have|know|need|hold)", "capture", "write down",
-    "fetch(?:ing)?", "read(?:ing)?", "remember", "keep", "use the", "calculat(?:e|ing)", "decid(?:e|ing)",
+    "learn(?:ing)?", "agree(?: on)?", "settled?(?: on)?",
+    "(?:you|we)(?:.ll)? (?:must |should |will |already )?(?:have|know|need|hold)", "capture", "write down",
+    # “Read the dates back” tells, and collects nothing.
+    "fetch(?:ing)?", r"read(?:ing)?(?! (?:(?:the |it |them |this |both )?(?:\w+ ){0,2})?(?:out|back|to)\b)",
+    "remember", "keep", "use the", "calculat(?:e|ing)", "decid(?:e|ing)",
     "propos(?:e|ing)", "offer(?:ing)?",
 )  # fmt: skip
 _DONE = _any(
@@ -114,7 +148,7 @@ _CUSTOMERS = _any(
     "picked", "names?", "named", "selects?", "enters?", "entered", "wants?", "wanted", "mentions?",
     "mentioned", "prefers?", "preferred", "quotes?", "quoted", "describes?", "described", "reads? out",
     "shares?", "shared", "states?", "stated", "likes?", "would like", "asked for", "asks for", "types?",
-    "typed", "needs?", "requested", "supplies", rf"from the {_PERSON}",
+    "typed", "needs?", "requested", "supplies", "reads? (?:you|us)", rf"from the {_PERSON}",
 )  # fmt: skip
 _COLLECTS = re.compile(rf"\b{_any(_STEPS, _DONE, _CUSTOMERS)}\b", re.IGNORECASE)
 _ASKS = re.compile(
@@ -152,19 +186,28 @@ _DEMANDS_AUTHENTICATION = re.compile(
     r"\bauthenticat\w+|\bidentity (?:check|verification)\b|\bwithout verification\b"
     rf"|\b(?:verif(?:y|ied|ying)|establish(?:ed)?|confirm(?:ed)?|check(?:ed)?)\b[^.;]{{0,25}}"
     r"(?:\bidentity\b|\bwho (?:they|the \w+) (?:is|are)\b)"
+    r"|\bidentity\b[^.;]{0,25}\b(?:verified|checked|confirmed|established|proven|proved)\b"
+    r"|\b(?:passed|through) (?:our|the|a|your) security (?:check|questions)\b|\b(?:you|we) have verified\b"
     rf"|\bverif(?:y|ied|ying) (?:the |that )?{_PERSON}(?! (?:has|have|wants|is|knows)\b)",
     re.IGNORECASE,
 )
 _DONE_BY_CHANNEL = re.compile(
-    r"\b(?:SSO|IVR|app|website|portal|phone system|single sign-?on|(?:signed|logged) in)\b", re.IGNORECASE
+    r"\b(?:SSO|IVR|app|website|portal|(?:phone|voice) system|voice menu|bot|single sign-?on)\b"
+    r"|\b(?:signed|logged) in\b"
+    r"|(?<!you have )(?<!we have )\b(?:authenticat|verif|identif|establish)\w*\b[^.;]{0,30}"
+    r"\b(?:already|by now|beforehand|earlier|before they)\b"
+    r"|\balready\b[^.;]{0,20}\b(?:authenticat|verif|identif|establish)\w*\b",
+    re.IGNORECASE,
 )
 _PROVES_IDENTITY = re.compile(
     r"\b(?:authenticat\w*|verif(?:y|ies|ication) (?:\w+ ){0,3}(?:caller|customer|member|user|person|patient|"
-    r"guest|code|pin|password|who)|identity|(?:sign|log)s? in|log ?in|passcode|otp|"
+    r"guest|code|pin|password|who)|checks? (?:\w+ ){0,4}(?:pin|passcode|password|security code)|"
+    r"identity|(?:sign|log)s? in|log ?in|passcode|otp|"
     r"one time (?:code|password)|who (?:the caller|they) (?:is|are))\b",
     re.IGNORECASE,
 )
 _PREREQUISITES = re.compile(
+    r"^(?:needed|needs)\b|"
     r"\b(?:before (?:you|we) (?:start|begin)|prerequisites?|what (?:you|we) need|you (?:will )?need|"
     r"needed first|required (?:first|information|details|data|inputs)|requirements|authentication|"
     r"have ready|to hand|inputs|to collect|collect(?:ed)?|(?:must|should) know|before the call)\b",
@@ -217,15 +260,86 @@ def names_the_same(name: str, others: frozenset[str]) -> bool:
     return meant <= others if meant else bool(words) and words <= others
 
 
-def _speaks_of(name: str, text: str) -> bool:
-    # Whether a sentence has the words of `name`, or words for the same kind of thing.
-    words, said = words_of(name), words_of(text)
-    if names_the_same(name, said):
+def is_told_by(name: str, output: str) -> bool:
+    """Whether a result of this name gives the input called `name`. What is wanted anew, no result says."""
+    others = words_of(output)
+    return not words_of(name) & _WANTED - others and names_the_same(name, others)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """An input that a tool requires. `tool` is the tool's name, `others` are its other required inputs."""
+
+    name: str
+    tool: str = ""
+    others: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and its name without what the tool's own name says: the tag, of `look_up_asset`."""
+        shorter = words_of(self.name) - words_of(self.tool)
+        is_clear = shorter - _GENERIC and shorter != words_of(self.name)
+        return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)
+
+    @property
+    def is_only_id(self) -> bool:
+        """Whether no other required input is a number, a code or a reference."""
+        return not any(words_of(other) & _ID_WORDS for other in self.others)
+
+    def is_meant_for_another(self, said: frozenset[str]) -> bool:
+        """Whether the words speak of another input of the same kind: the arrival, and not the departure."""
+        own = words_of(self.name)
+        for other in map(words_of, self.others):
+            is_same_kind = bool((own & other) - _GENERIC) or bool(own & other & _KINDS[0])
+            if is_same_kind and (other - own) & said and not (own - other) & said:
+                return True
+        return False
+
+
+# “Ask for the number on the frame”, which names no thing that the number is of.
+_UNNAMED_ID = re.compile(
+    r"\b(?:the|a|their|its|that)\s(?:[\w-]+[- ](?:digit|letter)\s)?(?:number|reference|ref|code)\b(?! of\b)",
+    re.IGNORECASE,
+)
+
+
+_ASKS_FOR_IT = re.compile(
+    rf"\b(?:ask for|{_STEPS}|read|tell you|give you) (?:it|that|them|those|this)\b", re.IGNORECASE
+)
+
+
+def _asks_which(name: str, text: str) -> bool:
+    """Whether the text asks which year, for an input such as `tax_year`."""
+    last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)[-1:]
+    head = _stem(last[0].lower()) if last else ""
+    if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
+        return False
+    asked = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
+    return head in {_stem(word.lower()) for word in asked}
+
+
+def _said_in(text: str) -> frozenset[str]:
+    words = words_of(text)
+    return words.union(*(_IMPLIED.get(word, ()) for word in words))
+
+
+def _speaks_of(wanted: Wanted, text: str) -> bool:
+    # Whether a sentence has the words of the input, or words for the same kind of thing.
+    name, words, said = wanted.name, words_of(wanted.name), _said_in(text)
+    if words - _GENERIC <= _KINDS[0] and wanted.is_meant_for_another(said):
+        return False
+    if any(names_the_same(each, said) for each in wanted.names):
         return True
+    if wanted.is_meant_for_another(said):
+        return False
     if words & _ROLES and said & _ROLES:
         return True
     if _ID_LIKE.search(name):
-        return False
+        return wanted.is_only_id and bool(_UNNAMED_ID.search(text))
+    return _asks_which(name, text) or _speaks_of_kind(words, said, text)
+
+
+def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:
     if words & _DURATIONS:
         return bool(said & (_ENDS | _DURATIONS))
     if words & {"start", "begin", "from"} and words & _KINDS[0]:
@@ -246,13 +360,15 @@ def is_composed(name: str) -> bool:
 @dataclass(frozen=True)
 class Sentence:
     """`start` is where it stands in the text; `is_listed` below a heading that lists what is needed first,
-    and `lists_tools` below one of the tools themselves, or beside such a label.
+    and `lists_tools` below one of the tools themselves, or beside such a label. `is_title`: it stands in a
+    heading, or in the first line.
     """
 
     text: str
     start: int
     is_listed: bool
     lists_tools: bool
+    is_title: bool = False
 
     @property
     def end(self) -> int:
@@ -279,8 +395,9 @@ def sentences(text: str) -> list[Sentence]:
             is_list = False
         label, colon, _ = title.partition(":")
         lists_tools = is_tools or bool(colon and _TOOLS.match(label.strip(" *")))
+        is_title = line.lstrip().startswith("#") or (bool(title) and not text[:offset].strip())
         found += [
-            Sentence(match.group(), offset + match.start(), is_section or is_list, lists_tools)
+            Sentence(match.group(), offset + match.start(), is_section or is_list, lists_tools, is_title)
             for match in _SENTENCE.finditer(line)
             if match.group().strip()
         ]
@@ -305,12 +422,13 @@ def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
     return own is not None and (own.lists_tools or bool(_RULES_OUT.search(own.text[: call - own.start])))
 
 
-def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
-    """Whether prose gives the input called `name` to the tool whose reference ends at the offset `call`, in a
-    step that ends at `step_end`."""
+def is_supplied(wanted: Wanted, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
+    """Whether prose gives the input to the tool whose reference ends at the offset `call`, in a step that
+    ends at `step_end`."""
+    name = wanted.name
     is_authenticated = is_taken_from_there = False
     named_ids: set[str] = set()
-    for sentence in said:
+    for sentence in _with_what_is_asked_for(said):
         if sentence.start > step_end:
             break
         # “The ID that authentication gave” is no authentication: a step before has to do it.
@@ -328,18 +446,30 @@ def is_supplied(name: str, call: int, step_end: int, said: Iterable[Sentence]) -
         if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
         elif not is_of_the_call:
-            if _speaks_of(name, sentence.text) and _collects(name, sentence):
+            if _speaks_of(wanted, sentence.text) and _collects(wanted, sentence):
                 return True
-        elif _is_said_with_the_call(name, sentence, call - sentence.start):
+        elif _is_said_with_the_call(wanted, sentence, call - sentence.start):
             return True
     identity = words_of(name) & _IDENTITY
     # Where the text states which id the authentication gives, it gives no other.
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
 
+def _with_what_is_asked_for(said: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield each sentence; “Ask for it” after the one that says what it is, as one sentence."""
+    before: Sentence | None = None
+    for sentence in said:
+        yield sentence
+        if before and _ASKS_FOR_IT.search(sentence.text):
+            yield replace(before, text=f"{sentence.text} {before.text}")
+        before = sentence
+
+
 def find_authentication(text: str) -> int | None:
     """Return where a text first relies on an authentication, as an offset; None where it does not."""
     for sentence in sentences(text):
+        if text[text.rfind("\n", 0, sentence.start) + 1 :].lstrip().startswith("#"):
+            continue  # a heading relies on nothing
         match = _DEMANDS_AUTHENTICATION.search(sentence.text)
         if match and not _DONE_BY_CHANNEL.search(sentence.text):
             return sentence.start + match.start()
@@ -363,18 +493,18 @@ def _identities_in(text: str) -> set[str]:
     }
 
 
-def _collects(name: str, sentence: Sentence) -> bool:
-    text = sentence.text
+def _collects(wanted: Wanted, sentence: Sentence) -> bool:
+    name, text = wanted.name, sentence.text
     if _ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not give its number.
         text = re.split(r"\b(?:whether|if)\b", text)[0]
-        if not _speaks_of(name, text):
+        if not _speaks_of(wanted, text):
             return False
     return (
         sentence.is_listed
         or bool(_LABEL.match(text))
         # “Number plate.”: a step in note form.
-        or len(text.split()) <= MAX_NOTE_WORDS
+        or (len(text.split()) <= MAX_NOTE_WORDS and not sentence.is_title)
         or text.rstrip(' _*"”').endswith("?")
         or "please" in text.lower()
         or _says(_COLLECTS, text)
@@ -383,21 +513,38 @@ def _collects(name: str, sentence: Sentence) -> bool:
     )
 
 
-def _is_said_with_the_call(name: str, sentence: Sentence, call: int) -> bool:
+def _is_said_with_the_call(wanted: Wanted, sentence: Sentence, call: int) -> bool:
+    name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
-    if _speaks_of(name, before) and ("?" in before or _says(_ASKS, before)):
+    if _speaks_of(wanted, before) and ("?" in before or _says(_ASKS, before)):
         return True
     # “for that branch”: it has been spoken of.
     for match in re.finditer(r"\b(?:that|those|these|this|same)\b((?:\W+\w+){1,3})", after, re.IGNORECASE):
-        if _speaks_of(name, match.group(1)):
+        if _speaks_of(wanted, match.group(1)):
             return True
     # “Get the postcode, then call”; not “To get the orders of the account, call”.
-    for match in re.finditer(rf"(?<!to )\b{_STEPS}\b((?:\W+\w+){{1,4}})", before, re.IGNORECASE):
-        if names_the_same(name, words_of(match.group(1))):
+    for match in re.finditer(rf"(?<!to )\b{_STEPS}\b(.*)", before, re.IGNORECASE):
+        if _lists(wanted, match.group(1)):
             return True
+    # “Postcode and surname, then call”.
+    if _THEN_THE_CALL.search(before) and _lists(wanted, before):
+        return True
     # “with the size that the customer chose”; not “with the account ID”, which says nothing of its origin.
     is_given = any(each.search(after) for each in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
-    return _speaks_of(name, after) and (is_given or _has_value(name, after))
+    return _speaks_of(wanted, after) and (is_given or _has_value(name, after))
+
+
+_THEN_THE_CALL = re.compile(r"(?:\bthen\b|->|→|=>)[\s`*]*(?:use|run|call|try)?[\s`*_]*$", re.IGNORECASE)
+_END_OF_ITEM = re.compile(
+    r"\b(?:of(?! birth)|from|on|at|that|which|who|in|for|with|so|then)\b", re.IGNORECASE
+)
+
+
+def _lists(wanted: Wanted, text: str) -> bool:
+    """Whether one of the things that the text lists is the input: “the last name and the birthday”."""
+    items = re.split(r",|\+|&|\band\b", text)
+    heads = (_said_in(_END_OF_ITEM.split(item)[0]) for item in items)
+    return any(names_the_same(name, head) for head in heads for name in wanted.names)
 
 
 def _says(pattern: re.Pattern[str], text: str) -> bool:
