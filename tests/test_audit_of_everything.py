@@ -49,6 +49,7 @@ from designer import (
     agent_webhooks,
     agents,
     environments,
+    mock_rehearsals,
     mocks,
     pins,
     transfers,
@@ -384,6 +385,8 @@ def designers_work(bob: User, wanted: Tool) -> None:
     mocks.switch(pin, actor=bob, switches={"withdrawn": True})
     mocks.edit(pin, actor=bob, change=lambda now: {**now, "seed": 2})
     mocks.call_step(pin, actor=bob, key=uuid.uuid4(), arguments={"city": "Oslo"})
+    row = procedures.create_procedure(agent, actor=bob, title="Sky", body=f"Call {pin.name}().")
+    mock_rehearsals.run_step(agent, row, uuid.uuid4(), 1, actor=bob, arguments={"city": "Oslo"})
     mocks.set_assertions(agent, actor=bob, said=[{"is": "never", "tool": pin.name}])
     (said,) = sentences.add(agent, actor=bob, wanted=[sentences.Wanted("Ask it", pin.name)])
     runs.run_built_in(agent, actor=bob)
