@@ -59,6 +59,7 @@ urlpatterns = [
     path("runs/hints/<uuid:key>/<slug:proof>/", run_hints.run_hint, name="run-hint"),
     path("runs/<int:pk>/", runs.run, name="run"),
     path("runs/<int:pk>/confirm/", runs.run_confirm, name="run-confirm"),
+    path("runs/<int:pk>/protocol/", runs.run_protocol, name="run-protocol"),
     path("runs/<int:pk>/reply/", runs.run_reply, name="run-reply"),
     path("credentials/", credentials.credential_list, name="credential-list"),
     path("credentials/new/", credentials.credential_new, name="credential-new"),

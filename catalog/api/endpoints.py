@@ -83,6 +83,9 @@ class Bounded(serializers.IntegerField):
 
 
 class EndpointChange(RetryChange):
+    protocol = serializers.ChoiceField(
+        choices=protocols.connectable(), required=False, help_text="Only while no tool was read."
+    )
     url = Address(max_length=MAX_URL_LENGTH, required=False)
     name = serializers.CharField(max_length=120, required=False, allow_blank=True)
     credential = serializers.UUIDField(required=False, allow_null=True)

@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 
 from catalog import worker_audit
 from catalog.credentials import circuit_breaker, sessions
-from catalog.enumeration import kept_replies, last_reply, lease, listing, slow_vendors, store
+from catalog.enumeration import kept_replies, last_reply, lease, listing, recognition, slow_vendors, store
 from catalog.enumeration.heartbeat import Heartbeat
 from catalog.enumeration.lease import LostLeaseError
 from catalog.enumeration.staging import Harvest
@@ -237,6 +237,10 @@ def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
         raise EndpointMovedError from exc
     if isinstance(exc, ProtocolError):
         circuit_breaker.record_run(run.endpoint, exc)
+        if run.trigger == Trigger.PERSON:  # who has just entered the address, and waits
+            exc = recognition.explain(run.endpoint, exc)
+        if isinstance(exc, recognition.WrongProtocolError):
+            Run.objects.filter(pk=run.pk).update(spoken_protocol=exc.spoken)
     if may_resume := isinstance(exc, UnavailableError) and exc.code != "UNSTABLE":
         part.replies.store()
     wait = getattr(exc, "retry_after", None)

@@ -105,6 +105,8 @@ class Run(models.Model):
     )
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
+    # In which protocol the address lists tools, where it does not in its endpoint's.
+    spoken_protocol = models.CharField(max_length=20, blank=True, default="", db_default="")
     inspected = models.PositiveSmallIntegerField(
         default=0, help_text="The revision of the rules that its versions were inspected with."
     )

@@ -44,7 +44,7 @@ from people.models import User
 
 MAX_INTERVAL_MINUTES = 7 * 24 * 60
 HOW_IT_IS_READ = (
-    *("url", "credential_id", "interval_minutes", "settings", "authorities"),
+    *("protocol", "url", "credential_id", "interval_minutes", "settings", "authorities"),
     *("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes"),
 )
 # How fast an endpoint may be asked, who vouches for it (certificates in PEM), and how long its list may be.
@@ -70,6 +70,14 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
         raise DomainError("slug_taken", message, fields={"slug": message}, status=409) from exc
     audit.record(actor, "connect", vendor, after=vendor_facts(vendor))
     return vendor
+
+
+@transaction.atomic
+def vendor_of_address(*, actor: User | None, name: str, url: str) -> Vendor:
+    """Return the vendor of this name that a failed try of the address has left; else a new one."""
+    tried = Endpoint.objects.live().filter(url=in_ascii(url.strip()), tools=None)
+    left = Vendor.objects.live().filter(name__iexact=name.strip(), endpoints__in=tried)
+    return left.order_by("pk").first() or create_vendor(actor=actor, name=name)
 
 
 @transaction.atomic
@@ -212,9 +220,11 @@ def update_endpoint(
     endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
     kept = endpoint.settings
+    if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
+        _change_protocol(endpoint, changes["protocol"])
     _set_fields(endpoint, changes)
     _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
-    if endpoint.url != before["url"]:
+    if (endpoint.url, endpoint.protocol) != (before["url"], before["protocol"]):
         _check_twins(endpoint, again=again)
     after = endpoint_facts(endpoint)
     edit_conflicts.check(endpoint, expected, now=before, wanted=after)
@@ -226,7 +236,7 @@ def update_endpoint(
         circuit_breaker.reset(endpoint)
     endpoint.save(
         update_fields=[
-            *("url", "name", "credential", "interval_minutes", "settings"),
+            *("protocol", "url", "name", "credential", "interval_minutes", "settings"),
             *("is_paused", "policy", "retry", "next_due_at", "memory"),
             *REACH,
         ]
@@ -239,6 +249,14 @@ def update_endpoint(
     if endpoint.url != before["url"]:
         vendor_requests.approve(endpoint, actor=actor)
     return endpoint
+
+
+def _change_protocol(endpoint: Endpoint, protocol: str) -> None:
+    """The settings are those of the new protocol, as it has them by default."""
+    if endpoint.tools.exists():
+        message = "Tools were read in this protocol. Connect the address once more in the other one."
+        raise DomainError("protocol_fixed", message, fields={"protocol": message}, status=409)
+    endpoint.protocol, endpoint.settings = protocol, {}
 
 
 def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:

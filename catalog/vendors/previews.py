@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from catalog import bounds
 from catalog.credentials import sessions
+from catalog.enumeration import recognition
 from catalog.models import Endpoint
 from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
 from catalog.protocols.paging import note_on_ending
@@ -49,7 +50,8 @@ class Preview:
 
     `needs` says what a credential has to be. With an `error`, the other members hold what came before it;
     `challenge` is the WWW-Authenticate header of a vendor that asks for another credential, and `wanted` what
-    it says elsewhere of the one that calls need, where none was given.
+    it says elsewhere of the one that calls need, where none was given. `spoken_protocol` is the one in which
+    the address lists tools, where it is not the one that was asked for.
     """
 
     tools: int = 0
@@ -65,6 +67,7 @@ class Preview:
     error: dict[str, str] | None = None
     challenge: str = ""
     wanted: WantedCredential | None = None
+    spoken_protocol: str = ""
 
 
 def preview(endpoint: Endpoint, source: AddressSource = AddressSource.ADMINISTRATOR) -> Preview:
@@ -80,7 +83,10 @@ def preview(endpoint: Endpoint, source: AddressSource = AddressSource.ADMINISTRA
                 gathering.preview.wanted = gathering.protocol.wanted_credential(session)
             for page in gathering.bounded(gathering.protocol.enumerate(session, NothingKnown())):
                 gathering.take(page)
-    except ProtocolError as error:
+    except ProtocolError as first:
+        error = recognition.explain(endpoint, first, policy)
+        if isinstance(error, recognition.WrongProtocolError):
+            gathering.preview.spoken_protocol = error.spoken
         gathering.preview.error = {"code": error.code, "message": error.message}
         gathering.preview.challenge = error.challenge if isinstance(error, RefusedError) else ""
     return gathering.concluded()

@@ -19,12 +19,16 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import client_metadata, clients, sign_in
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.revocation import Revocation
+from catalog.enumeration import runs as enumeration_runs
 from catalog.forms import CredentialChangeForm, CredentialForm, KeyForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
-from catalog.models import Credential, Grant
+from catalog.models import Credential, Endpoint, Grant, Run
+from catalog.models.runs import Trigger
 from catalog.models.vendors import CredentialKind
 from catalog.vendors import onboarding
+from catalog.vendors import operations as vendor_operations
 from catalog.views import offers
+from catalog.views.asked import number
 from core.errors import DomainError
 from core.oauth.client import ClientAuthentication
 from core.public_url import public_url
@@ -78,9 +82,24 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
+            if run := _read_with(row, request):
+                return redirect("run", run.pk)
             messages.success(request, f"Saved. {NEXT_STEPS.get(row.kind, CHOOSE_IT)}")
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_new.html", context)
+
+
+def _read_with(credential: Credential, request: HttpRequest) -> Run | None:
+    """Reads the endpoint that the key was entered for, if it has none yet and needs no sign-in."""
+    endpoint = Endpoint.objects.live().filter(pk=number(request.GET.get("endpoint", "")) or 0).first()
+    if endpoint is None or endpoint.credential_id or credential.awaits_sign_in:
+        return None
+    try:
+        endpoint = vendor_operations.update_endpoint(endpoint, actor=person(request), credential=credential)
+        return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
+    except DomainError as error:
+        messages.error(request, error.message)
+        return None
 
 
 def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -> None:

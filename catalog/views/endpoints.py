@@ -42,6 +42,8 @@ RUNS_SHOWN = 20
 # The button for a kind of credential that is entered by hand. Behind a colon may stand a name, for the field
 # of that kind which takes one.
 ENTER = "enter"
+# The button that takes the protocol which a preview has recognized.
+READ_AS = "read_as"
 NAMED_IN: dict[str, str] = {CredentialKind.HEADER: "header", CredentialKind.QUERY: "parameter"}
 
 
@@ -57,7 +59,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
         return render(
             request, f"catalog/{template}", context | offers.look(request, request.POST.get("url", ""))
         )
-    is_ready = request.method == "POST" and not {offers.FILL, ENTER} & request.POST.keys()
+    is_ready = request.method == "POST" and not {offers.FILL, ENTER, READ_AS} & request.POST.keys()
     if is_ready and context["is_over"]:
         # The page says so first: with the request answered, the address may be connected already.
         context["already"] = already(form["protocol"].value(), form["url"].value())
@@ -90,6 +92,8 @@ def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list
 def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
     # As it was typed, with what a button of an offer says in its place.
     data = request.POST.copy() if request.method == "POST" else None
+    if data is not None and READ_AS in data:
+        data["protocol"] = request.POST.get(READ_AS, "")
     if data is not None and (chosen or ENTER in data):
         entered, _, name = request.POST.get(ENTER, "").partition(":")
         data["kind"] = _kind_for(request, chosen) if chosen else entered
@@ -135,8 +139,8 @@ def _host_of(address: str) -> str:
 def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
     # All of it or nothing, and the first run once it is committed.
     given = form.cleaned_data
-    vendor: Vendor = given["vendor"] or vendor_operations.create_vendor(
-        actor=actor, name=given["vendor_name"]
+    vendor: Vendor = given["vendor"] or vendor_operations.vendor_of_address(
+        actor=actor, name=given["vendor_name"], url=given["url"]
     )
     if given["credential"] == NEW:
         stated = stated_credential(form, client)

@@ -1,0 +1,54 @@
+"""In which protocol an address lists its tools, if not in the one that it was connected in.
+
+A wrong protocol looks like many other faults: an OpenAPI address that is read as A2T asks for a credential.
+So the other protocols are tried before an administrator is told to look for one.
+"""
+
+from dataclasses import replace
+
+from catalog import protocols
+from catalog.credentials import sessions
+from catalog.models import Endpoint
+from catalog.protocols.base import NothingKnown, Protocol
+from core.outbound.addresses import Policy
+from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
+from core.outbound.limits import DEFAULT_LIMITS
+
+SECONDS_OF_EACH = 4.0
+LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS_OF_EACH, backoff=())
+
+
+class WrongProtocolError(RefusedError):
+    """`spoken` is the name of the protocol in which the address lists tools."""
+
+    def __init__(self, endpoint: Endpoint, spoken: type[Protocol]) -> None:
+        own = protocols.get(endpoint.protocol).label
+        message = f"This address lists tools in {spoken.label}, and it is read as {own}."
+        super().__init__("WRONG_PROTOCOL", message)
+        self.spoken = spoken.name
+
+
+def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = None) -> ProtocolError:
+    """Return the error of a list that could not be read, or a WrongProtocolError.
+
+    An address that has been read before, that does not answer, or that names its authorization server as only
+    MCP does, is not asked.
+    """
+    is_mcp = isinstance(error, RefusedError) and "resource_metadata" in error.challenge
+    if endpoint.last_success_at or isinstance(error, UnavailableError) or is_mcp:
+        return error
+    for other in protocols.PROTOCOLS:
+        if other.name != endpoint.protocol and _lists_tools(endpoint, other, policy):
+            return WrongProtocolError(endpoint, other)
+    return error
+
+
+def _lists_tools(endpoint: Endpoint, other: type[Protocol], policy: Policy | None) -> bool:
+    draft = Endpoint(protocol=other.name, url=endpoint.url, authorities=endpoint.authorities)
+    draft.credential = endpoint.credential
+    try:
+        with sessions.open_session(draft, limits=LIMITS, policy=policy) as session:
+            page = next(iter(draft.speak().enumerate(session, NothingKnown())), None)
+    except ProtocolError:
+        return False
+    return page is not None and bool(page.items)
