@@ -173,6 +173,7 @@ def bind(
     activity: Activity | None,
     version: ActivityVersion | None = None,
     expected: str = WHATEVER,
+    reason: str = "",
 ) -> Binding:
     """Bind a version of the activity to the tool in this environment; None leaves the tool to the model.
 
@@ -200,19 +201,20 @@ def bind(
         environment=environment, tool=tool, defaults={"activity": activity, "activity_version": version}
     )
     facts = {"environment": environment.name, "tool": pin.name, **_runs(row)}
-    audit.record(actor, "bind", row, before=before, after=facts, agent=environment.agent_id)
+    audit.record(actor, "bind", row, before=before, after=facts, why=reason, agent=environment.agent_id)
     return row
 
 
 @transaction.atomic
-def move_named(agent: Agent, tool: Tool, *, actor: User, activity: Activity) -> None:
-    """Have the newest version of the activity run by its name for the tool, in all environments of the agent
-    in which nothing is bound to it."""
+def move_named(
+    agent: Agent, tool: Tool, *, actor: User, activity: Activity, version: ActivityVersion, reason: str = ""
+) -> None:
+    """Have this version of the activity run by its name for the tool, in all environments of the agent in
+    which nothing is bound to it."""
     agent = agents.locked(agent)
     pin = next((pin for pin in pins_of(agent) if pin.tool_id == tool.pk), None)
     if pin is None:
         raise invalid(tool=f"“{agent}” has no such tool.")
-    version = operations.current(activity)
     check(pin, activity, version)
     for environment in agent.environments.all():
         _refuse_unprotected(environment, actor, version)
@@ -223,7 +225,19 @@ def move_named(agent: Agent, tool: Tool, *, actor: User, activity: Activity) -> 
     )
     facts = {"tool": pin.name, "runs": f"activity “{activity}”", "activity_version": version.number}
     was = {"activity_version": before.activity_version.number} if before else {}
-    audit.record(actor, "bind", row, before=was, after=facts, agent=agent.pk)
+    audit.record(actor, "bind", row, before=was, after=facts, why=reason, agent=agent.pk)
+
+
+def find_named_activity(pin: Pin) -> Activity | None:
+    """Return the activity that has the name by which one runs for the tool; None for a vendor's tool."""
+    subject = Subject.of_pin(pin)
+    if not subject.is_own:
+        return None
+    explicit = resolve_all(None, [subject])[subject].explicit
+    if explicit == "":
+        return None
+    rows = Activity.objects.live().filter(agent=None, name=explicit or subject.name)
+    return rows.select_related("current__interface").first()
 
 
 @transaction.atomic
@@ -237,7 +251,9 @@ def move_mock(activity: Activity, *, actor: User) -> None:
 
 
 @transaction.atomic
-def unbind(environment: Environment, tool: Tool, *, actor: User, expected: str = WHATEVER) -> None:
+def unbind(
+    environment: Environment, tool: Tool, *, actor: User, expected: str = WHATEVER, reason: str = ""
+) -> None:
     """Has the tool run as it does without a binding. Safe to call twice."""
     environment = _locked(environment)
     kept = _kept(environment, tool, expected)
@@ -245,7 +261,7 @@ def unbind(environment: Environment, tool: Tool, *, actor: User, expected: str =
         return
     _refuse_unprotected(environment, actor)
     before = {"environment": environment.name, "tool": str(tool), **_runs(kept)}
-    audit.record(actor, "unbind", kept, before=before, agent=environment.agent_id)
+    audit.record(actor, "unbind", kept, before=before, why=reason, agent=environment.agent_id)
     kept.delete()
 
 
@@ -307,6 +323,18 @@ def check_change(actor: User, activity: Activity) -> None:
             "for your own agents."
         )
         raise DomainError("forbidden", message, status=403)
+
+
+def check_removal(actor: User, activity: Activity) -> None:
+    """Raise DomainError for an activity that runs in a protected environment: bound there, or by its name.
+
+    Its removal leaves nothing that runs there, so only an administrator removes it, as with the binding.
+    """
+    protected = Environment.objects.filter(is_protected=True, agent__in=Agent.objects.live())
+    bound = Q(bindings__activity=activity)
+    named = NamedActivity.objects.filter(activity_version__activity=activity, name=activity.name)
+    for environment in protected.filter(bound | Q(agent__in=named.values("agent"))).distinct():
+        _refuse_unprotected(environment, actor)
 
 
 def _is_name_of_others(actor: User, name: str) -> bool:

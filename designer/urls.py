@@ -170,6 +170,11 @@ urlpatterns = [
         name="environment-default",
     ),
     path(
+        "agents/<slug:slug>/environments/<str:env>/protect/",
+        environments.environment_protect,
+        name="environment-protect",
+    ),
+    path(
         "agents/<slug:slug>/environments/<str:env>/mocks/",
         environments.environment_mocks,
         name="environment-mocks",

@@ -48,6 +48,7 @@ from designer import (
     agent_keys,
     agent_webhooks,
     agents,
+    binding_moves,
     environments,
     mock_rehearsals,
     mocks,
@@ -422,12 +423,12 @@ def a_runtime_works(bob: User, agent: Agent) -> None:
     calls.resume(Call.objects.get(pk=made.call.pk), release, made.tool, answers={"q": "it"}, **asks)
     calls.note_refusal(key, actor=bob, agent="other", tool="theirs")
     place = environments.create(agent, actor=bob, name="prototype", is_default=True)
-    environments.bind(place, made.call.tool, actor=bob, activity=None)
+    binding_moves.bind(place, made.call.tool, actor=bob, activity=None)
     latent = calls.run(release, wish, **asks)
     calls.give_output(latent.call, release, latent.tool, output={"weather": "fair"}, format_="", **asks)
-    environments.unbind(place, made.call.tool, actor=bob)
+    binding_moves.unbind(place, made.call.tool, actor=bob)
     named = activity_operations.create(actor=bob, name="Named", kind="mock", config={})
-    environments.move_named(agent, made.call.tool, actor=bob, activity=named)
+    binding_moves.move_named(agent, made.call.tool, actor=bob, activity=named, version=named.current)
     environments.protect(environments.create(agent, actor=bob, name="production"), actor=bob)
     mocks.bind_all(place, actor=bob)
     agent_keys.change_environment(key, actor=bob, environment=place.name)

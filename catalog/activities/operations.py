@@ -30,6 +30,8 @@ UNCHANGED: Any = object()
 NAME_RULES: list[Callable[[User, str], None]] = []
 # Asked before one that any agent may use runs otherwise from now on, or no more.
 CHANGE_RULES: list[Callable[[User, Activity], None]] = []
+# Called before an activity is removed. Each raises DomainError to refuse that.
+REMOVAL_RULES: list[Callable[[User, Activity], None]] = []
 
 
 @transaction.atomic
@@ -112,6 +114,8 @@ def remove(activity: Activity, *, actor: User) -> None:
             "activity_in_use", f"“{activity}” is a step of {named}. Take it out there first.", status=409
         )
     _refuse_change(actor, activity)
+    for rule in REMOVAL_RULES:
+        rule(actor, activity)
     activity.removed_at = timezone.now()
     activity.save(update_fields=["removed_at"])
     audit.record(actor, "remove", activity, before=facts(activity), agent=activity.agent)

@@ -8,15 +8,18 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.models import Activity
+from catalog.activities import operations
+from catalog.models import Activity, ActivityVersion
 from catalog.rules import diff
 from core.errors import DomainError, invalid
 from core.serializers import Input
-from designer import activity_updates, environments, mocks
+from designer import activity_updates, binding_moves, environments, mocks
 from designer.activity_updates import ActivityUpdate
 from designer.api.agents import chosen_agent
+from designer.binding_moves import Acceptance
 from designer.environments import Bound
-from designer.models import Binding, Environment, Pin
+from designer.models import Agent, Binding, Environment, Pin
+from designer.releases import publishing
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import person
@@ -66,12 +69,27 @@ _VERSION_HELP = (
 )
 
 
-class BindingChange(Input):
+class AcceptanceInput(Input):
+    accept = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        max_length=100,
+        help_text="Codes of failed checks to accept. 409 `checks_failed` lists them.",
+    )
+    reason = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=publishing.MAX_NOTE_LENGTH,
+        help_text="Why failed checks are accepted. The audit entry contains it.",
+    )
+
+
+class BindingChange(AcceptanceInput):
     activity = serializers.IntegerField(allow_null=True, min_value=1, help_text=_ACTIVITY_HELP)
     activity_version = serializers.IntegerField(required=False, min_value=1, help_text=_VERSION_HELP)
 
 
-class BindingPatch(Input):
+class BindingPatch(AcceptanceInput):
     activity = serializers.IntegerField(
         required=False,
         allow_null=True,
@@ -298,10 +316,18 @@ class BindingDetail(GenericAPIView[Binding]):
             given = {**given, "activity": activity.pk}
         return _bound(request, environment, pin, given)
 
-    @extend_schema(parameters=[NAME, TOOL, AGENT], responses={204: None})
+    @extend_schema(parameters=[NAME, TOOL, AGENT, AcceptanceInput], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
         environment, pin = self._chosen(request, slug, env, tool)
-        environments.unbind(environment, pin.tool, actor=person(request))
+        values = AcceptanceInput.taken(
+            {
+                "accept": request.query_params.getlist("accept"),
+                "reason": request.query_params.get("reason", ""),
+            }
+        )
+        binding_moves.unbind(
+            environment, pin.tool, actor=person(request), acceptance=_read_acceptance(values)
+        )
         return Response(status=204)
 
     def _chosen(self, request: Request, slug: str, env: str, tool: str) -> tuple[Environment, Pin]:
@@ -310,6 +336,68 @@ class BindingDetail(GenericAPIView[Binding]):
         if pin is None:
             raise DomainError("not_found", f"“{environment.agent}” has no tool of this name.", status=404)
         return environment, pin
+
+
+class NamedActivityChange(AcceptanceInput):
+    activity_version = serializers.IntegerField(
+        required=False, min_value=1, help_text="The number of the version. Absent: the newest."
+    )
+
+
+@extend_schema(tags=["environments"])
+class NamedActivityDetail(GenericAPIView[Binding]):
+    """The activity that runs for a tool by its name, where nothing is bound to the tool."""
+
+    write_role = Role.DESIGNER
+    serializer_class = BindingOutput
+    pagination_class = None
+    queryset = Binding.objects.none()
+
+    @extend_schema(operation_id="agents_named_activities_retrieve", parameters=[TOOL, AGENT])
+    def get(self, request: Request, slug: str, tool: str) -> Response:
+        return self._respond(*self._find_pin(request, slug, tool))
+
+    @extend_schema(
+        operation_id="agents_named_activities_move",
+        parameters=[TOOL, AGENT],
+        request=NamedActivityChange,
+    )
+    def patch(self, request: Request, slug: str, tool: str) -> Response:
+        """Move the tool to a version of the activity that has the name now."""
+        agent, pin = self._find_pin(request, slug, tool)
+        values = NamedActivityChange.taken(request.data)
+        activity = environments.find_named_activity(pin)
+        if activity is None:
+            raise invalid(activity="No activity has the name by which one runs for this tool.")
+        number: int | None = values.get("activity_version")
+        version: ActivityVersion | None
+        if number is not None:
+            version = activity.versions.select_related("interface").filter(number=number).first()
+        else:
+            version = operations.current(activity)
+        if version is None:
+            raise invalid(activity_version=f"“{activity}” has no version {number}.")
+        binding_moves.move_named(
+            agent,
+            pin.tool,
+            actor=person(request),
+            activity=activity,
+            version=version,
+            acceptance=_read_acceptance(values),
+        )
+        return self._respond(agent, pin)
+
+    def _find_pin(self, request: Request, slug: str, tool: str) -> tuple[Agent, Pin]:
+        agent = chosen_agent(request, slug)
+        owner = request.query_params.get("agent", "")
+        for pin in environments.pins_of(agent):
+            if pin.name == tool and owner in ("", pin.agent.slug):
+                return agent, pin
+        raise DomainError("not_found", f"“{agent}” has no tool of this name.", status=404)
+
+    def _respond(self, agent: Agent, pin: Pin) -> Response:
+        (bound,) = environments.outside(agent, [pin])
+        return Response(BindingOutput(bound).data)
 
 
 @extend_schema(tags=["environments"])
@@ -331,6 +419,10 @@ class EnvironmentMocks(GenericAPIView[Binding]):
         return Response(BindingListOutput({"results": environments.bound_in(environment)}).data)
 
 
+def _read_acceptance(values: Mapping[str, Any]) -> Acceptance:
+    return Acceptance(values.get("accept", ()), values.get("reason", ""))
+
+
 def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[str, Any]) -> Response:
     activity = version = None
     pk, number = given["activity"], given.get("activity_version")
@@ -344,7 +436,14 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
             version = activity.versions.select_related("interface").filter(number=number).first()
             if version is None:
                 raise invalid(activity_version=f"“{activity}” has no version {number}.")
-    environments.bind(environment, pin.tool, actor=person(request), activity=activity, version=version)
+    binding_moves.bind(
+        environment,
+        pin.tool,
+        actor=person(request),
+        activity=activity,
+        version=version,
+        acceptance=_read_acceptance(given),
+    )
     return _shown(environment, pin)
 
 

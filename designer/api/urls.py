@@ -115,6 +115,11 @@ urlpatterns = [
     path(f"{AGENT}environments/", environments.EnvironmentList.as_view(), name="api-environment-list"),
     path(f"{AGENT}environments/<str:env>/", environments.EnvironmentDetail.as_view(), name="api-environment"),
     path(
+        f"{AGENT}named-activities/<str:tool>/",
+        environments.NamedActivityDetail.as_view(),
+        name="api-named-activity",
+    ),
+    path(
         f"{AGENT}environments/<str:env>/mocks/",
         environments.EnvironmentMocks.as_view(),
         name="api-environment-mocks",

@@ -7,7 +7,18 @@ from designer import environments
 from designer.environments import Subject
 from designer.exports import transfers
 from designer.exports.document import ReleaseDocument
-from designer.models import Environment, Place
+from designer.models import Environment, Place, Release
+from designer.releases import recorded_bindings
+from designer.releases.recorded_bindings import BindingChange
+
+
+def list_moved_bindings(
+    agent: int, release: Release | None, document: ReleaseDocument
+) -> list[BindingChange]:
+    """Return how the bindings of the document's tools differ from those that the release recorded."""
+    if release is None or not release.bindings:
+        return []
+    return recorded_bindings.compare(release.bindings, read_bindings(agent, document))
 
 
 def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool = False) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Release
 from designer.readiness.obstacles import Readiness
 from designer.rehearsals.results import Comparison
-from designer.releases import channels, composition, diff, draft_checks
+from designer.releases import binding_snapshots, channels, composition, diff, draft_checks
 from designer.releases.checks import Check
 from designer.releases.draft_checks import CarriedByFormat
+from designer.releases.recorded_bindings import BindingChange
 from people.models import User
 
 
@@ -34,6 +35,7 @@ class DraftReview:
     `is_new` is whether publishing would write something else than the newest release holds. `tokens` are of
     the agent itself by format; by `size_change` all that it and its sub-agents show is longer. `rehearsals`
     are of each agent that is rehearsed, and `readiness` is of each tool in the default environment.
+    `bindings` are the differences from what `against` recorded as running there.
     """
 
     draft: ReleaseDocument
@@ -46,6 +48,7 @@ class DraftReview:
     size_change: int
     rehearsals: list[Comparison]
     readiness: list[Readiness]
+    bindings: list[BindingChange]
 
     @property
     def digest(self) -> str:
@@ -75,28 +78,35 @@ def of(agent: Agent, reader: User) -> DraftReview:
     against = facts.base
     old = release_document.decode(against.document) if against else None
     last = release_document.decode(newest.document) if newest else None
+    is_same = last is not None and composition.is_same(draft, last)
+    moved_bindings = binding_snapshots.list_moved_bindings(agent.pk, newest, draft)
     return DraftReview(
         draft=draft,
         against=against,
         newest=newest,
-        is_new=not draft.is_empty and not (last and composition.is_same(draft, last)),
+        is_new=not draft.is_empty and (not is_same or bool(moved_bindings)),
         changes=diff.between(old, draft),
         checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
         tokens=_tokens(exports.carried_by_format(old) if old else [], facts.carried[agent.slug]),
         size_change=_size(draft) - (_size(old) if old else 0),
         rehearsals=list(facts.rehearsals.values()),
         readiness=list(facts.readiness),
+        bindings=moved_bindings
+        if newest == against
+        else binding_snapshots.list_moved_bindings(agent.pk, against, draft),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """How far an agent is from what `live` leads to, else from its newest release. `tokens` is by how many
-    what it and its sub-agents show is longer, their tools in the usual format."""
+    what it and its sub-agents show is longer, their tools in the usual format. `bindings`
+    are the differences from what that release recorded as running in the default environment."""
 
     changes: int
     tokens: int
     against: Release | None
+    bindings: list[BindingChange]
 
 
 def summary(agent: Agent) -> Summary:
@@ -107,6 +117,7 @@ def summary(agent: Agent) -> Summary:
         changes=diff.between(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
+        bindings=binding_snapshots.list_moved_bindings(agent.pk, against, draft),
     )
 
 

@@ -29,7 +29,6 @@ from designer.releases import (
     draft_checks,
     effective_versions,
     proofs,
-    recorded_bindings,
     signing,
 )
 from designer.releases.checks import Check, not_accepted
@@ -145,16 +144,10 @@ def _something_new(agent: Agent, tree: Sequence[Node]) -> ReleaseDocument:
         raise DomainError("nothing_to_publish", message, status=409)
     is_same = last is not None and composition.is_same(document, release_document.decode(last.document))
     # What runs belongs to what was released, though the digest is of what a model is shown.
-    if last and is_same and not _has_moved_bindings(agent, last, document):
+    if last and is_same and not binding_snapshots.list_moved_bindings(agent.pk, last, document):
         message = f"Nothing has changed since release {last.number}."
         raise DomainError("nothing_changed", message, status=409)
     return document
-
-
-def _has_moved_bindings(agent: Agent, last: Release, document: ReleaseDocument) -> bool:
-    return bool(last.bindings) and bool(
-        recorded_bindings.compare(last.bindings, binding_snapshots.read_bindings(agent.pk, document))
-    )
 
 
 def _written_down(

@@ -24,9 +24,13 @@ def locked_bindings(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the rows of a record that a lock file holds: those of tools that their vendors do not run."""
     return [
         {name: value for name, value in row.items() if name != "tool_id"}
-        for row in record.get("tools", ())
-        if row["runs"] != "vendor"
+        for row in list_nonvendor_rows(record)
     ]
+
+
+def list_nonvendor_rows(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the rows of a record about tools that their vendors did not run."""
+    return [row for row in record.get("tools", ()) if row["runs"] != "vendor"]
 
 
 def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[BindingChange]:

@@ -14,8 +14,10 @@ from catalog.activities import kinds
 from catalog.models import Activity, ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
-from designer import agent_readiness, environments, mocks
+from designer import agent_readiness, binding_moves, environments, mocks
+from designer.binding_moves import Acceptance
 from designer.environments import Bound
+from designer.errors import ChecksFailedError
 from designer.forms.environments import EnvironmentForm
 from designer.models import Agent, Environment, Pin
 from designer.readiness.judgement import State
@@ -60,7 +62,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     pins, places = environments.pins_of(agent), list(agent.environments.all())
     start = number(request.GET.get("from", ""))
     shown = pins[start : start + TOOLS_SHOWN]
-    refusal = ""
+    refusal, codes = "", set(request.POST.getlist("accept"))
     if request.method == "POST":
         try:
             if "do" not in request.POST:
@@ -76,7 +78,9 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         except DomainError as error:
             if "do" in request.POST:
                 form.refuse(error)
-            refusal = error.message
+            refusal = " ".join([error.message, *error.fields.values()])
+            failed = error.checks if isinstance(error, ChecksFailedError) else []
+            codes = {check.code for check in failed if check.severity == "error"}
     rows = _rows(agent, shown, places, request)
     context = {
         "agent": agent,
@@ -84,6 +88,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         "places": places,
         "rows": rows,
         "refusal": refusal if "do" not in request.POST else "",
+        "codes": sorted(codes),
         "keys": _keys(agent),
         "before": max(0, start - TOOLS_SHOWN) if start else None,
         "after": start + TOOLS_SHOWN if start + TOOLS_SHOWN < len(pins) else None,
@@ -101,6 +106,21 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
     environments.make_default(row, actor=person(request), is_default=is_default)
     what = f"in “{row.name}” now" if is_default else "in no environment now"
     messages.success(request, f"Callers who name no environment run {what}.")
+    return redirect("agent-environments", slug)
+
+
+@requires(Role.DESIGNER)
+@require_POST
+def environment_protect(request: HttpRequest, slug: str, env: str) -> HttpResponse:
+    row = _environment(request, slug, env)
+    is_protected = request.POST.get("is_protected", "1") == "1"
+    try:
+        environments.protect(row, actor=person(request), is_protected=is_protected)
+    except DomainError as error:
+        messages.error(request, error.message)
+    else:
+        rule = "Only an administrator or a second person moves" if is_protected else "Every designer moves"
+        messages.success(request, f"{rule} bindings in “{row.name}” from now on.")
     return redirect("agent-environments", slug)
 
 
@@ -196,6 +216,7 @@ def _name(pin: Pin, place: Environment) -> str:
 def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
     # All that was chosen, or nothing: a user looks at one table. What was not touched stays as it is by now.
     changed = 0
+    acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     for pin in pins:
         for place in places:
             name = _name(pin, place)
@@ -204,7 +225,9 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
                 continue
             changed += 1
             if wanted == "":
-                environments.unbind(place, pin.tool, actor=person(request), expected=was)
+                binding_moves.unbind(
+                    place, pin.tool, actor=person(request), expected=was, acceptance=acceptance
+                )
                 continue
             activity = None
             if wanted != "latent":
@@ -213,7 +236,14 @@ def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environmen
                 )
                 if activity is None:
                     raise DomainError("unknown_activity", "There is no such activity any more.", status=409)
-            environments.bind(place, pin.tool, actor=person(request), activity=activity, expected=was)
+            binding_moves.bind(
+                place,
+                pin.tool,
+                actor=person(request),
+                activity=activity,
+                expected=was,
+                acceptance=acceptance,
+            )
     return changed
 
 

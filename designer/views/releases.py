@@ -22,7 +22,16 @@ from designer.forms.releases import RetireForm, WhenForm
 from designer.models import Agent, Release, Retirement
 from designer.readiness import obstacles
 from designer.readiness.judgement import SEVERITIES
-from designer.releases import channels, diff, drafts, provenance, publishing, receipts, retiring
+from designer.releases import (
+    channels,
+    diff,
+    drafts,
+    provenance,
+    publishing,
+    receipts,
+    recorded_bindings,
+    retiring,
+)
 from designer.signatures.words import NOTHING
 from designer.views.channels import readers_of
 from designer.views.tools import pretty
@@ -100,6 +109,10 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     old = release_document.decode(before.document) if before else None
     names = versions.names([tool.id for tool in document.all_tools])
     vendors = _vendors([tool.id for tool in document.all_tools])
+    runners = {
+        (bound["agent"], bound["tool_id"]): recorded_bindings.describe(bound)
+        for bound in recorded_bindings.list_nonvendor_rows(row.bindings)
+    }
     context = {
         "agent": agent,
         "release": row,
@@ -117,6 +130,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
                         names.get((tool.id, tool.version.ordinal), tool.version.label),
                         token_budget.tokens(tool.signature),
                         any(words != NOTHING for words in tool.tuning.values()),
+                        runners.get((node.released.slug, tool.id), ""),
                     )
                     for tool in node.released.tools
                 ],

@@ -22,7 +22,7 @@ from catalog.models import Tool, ToolVersion
 from catalog.views import activities as editing
 from catalog.views.asked import number
 from core.errors import DomainError, invalid
-from designer import environments
+from designer import binding_moves, environments
 from designer.models import Binding, Environment, Pin
 from designer.views.tools import find_tool, header
 from people.models import Role
@@ -162,7 +162,7 @@ def _saved(request: HttpRequest, editor: Editor, row: Tool) -> str:
                 return address
             place = _place(request, row)
             seen = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
-            binding = environments.bind(place, row, actor=actor, activity=made, expected=seen)
+            binding = binding_moves.bind(place, row, actor=actor, activity=made, expected=seen)
     except DomainError as error:
         editor.refuse(error)
         return ""

@@ -13,7 +13,7 @@ from catalog.models import ActivityVersion
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
-from designer import activity_updates, agent_readiness, environments, upgrades
+from designer import activity_updates, agent_readiness, binding_moves, environments, upgrades
 from designer.models import Agent, Environment, Pin
 from designer.readiness.judgement import SEVERITIES
 from designer.upgrades import Wanted
@@ -112,7 +112,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     try:
         if env := request.POST.get("environment", ""):
             place = get_object_or_404(Environment.objects.select_related("agent"), agent=agent, name=env)
-            environments.bind(
+            binding_moves.bind(
                 place,
                 pin.tool,
                 actor=person(request),
@@ -121,7 +121,9 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
                 expected=str(version.activity_id),
             )
         else:
-            environments.move_named(agent, pin.tool, actor=person(request), activity=version.activity)
+            binding_moves.move_named(
+                agent, pin.tool, actor=person(request), activity=version.activity, version=version
+            )
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("agent-upgrades", slug)
@@ -129,7 +131,7 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     message = f"“{pin.name}” runs version {version.number} of “{version.activity}”{place_words} now."
     messages.success(request, message)
     back = number(request.POST.get("from", ""))
-    query = {"pin": pin.pk, "environment": env, "version": back} if env and back else {}
+    query = {"pin": pin.pk, "environment": env, "version": back} if back else {}
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{urlencode(query)}")
 
 

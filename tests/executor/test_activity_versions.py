@@ -9,9 +9,11 @@ from designer import environments, pins
 from designer.models import NamedActivity
 from designer.releases import publishing
 from people.models import AuditEntry, Role
+from tests.clients import client_of
 from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
 from tests.executor.test_environments import PLACES, agent_with, definition, designer, elsewhere, place
 from tests.factories import make_signature, make_tool, make_user
+from tests.pages import text_of
 
 __all__ = ["designer", "desk", "elsewhere", "owner", "vendor"]
 pytestmark = pytest.mark.django_db
@@ -191,3 +193,127 @@ def test_updates_list_an_edited_activity_and_move_it_and_back(owner, vendor, des
     assert f'name="version" value="{first.pk}"' in answer.content.decode()
     client.post(f"{page}activities/", sent | {"version": first.pk, "from": ""})
     assert environments.bindings_of(made)[0].activity_version == first
+
+
+@pytest.fixture
+def mailer(owner):
+    """An agent whose only tool is defined here and bound in the default environment."""
+    agent, pin = agent_with(owner, definition(owner))
+    activity = activities.create(
+        actor=owner, name="Weather station", kind="mock", config=answers("fair"), interface=pin.version
+    )
+    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    environments.bind(made, pin.tool, actor=owner, activity=activity)
+    return agent, pin, made
+
+
+def test_a_default_or_protected_environment_loses_what_runs_only_with_a_reason(mailer, designer, owner):
+    agent, pin, made = mailer
+    at = f"/api/v1/agents/{agent.slug}/environments/test/bindings/forecast/"
+    refused = designer("delete", at)
+    failed = [check["code"] for check in refused.json()["checks"] if check["severity"] == "error"]
+    assert (refused.status_code, failed) == (409, ["not_connected"])
+    assert made.bindings.exists()
+    silent = designer("delete", f"{at}?accept=not_connected")
+    assert (silent.status_code, [*silent.json()["fields"]]) == (400, ["reason"])
+    assert designer("delete", f"{at}?accept=not_connected&reason=For+a+day").status_code == 204
+    assert AuditEntry.objects.filter(action="unbind").get().why == "For a day"
+
+    # Another one is for trying out, until it is protected.
+    other = environments.create(agent, actor=owner, name="other")
+    activity = activities.create(
+        actor=owner, name="Another station", kind="mock", config=answers("fair"), interface=pin.version
+    )
+    for is_protected, status in ((False, 204), (True, 409)):
+        environments.bind(other, pin.tool, actor=owner, activity=activity)
+        environments.protect(other, actor=owner, is_protected=is_protected)
+        client = client_of(make_user(Role.ADMIN))
+        assert client.delete(at.replace("/test/", "/other/")).status_code == status
+
+
+def test_the_page_asks_for_the_reason_of_such_a_change(mailer, client, owner):
+    agent, pin, made = mailer
+    client.force_login(owner)
+    page, cell = f"/agents/{agent.slug}/environments/", f"{pin.pk}-{made.pk}"
+    bound = str(made.bindings.get().activity_id)
+    sent = {cell: "", f"was-{cell}": bound}
+    refused = client.post(page, sent)
+    assert (refused.status_code, refused.context["codes"]) == (409, ["not_connected"])
+    assert 'name="reason"' in refused.content.decode()
+    assert client.post(page, sent | {"accept": "not_connected", "reason": "For a day"}).status_code == 302
+    assert not made.bindings.exists()
+
+
+def test_what_runs_by_its_name_is_moved_and_moved_back(owner, designer, client):
+    agent, pin = agent_with(owner, definition(owner))
+    environments.create(agent, actor=owner, name="test", is_default=True)
+    activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
+    calls, at = runtime(owner, agent), url(name="forecast")
+    named = f"/api/v1/agents/{agent.slug}/named-activities/forecast/"
+    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    edited = activities.change(activity, actor=owner, config=answers("storm")).current
+    assert designer("get", named).json()["update"]["activity_version"] == 2
+    assert designer("patch", named, {"activity_version": 7}).status_code == 400
+    assert designer("patch", named, {}).json()["activity_version"] == 2
+    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "storm"}
+    assert designer("patch", named, {"activity_version": 1}).json()["activity_version"] == 1
+    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "fair"}
+    # The same on the page.
+    client.force_login(owner)
+    first = NamedActivity.objects.get().activity_version
+    moves = f"/agents/{agent.slug}/upgrades/activities/"
+    sent = {"pin": pin.pk, "environment": "", "version": edited.pk, "from": first.pk}
+    moved = client.post(moves, sent, follow=True)
+    assert NamedActivity.objects.get().activity_version == edited
+    assert f'name="version" value="{first.pk}"' in moved.content.decode()
+    client.post(moves, sent | {"version": first.pk, "from": ""})
+    assert NamedActivity.objects.get().activity_version == first
+    # Another activity that gets the name is chosen by the same call.
+    activities.change(activity, actor=owner, name="The old one")
+    activities.create(actor=owner, name="forecast", kind="mock", config=answers("hail"))
+    assert designer("get", named).json()["code"] == "activity_replaced"
+    assert designer("patch", named, {}).status_code == 200
+    assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "hail"}
+
+
+@pytest.mark.parametrize("by_name", [True, False])
+def test_an_activity_of_a_protected_environment_is_removed_by_an_administrator_only(owner, by_name):
+    agent, pin = agent_with(owner, definition(owner))
+    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
+    if by_name:
+        assert runtime(owner, agent).post(url(name="forecast"), FORECAST).json()["outcome"] == "ok"
+    else:
+        environments.bind(made, pin.tool, actor=owner, activity=activity)
+    environments.protect(made, actor=owner)
+    client = client_of(make_user(Role.DESIGNER))
+    refused = client.delete(f"/api/v1/activities/{activity.pk}/")
+    assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
+    assert client_of(make_user(Role.ADMIN)).delete(f"/api/v1/activities/{activity.pk}/").status_code == 204
+
+
+def test_pages_tell_which_version_runs_and_that_it_differs_from_the_release(
+    owner, vendor, desk, elsewhere, client
+):
+    agent, pin = desk
+    made = place(owner, desk, is_default=True, activity=elsewhere.activity)
+    client.force_login(owner)
+    publishing.publish(agent, actor=owner, channel="live")
+    (row,) = client.get("/agents/desk/environments/").context["rows"]
+    assert row.cells[0].version.number == 1
+    number = agent.releases.count()
+    described = f"{elsewhere.activity}”, version 1"
+    assert described in text_of(client.get(f"/agents/desk/releases/{number}/"))
+    assert client.get("/agents/desk/changes/").context["summary"].bindings == []
+    assert not client.get("/agents/desk/publish/").context["review"].is_new
+
+    edited = redirect(elsewhere.activity, pin, owner).current
+    environments.bind(made, pin.tool, actor=owner, activity=elsewhere.activity, version=edited)
+    (change,) = client.get("/agents/desk/changes/").context["summary"].bindings
+    assert (change.tool, change.after["activity_version"]) == ("sky", 2)
+    page = client.get("/agents/desk/publish/")
+    assert page.context["review"].is_new
+    assert change.message in text_of(page)
+
+    assert client.post("/agents/desk/environments/test/protect/").status_code == 302
+    assert client.get("/agents/desk/environments/").context["places"][0].is_protected
