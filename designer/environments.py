@@ -330,10 +330,25 @@ def check_removal(actor: User, activity: Activity) -> None:
 
     Its removal leaves nothing that runs there, so only an administrator removes it, as with the binding.
     """
-    protected = Environment.objects.filter(is_protected=True, agent__in=Agent.objects.live())
-    bound = Q(bindings__activity=activity)
-    named = NamedActivity.objects.filter(activity_version__activity=activity, name=activity.name)
-    for environment in protected.filter(bound | Q(agent__in=named.values("agent"))).distinct():
+    _refuse_in_protected(actor, Q(bindings__activity=activity) | _runs_by_name(activity))
+
+
+def check_renaming(actor: User, activity: Activity) -> None:
+    """Raise DomainError for an activity that runs by its name in a protected environment.
+
+    No activity would have that name, so nothing would run there. A binding does not depend on the name.
+    """
+    _refuse_in_protected(actor, _runs_by_name(activity))
+
+
+def _runs_by_name(activity: Activity) -> Q:
+    recorded = NamedActivity.objects.filter(activity_version__activity=activity, name=activity.name)
+    return Q(agent__in=recorded.values("agent"))
+
+
+def _refuse_in_protected(actor: User, condition: Q) -> None:
+    rows = Environment.objects.filter(condition, is_protected=True, agent__in=Agent.objects.live())
+    for environment in rows.distinct():
         _refuse_unprotected(environment, actor)
 
 

@@ -32,6 +32,8 @@ NAME_RULES: list[Callable[[User, str], None]] = []
 CHANGE_RULES: list[Callable[[User, Activity], None]] = []
 # Called before an activity is removed. Each raises DomainError to refuse that.
 REMOVAL_RULES: list[Callable[[User, Activity], None]] = []
+# Called before an activity gets another name. Each raises DomainError to refuse that.
+RENAMING_RULES: list[Callable[[User, Activity], None]] = []
 
 
 @transaction.atomic
@@ -76,6 +78,8 @@ def change(
     is_given = config is not None
     config = now.config if config is None else _checked(activity, now.kind, config, interface)
     if name is not None and name.strip() != activity.name:
+        for rule in RENAMING_RULES:
+            rule(actor, activity)
         activity.name = name.strip()
         _check_name(activity, actor)
     wanted = {"name": activity.name, "kind": now.kind, "config": config, "interface": _named(interface)}

@@ -292,6 +292,24 @@ def test_an_activity_of_a_protected_environment_is_removed_by_an_administrator_o
     assert client_of(make_user(Role.ADMIN)).delete(f"/api/v1/activities/{activity.pk}/").status_code == 204
 
 
+def test_an_activity_that_runs_by_name_in_a_protected_environment_keeps_its_name(owner):
+    agent, _ = agent_with(owner, definition(owner))
+    made = environments.create(agent, actor=owner, name="test", is_default=True)
+    activity = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
+    assert runtime(owner, agent).post(url(name="forecast"), FORECAST).json()["outcome"] == "ok"
+    environments.protect(made, actor=owner)
+    at, client = f"/api/v1/activities/{activity.pk}/", client_of(make_user(Role.DESIGNER))
+    refused = client.patch(at, {"name": "Another name"}, format="json")
+    assert (refused.status_code, refused.json()["code"]) == (403, "environment_protected")
+    # A binding does not depend on the name.
+    other = activities.create(actor=owner, name="Bound", kind="mock", config=answers("fair"))
+    environments.bind(made, agent.pins.get().tool, actor=make_user(Role.ADMIN), activity=other)
+    renamed = client.patch(f"/api/v1/activities/{other.pk}/", {"name": "Renamed"}, format="json")
+    assert renamed.status_code == 200
+    admin = client_of(make_user(Role.ADMIN))
+    assert admin.patch(at, {"name": "Another name"}, format="json").status_code == 200
+
+
 def test_pages_tell_which_version_runs_and_that_it_differs_from_the_release(
     owner, vendor, desk, elsewhere, client
 ):
