@@ -14,7 +14,7 @@ from designer.models import Agent
 
 @dataclass(frozen=True, slots=True)
 class ActivityUpdate:
-    """A newer `version` of the activity that runs for a tool. `refusal` is why it cannot run for it."""
+    """A `version` that a tool can move to. `refusal` is the reason for which it cannot run for the tool."""
 
     bound: Bound
     version: ActivityVersion
@@ -22,17 +22,30 @@ class ActivityUpdate:
     refusal: str = ""
 
 
+_REPLACEMENT = ActivityChange(
+    "notice",
+    ("Another activity has this name now. Nothing runs for the tool until a version of it is chosen.",),
+)
+
+
 def update_of(bound: Bound) -> ActivityUpdate | None:
-    """Return the newest version of the activity, if another one runs for the tool."""
-    version, newest = bound.version, bound.newer_version
-    if version is None or newest is None:
+    """Return the newest version of the activity, if another version runs for the tool.
+
+    If another activity has the name by which one ran, return the newest version of that activity.
+    """
+    activity, newest = bound.activity, bound.newer_version
+    if bound.is_replaced:
+        activity = environments.find_named_activity(bound.pin)
+        newest = activity.current if activity else None
+    if activity is None or newest is None:
         return None
     try:
-        environments.check(bound.pin, version.activity, newest)
+        environments.check(bound.pin, activity, newest)
         refusal = ""
     except DomainError as error:
         refusal = error.message
-    return ActivityUpdate(bound, newest, changes.compare(version, newest), refusal)
+    change = changes.compare(bound.version, newest) if bound.version else _REPLACEMENT
+    return ActivityUpdate(bound, newest, change, refusal)
 
 
 def updates_of(agent: Agent) -> list[ActivityUpdate]:

@@ -23,7 +23,7 @@ from core.prepared_statements import run_prepared
 from designer import agent_vendors, agents
 from designer.exports.document import ReleasedTool
 from designer.models import Agent, Binding, Environment, NamedActivity, Pin, Place, Release
-from designer.resolution import VENDOR, Facts, Resolution, resolved
+from designer.resolution import ACTIVITY_REPLACED, VENDOR, Facts, Resolution, resolved
 from people import audit
 from people.models import ApiKey, User
 
@@ -422,6 +422,12 @@ class Bound:
     @property
     def is_bound(self) -> bool:
         return self.binding is not None
+
+    @property
+    def is_replaced(self) -> bool:
+        """Nothing runs, because another activity has the name by which one ran."""
+        fault = self.resolution.fault
+        return fault is not None and fault.code == ACTIVITY_REPLACED
 
 
 def bound_in(environment: Environment, pins: Sequence[Pin] | None = None) -> list[Bound]:

@@ -63,6 +63,8 @@ class Resolution:
 
 
 VENDOR = Resolution("vendor", "vendor")
+# Code of the fault where another activity has the name by which a version was recorded.
+ACTIVITY_REPLACED = "activity_replaced"
 
 
 def resolved(facts: Facts) -> Resolution:
@@ -103,7 +105,7 @@ def _fitting(facts: Facts, why: Why, activity: int, which: str) -> Resolution:
             f"Another activity has the name “{printable(facts.name, 100)}” now. Choose a version of it under "
             "Updates, or bind an activity in the environment."
         )
-        fault = DomainError("activity_replaced", message, status=409)
+        fault = DomainError(ACTIVITY_REPLACED, message, status=409)
         return Resolution("nothing", why, explicit=facts.explicit, fault=fault)
     if not facts.unfit:
         is_recorded = why == "bound" or facts.is_recorded

@@ -207,15 +207,15 @@ def mailer(owner):
     return agent, pin, made
 
 
-def test_a_default_or_protected_environment_loses_what_runs_only_with_a_reason(mailer, designer, owner):
+def test_removing_a_binding_of_a_default_or_protected_environment_needs_a_reason(mailer, designer, owner):
     agent, pin, made = mailer
     at = f"/api/v1/agents/{agent.slug}/environments/test/bindings/forecast/"
     refused = designer("delete", at)
     failed = [check["code"] for check in refused.json()["checks"] if check["severity"] == "error"]
     assert (refused.status_code, failed) == (409, ["not_connected"])
     assert made.bindings.exists()
-    silent = designer("delete", f"{at}?accept=not_connected")
-    assert (silent.status_code, [*silent.json()["fields"]]) == (400, ["reason"])
+    unexplained = designer("delete", f"{at}?accept=not_connected")
+    assert (unexplained.status_code, [*unexplained.json()["fields"]]) == (400, ["reason"])
     assert designer("delete", f"{at}?accept=not_connected&reason=For+a+day").status_code == 204
     assert AuditEntry.objects.filter(action="unbind").get().why == "For a day"
 
@@ -271,9 +271,31 @@ def test_what_runs_by_its_name_is_moved_and_moved_back(owner, designer, client):
     # Another activity that gets the name is chosen by the same call.
     activities.change(activity, actor=owner, name="The old one")
     activities.create(actor=owner, name="forecast", kind="mock", config=answers("hail"))
-    assert designer("get", named).json()["code"] == "activity_replaced"
+    replaced = designer("get", named).json()
+    assert (replaced["code"], replaced["update"]["activity_version"]) == ("activity_replaced", 1)
     assert designer("patch", named, {}).status_code == 200
     assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "hail"}
+    assert designer("get", named).json()["update"] is None
+
+
+def test_updates_list_a_tool_whose_activity_lost_its_name(owner, client):
+    agent, pin = agent_with(owner, definition(owner))
+    old = activities.create(actor=owner, name="forecast", kind="mock", config=answers("fair"))
+    calls = runtime(owner, agent)
+    assert calls.post(url(name="forecast"), FORECAST).json()["outcome"] == "ok"
+    activities.change(old, actor=owner, name="The old one")
+    client.force_login(owner)
+    page = f"/agents/{agent.slug}/upgrades/"
+    assert client.get(page).context["activity_updates"] == []
+    new = activities.create(actor=owner, name="forecast", kind="mock", config=answers("hail"))
+    answer = client.get(page)
+    (update,) = answer.context["activity_updates"]
+    assert (update.version, update.change.class_, update.refusal) == (new.current, "notice", "")
+    assert f'name="version" value="{new.current.pk}"' in answer.content.decode()
+    moved = {"pin": pin.pk, "environment": "", "version": new.current.pk, "from": ""}
+    client.post(f"{page}activities/", moved)
+    assert client.get(page).context["activity_updates"] == []
+    assert calls.post(url(name="forecast"), FORECAST).json()["outputs"] == {"sky": "hail"}
 
 
 @pytest.mark.parametrize("by_name", [True, False])
