@@ -4,21 +4,21 @@ A change there is refused like a publication whose checks fail, unless a user ac
 code with a reason. docs/decisions/0081-checked-bindings.md has the alternatives.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
 
 from catalog.models import Activity, ActivityVersion, Tool
 from core.errors import invalid
-from designer import environments
+from designer import agents, environments
 from designer.environments import WHATEVER
 from designer.errors import ChecksFailedError
-from designer.models import Agent, Binding, Environment
+from designer.models import Agent, Binding, Environment, Pin, Place
 from designer.readiness import obstacles
 from designer.readiness.obstacles import AgentTool
 from designer.releases import draft_checks
-from designer.releases.checks import not_accepted
+from designer.releases.checks import Check, not_accepted
 from people.models import User
 
 
@@ -89,21 +89,67 @@ def move_named(
     _run_checks(agent, tool, list(agent.environments.all()), actor, acceptance)
 
 
+@transaction.atomic
+def create_environment(
+    agent: Agent,
+    *,
+    actor: User,
+    name: str,
+    is_default: bool = False,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
+) -> Environment:
+    """See `environments.create` and `make_default`. Raises ChecksFailedError."""
+    environment = environments.create(agent, actor=actor, name=name)
+    return make_default(environment, actor=actor, acceptance=acceptance) if is_default else environment
+
+
+@transaction.atomic
+def make_default(
+    environment: Environment,
+    *,
+    actor: User,
+    is_default: bool = True,
+    acceptance: Acceptance = NOTHING_ACCEPTED,
+) -> Environment:
+    """See `environments.make_default`.
+
+    Raises ChecksFailedError if a check fails that passes now for callers that name no environment.
+    """
+    agent = agents.locked(environment.agent)
+    pins = environments.pins_of(agent)
+    earlier_checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
+    environment = environments.make_default(
+        environment, actor=actor, is_default=is_default, reason=acceptance.reason
+    )
+    checks = _read_checks(agent, pins, [obstacles.default_place(agent)])
+    _refuse_failed([check for check in checks if check not in earlier_checks], actor, acceptance)
+    return environment
+
+
 def _run_checks(
     agent: Agent, tool: Tool, affected: Iterable[Environment], actor: User, acceptance: Acceptance
 ) -> None:
     checked = [environment for environment in affected if environment.is_default or environment.is_protected]
-    if not checked:
-        return
-    pins = [pin for pin in environments.pins_of(agent) if pin.tool_id == tool.pk]
+    if checked:
+        pins = [pin for pin in environments.pins_of(agent) if pin.tool_id == tool.pk]
+        _refuse_failed(_read_checks(agent, pins, checked), actor, acceptance)
+
+
+def _read_checks(
+    agent: Agent, pins: Sequence[Pin], checked: Sequence[Place | Environment | None]
+) -> list[Check]:
+    """Return the checks of these tools in each environment; None is outside of all."""
     readiness = obstacles.of_tools(agent, [AgentTool.of_pin(pin) for pin in pins], places=checked)
-    # Two agents of the tree may have the tool, and the checks find a pin by its name.
-    checks = [
+    # Two agents of the tree may have tools of one name, and the checks find a pin by its name.
+    return [
         check
         for environment in checked
-        for pin, tool_readiness in zip(pins, readiness[environment.pk], strict=True)
+        for pin, tool_readiness in zip(pins, readiness[environment.pk if environment else 0], strict=True)
         for check in draft_checks.readiness_checks([pin], agent, [tool_readiness])
     ]
+
+
+def _refuse_failed(checks: Sequence[Check], actor: User, acceptance: Acceptance) -> None:
     failed_checks = not_accepted(checks, acceptance.codes, is_admin=actor.can_administer)
     if failed_checks:
         reasons = " ".join(check.message for check in failed_checks)

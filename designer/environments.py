@@ -87,7 +87,9 @@ def create(agent: Agent, *, actor: User, name: str, is_default: bool = False) ->
 
 
 @transaction.atomic
-def make_default(environment: Environment, *, actor: User, is_default: bool = True) -> Environment:
+def make_default(
+    environment: Environment, *, actor: User, is_default: bool = True, reason: str = ""
+) -> Environment:
     """From now on it is that of callers who name none; or it is so no more, and they have none."""
     environment = _locked(environment)
     if environment.is_default == is_default:
@@ -96,15 +98,16 @@ def make_default(environment: Environment, *, actor: User, is_default: bool = Tr
     for each in (environment, *others):
         _refuse_unprotected(each, actor)
     for other in others.exclude(pk=environment.pk):
-        _set_default(other, actor, is_default=False)
-    return _set_default(environment, actor, is_default=is_default)
+        _set_default(other, actor, is_default=False, reason=reason)
+    return _set_default(environment, actor, is_default=is_default, reason=reason)
 
 
-def _set_default(environment: Environment, actor: User, *, is_default: bool) -> Environment:
+def _set_default(environment: Environment, actor: User, *, is_default: bool, reason: str) -> Environment:
     environment.is_default = is_default
     environment.save(update_fields=["is_default"])
     before, after = {"is_default": not is_default}, {"is_default": is_default}
-    audit.record(actor, "edit", environment, before=before, after=after, agent=environment.agent_id)
+    agent = environment.agent_id
+    audit.record(actor, "edit", environment, before=before, after=after, why=reason, agent=agent)
     return environment
 
 

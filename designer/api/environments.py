@@ -34,12 +34,27 @@ AGENT = OpenApiParameter(
 )
 
 
-class EnvironmentInput(Input):
+class AcceptanceInput(Input):
+    accept = serializers.ListField(
+        child=serializers.CharField(max_length=60),
+        required=False,
+        max_length=100,
+        help_text="Codes of failed checks to accept. 409 `checks_failed` lists them.",
+    )
+    reason = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=publishing.MAX_NOTE_LENGTH,
+        help_text="Why failed checks are accepted. The audit entry contains it.",
+    )
+
+
+class EnvironmentInput(AcceptanceInput):
     name = serializers.RegexField(f"^{environments.NAME.pattern}$", max_length=30)
     is_default = serializers.BooleanField(required=False)
 
 
-class EnvironmentChange(Input):
+class EnvironmentChange(AcceptanceInput):
     is_default = serializers.BooleanField(
         required=False,
         help_text="Whether it is that of callers who name none. An agent has one such, or none.",
@@ -67,21 +82,6 @@ _VERSION_HELP = (
     "The number of one of its versions. Absent: a binding to the same activity keeps its version, and a new "
     "one gets the newest."
 )
-
-
-class AcceptanceInput(Input):
-    accept = serializers.ListField(
-        child=serializers.CharField(max_length=60),
-        required=False,
-        max_length=100,
-        help_text="Codes of failed checks to accept. 409 `checks_failed` lists them.",
-    )
-    reason = serializers.CharField(
-        required=False,
-        allow_blank=True,
-        max_length=publishing.MAX_NOTE_LENGTH,
-        help_text="Why failed checks are accepted. The audit entry contains it.",
-    )
 
 
 class BindingChange(AcceptanceInput):
@@ -203,10 +203,15 @@ class EnvironmentList(GenericAPIView[Environment]):
     )
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = EnvironmentInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        made = environments.create(agent, actor=person(request), **given.validated_data)
-        return Response(EnvironmentOutput(made).data, status=201)
+        values = EnvironmentInput.taken(request.data)
+        environment = binding_moves.create_environment(
+            agent,
+            actor=person(request),
+            name=values["name"],
+            is_default=values.get("is_default", False),
+            acceptance=_read_acceptance(values),
+        )
+        return Response(EnvironmentOutput(environment).data, status=201)
 
 
 @extend_schema(tags=["environments"])
@@ -232,7 +237,12 @@ class EnvironmentDetail(GenericAPIView[Environment]):
         with transaction.atomic():
             if "is_default" in given.validated_data:
                 is_default = given.validated_data["is_default"]
-                row = environments.make_default(row, actor=person(request), is_default=is_default)
+                row = binding_moves.make_default(
+                    row,
+                    actor=person(request),
+                    is_default=is_default,
+                    acceptance=_read_acceptance(given.validated_data),
+                )
             if "is_protected" in given.validated_data:
                 is_protected = given.validated_data["is_protected"]
                 row = environments.protect(row, actor=person(request), is_protected=is_protected)

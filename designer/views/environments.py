@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.db import transaction
@@ -70,7 +71,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
                 messages.success(request, _said(changed))
                 return redirect(request.get_full_path())
             if form.is_valid():
-                made = environments.create(agent, actor=person(request), **form.cleaned_data)
+                made = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
                 messages.success(
                     request, f"“{made.name}” is there. Until you bind anything, tools run as usual."
                 )
@@ -79,8 +80,8 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             if "do" in request.POST:
                 form.refuse(error)
             refusal = " ".join([error.message, *error.fields.values()])
-            failed = error.checks if isinstance(error, ChecksFailedError) else []
-            codes = {check.code for check in failed if check.severity == "error"}
+            if isinstance(error, ChecksFailedError):
+                codes = _failed_codes(error)
     rows = _rows(agent, shown, places, request)
     context = {
         "agent": agent,
@@ -89,6 +90,8 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
         "rows": rows,
         "refusal": refusal if "do" not in request.POST else "",
         "codes": sorted(codes),
+        "refused_default": next((row for row in places if row.name == request.GET.get("default")), None),
+        "default_codes": request.GET.getlist("accept"),
         "keys": _keys(agent),
         "before": max(0, start - TOOLS_SHOWN) if start else None,
         "after": start + TOOLS_SHOWN if start + TOOLS_SHOWN < len(pins) else None,
@@ -103,10 +106,18 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
 def environment_default(request: HttpRequest, slug: str, env: str) -> HttpResponse:
     row = _environment(request, slug, env)
     is_default = request.POST.get("is_default", "1") == "1"
-    environments.make_default(row, actor=person(request), is_default=is_default)
+    acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
+    page = reverse("agent-environments", args=[slug])
+    try:
+        binding_moves.make_default(row, actor=person(request), is_default=is_default, acceptance=acceptance)
+    except DomainError as error:
+        messages.error(request, " ".join([error.message, *error.fields.values()]))
+        codes = _failed_codes(error) if isinstance(error, ChecksFailedError) else set(acceptance.codes)
+        query = urlencode({"default": row.name, "accept": sorted(codes)}, doseq=True)
+        return redirect(f"{page}?{query}" if codes else page)
     what = f"in “{row.name}” now" if is_default else "in no environment now"
     messages.success(request, f"Callers who name no environment run {what}.")
-    return redirect("agent-environments", slug)
+    return redirect(page)
 
 
 @requires(Role.DESIGNER)
@@ -145,6 +156,10 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
         bound = f"{count} more tools" if count != 1 else "One more tool"
         messages.success(request, f"{bound} bound to mocks. In “{row.name}” no vendor is asked any more.")
     return redirect("agent-environments", slug)
+
+
+def _failed_codes(error: ChecksFailedError) -> set[str]:
+    return {check.code for check in error.checks if check.severity == "error"}
 
 
 def _agent(request: HttpRequest, slug: str) -> Agent:

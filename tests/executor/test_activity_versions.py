@@ -231,6 +231,41 @@ def test_removing_a_binding_of_a_default_or_protected_environment_needs_a_reason
         assert client.delete(at.replace("/test/", "/other/")).status_code == status
 
 
+def test_another_default_environment_needs_a_reason_if_a_tool_does_not_run_there(
+    mailer, designer, client, owner
+):
+    agent, _, made = mailer
+    at = f"/api/v1/agents/{agent.slug}/environments/"
+    # Nothing is bound in a new environment.
+    refused = designer("post", at, {"name": "other", "is_default": True})
+    assert (refused.status_code, refused.json()["code"]) == (409, "checks_failed")
+    assert not agent.environments.filter(name="other").exists()
+    assert designer("post", at, {"name": "other"}).status_code == 201
+    for name, is_default in (("other", True), ("test", False)):
+        refused = designer("patch", f"{at}{name}/", {"is_default": is_default})
+        failed = [check["code"] for check in refused.json()["checks"] if check["severity"] == "error"]
+        assert (refused.status_code, failed) == (409, ["not_connected"])
+    made.refresh_from_db()
+    assert made.is_default
+
+    # The page offers to give the reason.
+    client.force_login(owner)
+    page = f"/agents/{agent.slug}/environments/"
+    answer = client.post(f"{page}other/default/", follow=True)
+    assert (answer.context["refused_default"].name, answer.context["default_codes"]) == (
+        "other",
+        ["not_connected"],
+    )
+    accepted = {"accept": "not_connected", "reason": "For a day"}
+    client.post(f"{page}other/default/", accepted)
+    made.refresh_from_db()
+    assert not made.is_default
+    assert AuditEntry.objects.filter(action="edit", why="For a day").count() == 2
+    # What fails in both does not stop it, and back there is nothing to accept.
+    assert designer("patch", f"{at}other/", {"is_default": False}).status_code == 200
+    assert designer("patch", f"{at}test/", {"is_default": True}).status_code == 200
+
+
 def test_the_page_asks_for_the_reason_of_such_a_change(mailer, client, owner):
     agent, pin, made = mailer
     client.force_login(owner)
