@@ -1,6 +1,7 @@
 """Vendors that want an access token: how a conversation gets one, and what is said when it cannot."""
 
 import pytest
+from celery import current_app
 from django.db.models.functions import Now
 
 from catalog import tasks
@@ -10,6 +11,7 @@ from catalog.credentials.oauth import discovery, grant_status, server_metadata, 
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Grant, Run
 from catalog.models.runs import Trigger
+from core import wakes
 from core.outbound.errors import RefusedError
 from people.models import Role
 from tests.authorization_server import AuthorizationServer
@@ -168,7 +170,9 @@ def test_beat_has_tokens_renewed_before_they_are_needed(server, monkeypatch):
     credential = signed_in(server)
     tokens.token_for(credential)
     wear_out(credential, seconds=60)
-    monkeypatch.setattr(tasks.renew_token, "delay", tasks.renew_token)
+    monkeypatch.setattr(
+        wakes, "wake_worker", lambda task, credential_id: current_app.tasks[task](credential_id)
+    )
     tasks.renew_tokens()
     asked = len(server.forms)
     read(endpoint_of(server, credential))
