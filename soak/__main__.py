@@ -82,6 +82,9 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
             logging.disable(logging.INFO)  # thousands of readings that ended well
             call_command("migrate", "--noinput", verbosity=0)
             importlib.import_module(f"soak.{name}").storm(field)
+            connection.close()  # The storm may have killed the server.
+            if not field.not_run:
+                importlib.import_module("soak._closing").check_backlog_empties(field)
             check_invariants(field)
         except KeyboardInterrupt:
             field.is_interrupted = True
@@ -97,8 +100,7 @@ def run_alone(name: str, options: argparse.Namespace) -> int:
 
 
 def check_invariants(field: Field) -> None:
-    """What a storm leaves behind has to be whole. It may have killed the server under our own connection."""
-    connection.close()
+    """Report each rule of the database that the storm has broken."""
     for breach in importlib.import_module("catalog.invariants").check():
         field.violation(str(breach))
 

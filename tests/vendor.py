@@ -3,6 +3,7 @@
 import contextlib
 import json
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,7 +39,8 @@ class Vendor:
     """`listed` is what the next listing shows; `script` may replace any page of it.
 
     With an `etag`, whoever sends it back gets 304, whatever has become of the page. `in_mid_body` gets
-    the path when half of a reply has been sent. `calls` are the bodies of the calls of its tools.
+    the path when half of a reply has been sent. `calls` are the bodies of the calls of its tools, each of
+    which takes `call_seconds`.
     """
 
     def __init__(self, listed: list[Document], page_size: int = 10) -> None:
@@ -51,6 +53,7 @@ class Vendor:
         self.requests: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.calls: list[Document] = []
+        self.call_seconds = 0.0
         self.url = ""
 
     def answer(self, path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
@@ -99,12 +102,14 @@ def _handler(vendor: Vendor) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             vendor.calls.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            time.sleep(vendor.call_seconds)
             body = json.dumps({"output_parameters": [{"name": "answer", "value": "done"}]}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
             """Quiet."""

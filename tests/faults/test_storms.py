@@ -3,12 +3,19 @@
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from random import Random
 
 import pytest
+from django.utils import timezone
 
-from soak import _summary, clocks, upgrade
+from catalog.enumeration import runs as enumeration_runs
+from catalog.models import Run
+from catalog.models.runs import Trigger
+from core import redis_client
+from soak import _closing, _summary, clocks, upgrade
 from soak.frame import Field
+from tests.factories import make_endpoint
 from tests.faults.warm import ROOT
 
 
@@ -85,6 +92,38 @@ def test_without_faketime_no_clock_was_moved(field, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     clocks.storm(field)
     assert "faketime" in field.report()["not_run"]
+
+
+@pytest.fixture
+def no_workers(db, monkeypatch):
+    monkeypatch.setattr(_closing, "PROCESSES", ())
+    monkeypatch.setattr(_closing, "EMPTY_WITHIN", 0.3)
+    redis_client.client().delete("calls", "enumeration", "slow")
+    yield
+    redis_client.client().delete("calls")
+
+
+def test_a_storm_ends_with_an_empty_queue_and_no_waiting_work(field, no_workers):
+    _closing.check_backlog_empties(field)
+    assert field.violations == []
+    assert field.figures["backlog after the storm"] == "queue 0, waiting 0"
+    assert "queue 0, waiting 0 within" in str(field)
+
+
+def test_a_message_that_no_worker_receives_after_a_storm_is_a_violation(field, no_workers):
+    redis_client.client().lpush("calls", "{}")
+    _closing.check_backlog_empties(field)
+    assert field.violations == ["queue 1, waiting 0 after 0.3 s with workers"]
+    assert "queue 0, waiting 0 within" not in field.figures
+
+
+def test_a_run_that_no_worker_claims_after_a_storm_is_a_violation(field, no_workers):
+    run = enumeration_runs.request_run(make_endpoint(), trigger=Trigger.PERSON)
+    Run.objects.filter(pk=run.pk).update(queued_at=timezone.now() - timedelta(seconds=5))
+    redis_client.client().delete("enumeration")
+    _closing.check_backlog_empties(field)
+    (sentence,) = field.violations
+    assert "queue 0, waiting runs for 5 s" in sentence
 
 
 def test_an_unknown_storm_is_refused_with_those_that_there_are():
