@@ -21,19 +21,20 @@ from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
 from catalog.user_grants import end_users
-from core import task_dispatch, wakes
+from core import portions, task_dispatch, wakes
 from core.failpoints import failpoint
 
 # After that, what a run left to do has been done by the tasks that run once a minute.
 LEFT_TO_OTHERS = timedelta(minutes=2)
-# Seconds after its start in which a task begins another piece of work. The soft time limit is 360.
-PORTION_SECONDS = 200.0
-# A run in one piece may take 300 seconds, so a task begins no other one after this many seconds.
-BEGIN_RUN_SECONDS = 20.0
+# Seconds after its start in which a task begins another portion, and after which it is ended.
+PORTION_SECONDS, PORTION_LIMIT = 200.0, 300
+# A run in one piece may take 300 seconds, so a task begins no other one after this many seconds. A call that
+# runs in a pool of processes may take as long; a pool of threads ends no task.
+BEGIN_RUN_SECONDS, RUN_LIMIT = 20.0, 350
 RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
 
 
-@shared_task(bind=True)
+@shared_task(bind=True, soft_time_limit=RUN_LIMIT)
 def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
     """A wake. Workers of earlier releases perform the run; these perform what is due in the same queue."""
     delivery = task.request.delivery_info or {}
@@ -59,21 +60,22 @@ def _has_just_ended(run: Run) -> bool:
     return run.finished_at is not None and timezone.now() - run.finished_at < LEFT_TO_OTHERS
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def index_pending(endpoint_id: int | None = None) -> None:
     """Once a minute: what is left unindexed by a worker that died. For one endpoint: when it is asked."""
+    ends = time.monotonic() + PORTION_SECONDS
     if endpoint_id is None:
-        effective_texts.catch_up()
-    search.index_pending(endpoint_id, ends=time.monotonic() + PORTION_SECONDS)
+        effective_texts.catch_up(ends=ends)
+    search.index_pending(endpoint_id, ends=ends)
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def inspect_pending() -> None:
     """Once a minute: what such a worker has left uninspected, and everything when the rules have changed."""
     inspector.inspect_pending(ends=time.monotonic() + PORTION_SECONDS)
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def read_versions(endpoint_id: int, after: int = 0) -> None:
     """Older versions, a batch at a time; what is left goes into another message."""
     last = older_versions.read_pending(endpoint_id, after)
@@ -81,50 +83,53 @@ def read_versions(endpoint_id: int, after: int = 0) -> None:
         read_versions.delay(endpoint_id, last)
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def second_looks() -> None:
     """Once a minute: endpoints that are to be read as another caller; about once a week each."""
     second_look.tick()
 
 
-@shared_task
+@shared_task(soft_time_limit=RUN_LIMIT)
 def look_again(endpoint_id: int) -> None:
     second_look.perform(endpoint_id)
 
 
-@shared_task
+@shared_task(soft_time_limit=RUN_LIMIT)
 def perform_call(call_id: int = 0) -> None:
     """A wake. The worker claims what is due, whatever the id: workers of earlier releases run that call."""
     invocation.perform_due_calls()
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def forget_call_ids() -> None:
-    requesting.forget_ids()
+    if requesting.forget_ids():
+        wakes.wake_worker(forget_call_ids.name)
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def forget_threads() -> None:
-    threads.forget()
+    if threads.forget(ends=time.monotonic() + portions.SECONDS):
+        wakes.wake_worker(forget_threads.name)
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def check_user_grant(grant_id: str = "") -> None:
     wakes.perform_due(challenges.due_checks, challenges.check)
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def forget_end_users() -> None:
-    end_users.forget_idle()
+    if end_users.forget_idle():
+        wakes.wake_worker(forget_end_users.name)
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def renew_tokens() -> None:
     """Twice a minute: access tokens that are used and near their end, so that no run has to wait for one."""
     for credential_id in renewal.due():
         wakes.wake_worker(RENEW_TOKEN, str(credential_id))
 
 
-@shared_task
+@shared_task(soft_time_limit=PORTION_LIMIT)
 def renew_token(credential_id: str) -> None:
     renewal.renew_early(uuid.UUID(credential_id))

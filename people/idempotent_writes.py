@@ -16,7 +16,7 @@ import msgspec
 from django.db import transaction
 from django.utils import timezone
 
-from core import encryption
+from core import encryption, portions
 from core.encryption import Secret
 from core.errors import DomainError
 from people.models import ApiKey, IdempotentWrite, User
@@ -85,7 +85,6 @@ def _stored_answer(row: IdempotentWrite) -> Answer:
     return msgspec.json.decode(text, type=Answer)
 
 
-def forget_old_writes() -> int:
-    """Delete the keys that are older than STORED_FOR; return how many."""
-    deleted, _ = IdempotentWrite.objects.filter(created_at__lt=timezone.now() - STORED_FOR).delete()
-    return deleted
+def forget_old_writes() -> bool:
+    """Delete the keys that are older than STORED_FOR. Return whether some are left."""
+    return portions.delete(IdempotentWrite.objects.filter(created_at__lt=timezone.now() - STORED_FOR))

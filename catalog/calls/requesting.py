@@ -36,6 +36,7 @@ from catalog.rules.retries import Terms
 from catalog.tools import effective_texts
 from catalog.user_grants import end_users
 from catalog.user_grants.context import USER
+from core import portions
 from core.compiled_queries import PreparedInsert
 from core.db_errors import LOST, outage
 from core.errors import DomainError
@@ -492,6 +493,6 @@ def _forget_old(call: Call) -> int:
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
 
-def forget_ids() -> None:
-    # Once an hour: ids that are so old that a client no longer repeats a call with them.
-    CallId.objects.filter(made_at__lt=Now() - IDS_KEPT).delete()
+def forget_ids() -> bool:
+    """Delete ids so old that no client repeats a call with them. Return whether some are left."""
+    return portions.delete(CallId.objects.filter(made_at__lt=Now() - IDS_KEPT))

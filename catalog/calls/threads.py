@@ -4,6 +4,8 @@ A thread is begun at its vendor before its row is written. What a process that d
 there holds nothing, and the same request sent again finds it.
 """
 
+import math
+import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -172,9 +174,12 @@ def remove(thread: Thread, *, actor: User, why: str = "") -> None:
             _tell("remove thread", thread, actor, why)
 
 
-def forget() -> None:
-    """Once an hour: rows of threads that were removed, and of those that no call has used for long. What the
-    vendors of the latter hold stays with them; calls that were made on either stay, too."""
+def forget(*, ends: float = math.inf) -> bool:
+    """Delete rows of threads that were removed, and of those that no call has used for long.
+
+    What the vendors of the latter hold stays with them; calls that were made on either stay, too. After
+    `ends` (time.monotonic) no other portion begins. Return whether some may be left.
+    """
     now, active = Now(), Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
     old = Q(removed_at__lt=now - KEPT_REMOVED) | Q(used_at__lt=now - KEPT_UNUSED)
     found = Thread.objects.filter(old).exclude(Exists(active)).order_by("pk")
@@ -186,7 +191,10 @@ def forget() -> None:
             Call.objects.filter(thread__in=gone).update(thread=None)
             Thread.objects.filter(pk__in=gone).delete()
         if not gone:
-            return
+            return False
+        if time.monotonic() > ends:
+            return True
+    return False
 
 
 def _version(thread: Thread) -> ToolVersion | None:

@@ -10,13 +10,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from catalog import worker_audit
+from catalog import bounds, worker_audit
 from catalog.credentials import sessions
 from catalog.enumeration.merge import append_versions
 from catalog.enumeration.staging import Stage, StagedTool, staged_tool
@@ -38,6 +39,8 @@ logger = logging.getLogger(__name__)
 # A batch ends before the task's own time limit; what is left goes into another message.
 BATCH = 100
 BATCH_SECONDS = 60.0
+# The history of the tool that was begun last may take until then. The task is ended after 300 seconds.
+SESSION_SECONDS = 240.0
 BATCH_BYTES = 32 << 20
 # A vendor may number every build, and a designer chooses among the latest.
 MAX_VERSIONS = 200
@@ -109,7 +112,8 @@ class _Reader:
         tools = list(_pending(self.endpoint).filter(pk__gt=after)[: BATCH + 1])
         ends = time.monotonic() + BATCH_SECONDS
         try:
-            with sessions.open_session(self.endpoint) as session, Stage() as stage:
+            limits = replace(bounds.limits_of(self.endpoint), session=SESSION_SECONDS)
+            with sessions.open_session(self.endpoint, limits=limits) as session, Stage() as stage:
                 for tool in tools[:BATCH]:
                     self._read(session, stage, tool)
                     if self.silent + self.failed >= SILENT_TOOLS:

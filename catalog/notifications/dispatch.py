@@ -5,6 +5,7 @@ twice and die anywhere: what was committed is taken up by the next tick.
 """
 
 import logging
+import time
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -26,12 +27,14 @@ from catalog.notifications.models import (
     Subscription,
     Webhook,
 )
-from core import wakes
+from core import portions, wakes
 from people.models import User
 
 logger = logging.getLogger(__name__)
 
 PER_TICK = 200
+# A tick settles no other portion after so long; the next tick continues.
+TICK_SECONDS = 20.0
 # What comes together goes into one mail.
 GATHER = timedelta(seconds=45)
 KEPT = timedelta(days=30)
@@ -42,7 +45,8 @@ SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
 
 def tick() -> None:
     """Settle what is due, and wake senders for what waits. Cheap when nothing does."""
-    while settle_due() == PER_TICK:
+    ends = time.monotonic() + TICK_SECONDS
+    while settle_due() == PER_TICK and time.monotonic() < ends:
         pass
     if settings.MAIL_IS_SET_UP:
         _wake(SEND_MAIL, mail.due())
@@ -118,14 +122,19 @@ def open_mail(address: MailAddress) -> Mail:
         raise
 
 
-def forget_old() -> None:
-    """After a month. The newest told one about each thing stays, as it says whether people know of it."""
+def forget_old() -> bool:
+    """Delete notifications after a month, and return whether some are left.
+
+    The newest notice about each subject stays, because it shows whether people know of it.
+    """
     before = timezone.now() - KEPT
-    Mail.objects.filter(created_at__lt=before).delete()
-    Delivery.objects.filter(created_at__lt=before).delete()
-    Callback.objects.filter(created_at__lt=before).delete()
     old = Notice.objects.filter(settled_at__lt=before)
     once = [kind.name for kind in kinds.KINDS.values() if kind.happens_once]
-    old.filter(event__in=once).delete()
     newest = Notice.objects.exclude(told_at=None).order_by("event", "subject", "-told_at")
-    old.exclude(pk__in=newest.distinct("event", "subject").values("pk")).delete()
+    return portions.delete(
+        Mail.objects.filter(created_at__lt=before),
+        Delivery.objects.filter(created_at__lt=before),
+        Callback.objects.filter(created_at__lt=before),
+        old.filter(event__in=once),
+        old.exclude(pk__in=newest.distinct("event", "subject").values("pk")),
+    )

@@ -1,27 +1,28 @@
 from celery import shared_task
 
 from catalog.notifications import callbacks, dispatch, mail, webhooks
-from core import wakes
+from core import portions, wakes
 
 # Workers of earlier releases send what the message names; these send whatever is due.
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def send_mail(mail_id: str = "") -> None:
     wakes.perform_due(mail.due, mail.send)
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def send_deliveries(webhook_id: str = "") -> None:
     wakes.perform_due(webhooks.due, webhooks.send_waiting)
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def send_callback(callback_id: str = "") -> None:
     wakes.perform_due(callbacks.due, callbacks.send)
 
 
-@shared_task
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
 def forget_old() -> None:
-    dispatch.forget_old()
+    if dispatch.forget_old():
+        wakes.wake_worker(forget_old.name)
     webhooks.encrypt_addresses()

@@ -62,7 +62,7 @@ LEASE = timedelta(minutes=5)
 EXTEND_EVERY = 10.0
 MAX_TRIES = 3
 AT_ONCE = 2
-MAX_SECONDS = 200.0  # a task has six minutes, and the last page of each client may take one more
+MAX_SECONDS = 200.0  # the task is ended after 350, and the last page of each client may take 60 more
 MAX_FINDINGS = 100
 TASK = "catalog.tasks.look_again"
 # A header carries it: visible ASCII characters, and blanks between them.

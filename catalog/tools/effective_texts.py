@@ -5,6 +5,8 @@ registered here when the product starts. The effective texts of the current vers
 in the transaction that changes either; the index follows. docs/decisions/0029-tuned-texts.md says why.
 """
 
+import math
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -81,9 +83,12 @@ def refresh(tools: Collection[int]) -> None:
     Tool.objects.bulk_update(rows, ["title", "description", "tokens", "is_tuned"])
 
 
-def catch_up() -> None:
-    """Tools that were tuned before lists and search showed it."""
-    while True:
+def catch_up(*, ends: float = math.inf) -> None:
+    """Write the effective texts of tools that were tuned before lists and search showed it.
+
+    After `ends` (time.monotonic) no other portion begins; the next call continues.
+    """
+    while time.monotonic() < ends:
         with transaction.atomic():
             waiting = Tool.objects.filter(is_tuned=True, worded_at=None).order_by("pk")
             tools = list(waiting.select_for_update(no_key=True).values_list("pk", flat=True)[:AT_ONCE])

@@ -53,9 +53,11 @@ def remember(agent: int, name: str) -> str:
     return digest
 
 
-def forget_idle() -> None:
-    """Once an hour: the names of users for whom no call was made for long and who have authorized nothing,
-    with what they were asked for in vain. Safe to run twice."""
+def forget_idle() -> bool:
+    """Delete users for whom no call was made for long and who have authorized nothing, with their requests.
+
+    Delete one portion of them and return whether there may be more. Safe to run twice.
+    """
     wanted = UserGrant.objects.filter(
         end_user=OuterRef("pk"), state__in=[GrantState.PENDING, GrantState.COMPLETED]
     )
@@ -64,6 +66,7 @@ def forget_idle() -> None:
     with transaction.atomic():
         rows = list(idle.select_for_update(of=("self",), skip_locked=True)[:AT_ONCE])
         EndUser.objects.filter(pk__in=[row.pk for row in rows]).delete()
+    return len(rows) == AT_ONCE
 
 
 def name_of(user: EndUser) -> str:

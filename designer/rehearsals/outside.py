@@ -30,7 +30,8 @@ from people.models import User
 NAME = "outside"
 TASK = "designer.tasks.ask_judge"
 # A worker goes on with a run for so long, which is less than a task may take; another one waits as long.
-AT_WORK, LEASE = 200.0, timedelta(minutes=8)
+# A task begins a run within its first 60 seconds, and the last request of this portion may take 130.
+AT_WORK, LEASE = 100.0, timedelta(minutes=8)
 AGAIN = (timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=4))
 MAX_WAIT = timedelta(hours=1)
 # After so many failures in a row the others would fail too.
