@@ -243,6 +243,7 @@ def people_come_and_go(ada: User) -> User:
 def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     row = vendor_operations.create_vendor(actor=ada, name="Shop")
     vendor_operations.update_vendor(row, actor=ada, name="The shop")
+    vendor_operations.vendor_of_address(actor=ada, name="Stall", url="http://127.0.0.1:9/")
     secret = credential_operations.create_credential(
         actor=ada, name="Key", kind="bearer", url=vendor.url, secret="a-first-secret"
     )

@@ -29,7 +29,7 @@ from tests.pages import text_of
 
 SECRET = "canary-0f5b2c9e7d"
 # The deadlines of a vendor that keeps us waiting; nothing else is ever close to one.
-SHORT = Limits(request=0.4, body=256 * KIB, session=2, ratio_from=KIB, backoff=())
+SHORT = Limits(request=0.8, body=256 * KIB, session=2, ratio_from=KIB, backoff=())
 USUAL = Limits(body=256 * KIB, ratio_from=KIB, backoff=(0.001,))
 KEPT = (Tool, ToolVersion, Finding, Withdrawal, KnownPage, Pin)
 

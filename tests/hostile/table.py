@@ -32,9 +32,9 @@ WIRE = {
     "cuts its gzip": Outcome("BODY_TRUNCATED", "{host}: the reply ended early.", "9"),
     "says gzip and is not": Outcome("ENCODING", "{host}: the reply is not gzip as announced.", "10"),
     "sends more after its gzip": Outcome("ENCODING", "{host}: the reply is not gzip as announced."),
-    "drips its headers": Outcome("DEADLINE", "{host} did not finish within 0.4 s.", "11"),
-    "drips its body": Outcome("DEADLINE", "{host} did not finish within 0.4 s.", "12"),
-    "accepts and is silent": Outcome("IDLE", "{host} sent nothing for 0.4 s.", "13"),
+    "drips its headers": Outcome("DEADLINE", "{host} did not finish within 0.8 s.", "11"),
+    "drips its body": Outcome("DEADLINE", "{host} did not finish within 0.8 s.", "12"),
+    "accepts and is silent": Outcome("IDLE", "{host} sent nothing for 0.8 s.", "13"),
     "stops in mid-body": Outcome("IDLE", "{host} stopped after 5 bytes.", "14"),
     "closes in mid-body": Outcome("BODY_TRUNCATED", "{host} closed after 10 of 1,000 bytes.", "15"),
     "closes in mid-chunk": Outcome("BODY_TRUNCATED", "{host}: the reply ended early."),
@@ -51,7 +51,7 @@ WIRE = {
     ),
     "sends 5,000 headers": Outcome("HEADERS", "{host} sent more than 100 headers.", "20"),
     "sends a header of 2 MB": Outcome("HEADERS", "{host} sent a header longer than 64 KB.", "21"),
-    "sends endless interim replies": Outcome("DEADLINE", "{host} did not finish within 0.4 s.", "22"),
+    "sends endless interim replies": Outcome("DEADLINE", "{host} did not finish within 0.8 s.", "22"),
     "gives two lengths": Outcome("FRAMING", "{host} sent contradicting lengths.", "23"),
     "sends a bad chunk size": Outcome("FRAMING", "{host} sent a chunk size that is no number.", "25"),
     "sends a negative chunk size": Outcome("FRAMING", "{host} sent a chunk size that is no number."),
@@ -136,7 +136,7 @@ WIRE = {
         },
     ),
     "answers 999": Outcome("HTTP_999", "{host} answered 999, which is not expected here."),
-    "streams events without an answer": Outcome("DEADLINE", "{host} did not finish within 0.4 s.", "46"),
+    "streams events without an answer": Outcome("DEADLINE", "{host} did not finish within 0.8 s.", "46"),
 }
 
 # Where nothing but the clock ends it.
