@@ -254,7 +254,7 @@ class EnvironmentDetail(GenericAPIView[Environment]):
         return Response(status=204)
 
 
-@extend_schema(tags=["environments"])
+@extend_schema(tags=["bindings"])
 class BindingList(GenericAPIView[Binding]):
     """What runs for each tool in one environment."""
 
@@ -284,7 +284,7 @@ class BindingList(GenericAPIView[Binding]):
         return _bound(request, environment, pin, given)
 
 
-@extend_schema(tags=["environments"])
+@extend_schema(tags=["bindings"])
 class BindingDetail(GenericAPIView[Binding]):
     """What runs for one tool in one environment. Without a binding a definition runs by the activity that it
     names, or by that of its own name, or it is latent; a vendor's tool runs at its vendor."""
@@ -354,7 +354,7 @@ class NamedActivityChange(AcceptanceInput):
     )
 
 
-@extend_schema(tags=["environments"])
+@extend_schema(tags=["bindings"])
 class NamedActivityDetail(GenericAPIView[Binding]):
     """The activity that runs for a tool by its name, where nothing is bound to the tool."""
 

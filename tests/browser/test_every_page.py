@@ -44,7 +44,7 @@ def test_pages_shut_nobody_out_and_neither_complain_nor_move_nor_overflow(open_b
 
     for address in [*set_the_stage(), "/api/docs/", "/api/docs/tools/"]:
         page.goto(address)
-        page.wait_for_function("!document.querySelector('.htmx-request')")  # what the page loads by itself
+        page.locator(".htmx-request").first.wait_for(state="detached")  # what the page loads by itself
         distance, moved = page.evaluate(LAYOUT_SHIFT)
         if distance > 0.01:
             heard.append(f"something moved: {moved}")

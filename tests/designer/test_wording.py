@@ -228,7 +228,7 @@ def test_one_tool_has_one_figure_in_the_list_in_an_agent_and_in_a_release(api, p
     assert line["tokens"] == row["tokens"]
     assert page.get(f"/agents/desk/pins/{pin.pk}/").context["tokens"] == row["tokens"]
     ((_, released),) = page.get("/agents/desk/releases/1/").context["tree"]
-    ((_, _, _, released_tokens, says_tuned),) = released
+    ((_, _, _, released_tokens, says_tuned, _),) = released
     assert (released_tokens, says_tuned) == (row["tokens"], is_tuned)
     assert (row["tokens"] > token_estimate.tokens_of(signature) + 80) is is_tuned
 

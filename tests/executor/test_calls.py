@@ -405,7 +405,7 @@ def test_ids_of_calls_are_forgotten_after_a_day_and_not_before(owner, vendor, de
     Call.objects.all().delete()
     with CaptureQueriesContext(connection) as queries:
         forget_call_ids()
-    assert len(queries) == 1
+    assert sum("DELETE" in query["sql"] for query in queries) == 1
     assert client.post(url(), young).json()["code"] == "call_forgotten"
     assert client.post(url(), old).json()["outcome"] == "ok"
 
