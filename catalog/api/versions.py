@@ -195,7 +195,7 @@ class VersionList(ListAPIView[ToolVersion]):
 
     def get_queryset(self) -> QuerySet[ToolVersion]:
         tool = get_object_or_404(Tool, pk=self.kwargs["pk"])
-        return with_review_state(ToolVersion.objects.filter(tool=tool).select_related("tool"))
+        return with_review_state(ToolVersion.objects.filter(tool=tool).select_related("tool__listed"))
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):

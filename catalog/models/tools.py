@@ -217,4 +217,4 @@ class ToolVersion(models.Model):
     def listed_document(self) -> ListedDocument | None:
         """The document that the vendor lists in place of this version's; None where there is none."""
         is_listed = self.pk == (self.tool.stopped_id or self.tool.current_id)
-        return ListedDocument.objects.filter(tool=self.tool).first() if is_listed else None
+        return getattr(self.tool, "listed", None) if is_listed else None
