@@ -189,16 +189,25 @@ def test_error_page_never_leads_to_another_site(client):
     assert 'href="//evil' not in answer.content.decode()
 
 
-def test_web_server_itself_answers_with_them_and_repeats_nothing(monkeypatch):
-    monkeypatch.setattr(os, "environ", dict(os.environ))  # to be imported is to set variables of the process
-    from gunicorn import util
+WRITES_AN_ERROR = """
+import socket, sys
+from gunicorn import util
+from pegboard import gunicorn
+assert util.write_error is gunicorn.write_error
+ours, theirs = socket.socketpair()
+util.write_error(ours, 414, "URI Too Long", "<script>alert(1)</script>")
+ours.close()
+sys.stdout.buffer.write(theirs.makefile("rb").read())
+"""
 
-    from pegboard import gunicorn
 
-    assert util.write_error is gunicorn.write_error
+def test_web_server_itself_answers_with_them_and_repeats_nothing():
+    # In a process of its own, because its configuration is that of the whole process.
+    command = [sys.executable, "-c", WRITES_AN_ERROR]
+    written = subprocess.run(command, cwd=ROOT, env=dict(os.environ), capture_output=True, check=True).stdout
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        util.write_error(ours, 414, "URI Too Long", "<script>alert(1)</script>")
+        ours.sendall(written)
         ours.close()
         reply = HTTPResponse(theirs)
         reply.begin()
