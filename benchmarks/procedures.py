@@ -1,4 +1,4 @@
-"""What is remarked about procedures: how well gaps are found, how soon 500 lines with 50 tools are read."""
+"""How well the check of procedures finds gaps, and how soon it reads 500 lines with 50 tools."""
 
 import json
 from collections.abc import Iterator

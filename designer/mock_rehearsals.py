@@ -117,9 +117,9 @@ def _in_order(texts: Sequence[ToolStep], pins: Mapping[int, Pin], made: Mapping[
         late = [
             before for before in range(1, at) if call and (before not in made or made[before].pk > call.pk)
         ]
-        step = Step(at, text, pins[text.pin], call, late)
-        names = [given.name for given in step.signature.inputs]
-        yield Step(at, text, step.pin, call, late, step_results.taken(names, results))
+        pin = pins[text.pin]
+        names = [given.name for given in pin.version.decoded().inputs]
+        yield Step(at, text, pin, call, late, step_results.taken(names, results))
         if call and call.outcome == "ok":
             results.append(call.decoded().outputs)
 

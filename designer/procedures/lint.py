@@ -315,6 +315,7 @@ def values_said(name: str, text: str) -> Iterator[SaidValue]:
 def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> Iterator[Remark]:
     """Required inputs that nothing supplies, at the first reference to their tool."""
     said = supplies.sentences(text)
+    asked = list(supplies.with_what_is_asked_for(said))
     before: dict[int, KnownTool] = {}
     end = 0
     for piece in pieces:
@@ -335,13 +336,13 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
             if not known.is_required or known.is_given or supplies.is_composed(known.name):
                 continue
             others = tuple(name for name in required if name != known.name)
-            wanted = supplies.Wanted(known.name, tool.name, others)
+            wanted = supplies.RequiredInput(known.name, tool.name, others)
             is_supplied = (
                 known.id in given
                 or any(supplies.names_the_same(known.name, supplies.words_of(name)) for name in given)
                 or any(_returns(earlier, known) for earlier in before.values())
                 or any(re.search(rf"\b{re.escape(value.lower())}\b", by_here) for value in known.allowed)
-                or supplies.is_supplied(wanted, end, step_end, said)
+                or supplies.is_supplied(wanted, end, step_end, asked)
             )
             if not is_supplied:
                 yield _remark(

@@ -40,10 +40,10 @@ def taken(inputs: Iterable[str], results: Sequence[Mapping[str, Any]]) -> dict[s
     `orderId`, and the member `id` of an output `order`.
     """
     found: dict[str, Any] = {}
-    wanted = {name: words_of(name) for name in inputs}
+    words_of_inputs = {name: words_of(name) for name in inputs}
     for outputs in results:
         values = dict(_values(outputs))
-        found |= {name: values[words] for name, words in wanted.items() if words in values}
+        found |= {name: values[words] for name, words in words_of_inputs.items() if words in values}
     return found
 
 

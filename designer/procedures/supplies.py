@@ -9,7 +9,7 @@ from the authentication"), which helps only where a step before does that.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 # Words that an input's name may end in and a sentence may leave out: "choose a prescription" gives its id.
 _GENERIC = frozenset((
@@ -96,7 +96,7 @@ _SAME = {
     "organisation": "organization", "colour": "color", "cheque": "check", "emp": "employee",
     "cust": "customer", "loc": "location", "dest": "destination", "dept": "department",
 }  # fmt: skip
-# What people say for a word of an input: who asks for the number plate has asked for the registration.
+# Words that stand for a word of an input: a question for the number plate asks for the registration.
 _IMPLIED = {
     "plate": ("registration", "vehicle"), "registration": ("plate",), "car": ("vehicle",),
     "van": ("vehicle",), "order": ("job",), "job": ("order",),
@@ -267,21 +267,21 @@ def is_told_by(name: str, output: str) -> bool:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequiredInput:
     """An input that a tool requires. `tool` is the tool's name, `others` are its other required inputs."""
 
     name: str
     tool: str = ""
     others: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """Its name, and its name without what the tool's own name says: the tag, of `look_up_asset`."""
         shorter = words_of(self.name) - words_of(self.tool)
         is_clear = shorter - _GENERIC and shorter != words_of(self.name)
         return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)
 
-    @property
+    @cached_property
     def is_only_id(self) -> bool:
         """Whether no other required input is a number, a code or a reference."""
         return not any(words_of(other) & _ID_WORDS for other in self.others)
@@ -318,12 +318,13 @@ def _asks_which(name: str, text: str) -> bool:
     return head in {_stem(word.lower()) for word in asked}
 
 
+@lru_cache(maxsize=4_096)
 def _said_in(text: str) -> frozenset[str]:
     words = words_of(text)
     return words.union(*(_IMPLIED.get(word, ()) for word in words))
 
 
-def _speaks_of(wanted: Wanted, text: str) -> bool:
+def _speaks_of(wanted: RequiredInput, text: str) -> bool:
     # Whether a sentence has the words of the input, or words for the same kind of thing.
     name, words, said = wanted.name, words_of(wanted.name), _said_in(text)
     if words - _GENERIC <= _KINDS[0] and wanted.is_meant_for_another(said):
@@ -422,13 +423,13 @@ def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
     return own is not None and (own.lists_tools or bool(_RULES_OUT.search(own.text[: call - own.start])))
 
 
-def is_supplied(wanted: Wanted, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
+def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
     """Whether prose gives the input to the tool whose reference ends at the offset `call`, in a step that
     ends at `step_end`."""
     name = wanted.name
     is_authenticated = is_taken_from_there = False
     named_ids: set[str] = set()
-    for sentence in _with_what_is_asked_for(said):
+    for sentence in said:
         if sentence.start > step_end:
             break
         # “The ID that authentication gave” is no authentication: a step before has to do it.
@@ -455,7 +456,7 @@ def is_supplied(wanted: Wanted, call: int, step_end: int, said: Iterable[Sentenc
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
 
-def _with_what_is_asked_for(said: Iterable[Sentence]) -> Iterator[Sentence]:
+def with_what_is_asked_for(said: Iterable[Sentence]) -> Iterator[Sentence]:
     """Yield each sentence; “Ask for it” after the one that says what it is, as one sentence."""
     before: Sentence | None = None
     for sentence in said:
@@ -493,7 +494,7 @@ def _identities_in(text: str) -> set[str]:
     }
 
 
-def _collects(wanted: Wanted, sentence: Sentence) -> bool:
+def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
     name, text = wanted.name, sentence.text
     if _ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not give its number.
@@ -513,7 +514,7 @@ def _collects(wanted: Wanted, sentence: Sentence) -> bool:
     )
 
 
-def _is_said_with_the_call(wanted: Wanted, sentence: Sentence, call: int) -> bool:
+def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int) -> bool:
     name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
     if _speaks_of(wanted, before) and ("?" in before or _says(_ASKS, before)):
@@ -540,7 +541,7 @@ _END_OF_ITEM = re.compile(
 )
 
 
-def _lists(wanted: Wanted, text: str) -> bool:
+def _lists(wanted: RequiredInput, text: str) -> bool:
     """Whether one of the things that the text lists is the input: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
     heads = (_said_in(_END_OF_ITEM.split(item)[0]) for item in items)

@@ -1,4 +1,4 @@
-"""What a step of a procedure takes of earlier results, and which results say that nothing was done."""
+"""A step of a procedure takes values of earlier results; some results say that nothing was done."""
 
 import pytest
 from hypothesis import given
