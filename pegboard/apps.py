@@ -11,6 +11,7 @@ class PegboardConfig(AppConfig):
     def ready(self) -> None:
         for check in (checks.failpoints, checks.open_networks, checks.keys, checks.proxies):
             register(check, Tags.security, deploy=True)
+        register(checks.egress, Tags.security)
         for signal in (signals.worker_init, signals.beat_init):
             signal.connect(startup_checks.refuse_with_problems, weak=False)
         signals.worker_process_init.connect(periodic.begin, weak=False)

@@ -9,7 +9,7 @@ from django.apps import AppConfig
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 
-from core.outbound.policy import callback_policy, outbound_policy
+from core.outbound.policy import callback_policy, installation_egress, outbound_policy
 from pegboard import startup_checks
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -24,6 +24,8 @@ def failpoints(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[
 
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     """Vendors on this machine itself, or anywhere at all, are for trying the product out."""
+    if egress(app_configs):
+        return []
     hint = "Name the networks that your vendors, or the receivers of callbacks, live in, and their ports."
     try:
         policies = outbound_policy(), callback_policy()
@@ -35,6 +37,15 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
         for entry in policy.allow
         if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
     ]
+
+
+def egress(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
+    """An outbound proxy or a file of authorities that cannot be used."""
+    try:
+        installation_egress()
+    except ValueError as exc:
+        return [Error(f"{exc}.", id="pegboard.E004")]
+    return []
 
 
 def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:

@@ -342,6 +342,12 @@ OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
 CALLBACK_ALLOW = os.environ.get("PEGBOARD_CALLBACK_ALLOW", "")
 # Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
 OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
+# The path of outbound requests: core/outbound/egress.py and authorities.py. The proxy's address may hold a
+# password.
+OUTBOUND_PROXY = os.environ.get("PEGBOARD_OUTBOUND_PROXY", "")
+OUTBOUND_DIRECT = os.environ.get("PEGBOARD_OUTBOUND_DIRECT", "")
+OUTBOUND_PROXY_RESOLVES = os.environ.get("PEGBOARD_OUTBOUND_PROXY_RESOLVES", "")
+CA_FILE = os.environ.get("PEGBOARD_CA_FILE", "")
 # Keys for secrets at rest, or the file they lie in: core/encryption.py.
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")

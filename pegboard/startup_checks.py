@@ -7,7 +7,7 @@ from django.db import DatabaseError, connections
 
 from core import encryption
 from core.encryption import KeyringError
-from core.outbound.policy import callback_policy, outbound_policy
+from core.outbound.policy import callback_policy, installation_egress, outbound_policy
 
 MIN_SECRET_KEY_LENGTH = 32
 WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
@@ -20,11 +20,7 @@ def problems() -> Iterator[str]:
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "
             "Give it 50 random characters or more: sessions are signed with it."
         )
-    try:
-        outbound_policy()
-        callback_policy()
-    except ValueError as exc:
-        yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
+    yield from network_problems()
     try:
         ring = encryption.keyring()
     except KeyringError as exc:
@@ -40,6 +36,20 @@ def problems() -> Iterator[str]:
             "decrypted without it. Put it back. If it is lost, give these secrets up and enter them again: "
             f"manage.py rotate_keys --forget {key_id}"
         )
+
+
+def network_problems() -> Iterator[str]:
+    """The settings of outbound requests that cannot be read."""
+    try:
+        installation_egress()
+    except ValueError as exc:
+        yield f"{exc}."
+        return
+    try:
+        outbound_policy()
+        callback_policy()
+    except ValueError as exc:
+        yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
 
 
 def refuse_with_problems(**_: object) -> None:

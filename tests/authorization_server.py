@@ -12,6 +12,7 @@ import hashlib
 import http.client
 import itertools
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -65,13 +66,14 @@ class AuthorizationServer:
     before_page: Callable[[int], None] | None = None
     public_keys: list[dict[str, Any]] = field(default_factory=list)
     proofs: list[str] = field(default_factory=list)
+    tls: ssl.SSLContext | None = None
 
     def __post_init__(self) -> None:
         self._numbers = itertools.count(1)
         self._codes: dict[str, dict[str, str]] = {}
         self._refresh: dict[str, Family] = {}
         self._lock = threading.Lock()
-        self._vendor = HostileVendor(self._answer)
+        self._vendor = HostileVendor(self._answer, tls=self.tls)
 
     def __enter__(self) -> Self:
         self._vendor.__enter__()

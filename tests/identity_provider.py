@@ -7,6 +7,7 @@ with IdentityProvider() as idp:
 import base64
 import hashlib
 import json
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def jwk(key: Any, kid: str, **members: str) -> dict[str, Any]:
 
 
 class IdentityProvider:
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.secret = SECRET
         self.claims: dict[str, Any] = {"sub": "ada-1", "preferred_username": "ada", "name": "Ada Berger"}
         self.keys = [jwk(RSA_KEY, "r1"), jwk(EC_KEY, "e1")]
@@ -45,7 +46,9 @@ class IdentityProvider:
         self.asked: list[str] = []
         self._codes: dict[str, dict[str, str]] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self.issuer = f"http://127.0.0.1:{self._server.server_port}"
+        if tls:
+            self._server.socket = tls.wrap_socket(self._server.socket, server_side=True)
+        self.issuer = f"{'https' if tls else 'http'}://127.0.0.1:{self._server.server_port}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     def __enter__(self) -> Self:

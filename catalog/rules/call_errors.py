@@ -97,6 +97,8 @@ _OF_OUTCOMES = (
         None,
     ),
     CallError("PATH", "An input would have led out of the endpoint's address."),
+    CallError("PROXY", "The installation's outbound proxy does not answer. Nothing was sent.", True),
+    CallError("PROXY_REFUSED", "The installation's outbound proxy refused the request. Nothing was sent."),
     CallError("QUESTION_OVER", "The vendor no longer waits for the answer."),
     CallError("RATE_LIMITED", "The vendor asks us to wait. The tool did not run.", True),
     CallError("REDIRECT", "The vendor points to another address, and redirects are not followed."),

@@ -15,10 +15,9 @@ from urllib.parse import parse_qsl, unquote_plus, urlsplit
 
 import idna
 
+from core.outbound.egress import DIRECT, Egress, IPAddress, IPNetwork
 from core.outbound.errors import RefusedError, printable
 
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 Ports = tuple[range, ...]
 
 MAX_URL_LENGTH = 2048
@@ -95,17 +94,24 @@ class AllowEntry:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What the deployment allows: public addresses on `ports`, and whatever `allow` lists, which is read from
-    `setting`."""
+    """The addresses that the deployment allows: public ones on `ports`, and the networks in `allow`, which is
+    read from `setting`. Requests to them take the path that `egress` describes."""
 
     allow: tuple[AllowEntry, ...] = ()
     ports: Ports = (range(80, 81), range(443, 444), range(8000, 10000))
     setting: str = "PEGBOARD_OUTBOUND_ALLOW"
+    egress: Egress = DIRECT
 
     @classmethod
     @functools.lru_cache(maxsize=16)
-    def parse(cls, text: str, ports: str = "", setting: str = "PEGBOARD_OUTBOUND_ALLOW") -> "Policy":
-        """Reads `setting` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
+    def parse(
+        cls,
+        text: str,
+        ports: str = "",
+        setting: str = "PEGBOARD_OUTBOUND_ALLOW",
+        egress: Egress = DIRECT,
+    ) -> "Policy":
+        """Read `setting` and `PEGBOARD_OUTBOUND_PORTS`. ValueError names the bad part."""
         entries = []
         for part in text.split():
             try:
@@ -113,11 +119,12 @@ class Policy:
             except ValueError as exc:
                 raise ValueError(f"{setting}: {part!r}: {exc}") from exc
         if not ports.strip():
-            return cls(allow=tuple(entries), setting=setting)
+            return cls(allow=tuple(entries), setting=setting, egress=egress)
         try:
-            return cls(tuple(entries), _parse_ports(",".join(ports.replace(",", " ").split())), setting)
+            spans = _parse_ports(",".join(ports.replace(",", " ").split()))
         except ValueError as exc:
             raise ValueError(f"PEGBOARD_OUTBOUND_PORTS: {exc}") from exc
+        return cls(tuple(entries), spans, setting, egress)
 
     def takes_port(self, port: int) -> bool:
         """Whether any address at all may be dialled on `port`."""

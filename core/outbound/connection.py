@@ -25,11 +25,13 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util.response import assert_header_parsing
 
 from core.failpoints import failpoint
-from core.outbound.addresses import CheckedUrl, Policy, check_addresses
+from core.outbound.addresses import CheckedUrl, Policy, check_addresses, unmapped
 from core.outbound.connection_pool import ConnectionKey, KeptFor, is_usable, pool
+from core.outbound.egress import Proxy, authority_of, tunnel_refusal
 from core.outbound.errors import RefusedError, UnavailableError
 from core.outbound.limits import Budget
 from core.outbound.sockets import BoundedSocket, BoundedTlsSocket, tls_context, tls_problem
+from core.outbound.tunnel import LayeredTlsSocket, open_tunnel
 
 # family, type, protocol, canonical name, socket address: a row of socket.getaddrinfo
 Row = tuple[int, int, int, str, tuple[Any, ...]]
@@ -49,19 +51,19 @@ def system_resolver(host: str, port: int) -> Sequence[Row]:
     return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
-def look_up(url: CheckedUrl, resolver: Resolver, budget: Budget) -> Sequence[Row]:
+def look_up(host: str, port: int, resolver: Resolver, budget: Budget) -> Sequence[Row]:
     # One lookup in a pool of few threads, because getaddrinfo knows no timeout.
-    future = _lookups().submit(resolver, url.host, url.port)
+    future = _lookups().submit(resolver, host, port)
     try:
         return future.result(timeout=budget.wait(budget.limits.lookup))
     except TimeoutError as exc:
         future.cancel()
         budget.wait()  # where the request has no time left, it is the request that is late
         raise UnavailableError(
-            "DNS", f"The name {url.host} could not be looked up within {budget.limits.lookup:g} s."
+            "DNS", f"The name {host} could not be looked up within {budget.limits.lookup:g} s."
         ) from exc
     except (OSError, UnicodeError) as exc:
-        raise UnavailableError("DNS", f"The name {url.host} could not be found.") from exc
+        raise UnavailableError("DNS", f"The name {host} could not be found.") from exc
 
 
 class _Head(http.client.HTTPResponse):
@@ -85,7 +87,10 @@ def _promised_idle(keep_alive: str) -> float | None:
 
 
 class Connection(HTTPConnection):
-    """One connection to one origin, which dials only addresses that the policy has judged."""
+    """One connection to one origin, straight or through the proxy of the policy's egress.
+
+    Only addresses that the policy has checked are dialled, except where the proxy looks names up.
+    """
 
     response_class = _Head
 
@@ -172,11 +177,7 @@ class Connection(HTTPConnection):
         self._has_sent = True
 
     def connect(self) -> None:
-        rows = look_up(self._url, self._resolver, self._budget)
-        check_addresses(
-            [row[4] for row in rows], self._url.port, self._policy, public=self._url.may_be_public
-        )
-        sock = self._dial(rows)
+        sock = self._open_path()
         if self._url.scheme == "https":
             sock = self._secured(sock)
         sock.budget = self._budget
@@ -209,24 +210,76 @@ class Connection(HTTPConnection):
                 # Past the method of TLS sockets, which takes their state away while another thread reads.
                 socket.socket.shutdown(self._dialled, socket.SHUT_RDWR)
 
-    def _dial(self, rows: Sequence[Row]) -> BoundedSocket:
-        # The first of the judged addresses that answers; the last one's failure when none does.
+    def _open_path(self) -> BoundedSocket:
+        url, egress = self._url, self._policy.egress
+        if egress.proxy and url.may_be_public and egress.leaves_lookup_to_proxy(url.host):
+            return self._open_tunnel(egress.proxy, authority_of(url.host, url.port))
+        rows = look_up(url.host, url.port, self._resolver, self._budget)
+        check_addresses([row[4] for row in rows], url.port, self._policy, public=url.may_be_public)
+        addresses = [unmapped(ip_address(row[4][0])) for row in rows]
+        if egress.proxy is None or egress.is_direct(url.host, addresses):
+            sock, row = self._dial(rows, self._budget)
+            self._note_entry(row)
+            return sock
+        return self._tunnel_to_first(egress.proxy, rows)
+
+    def _tunnel_to_first(self, proxy: Proxy, rows: Sequence[Row]) -> BoundedSocket:
+        # To the checked addresses and not to the name, which the proxy could look up differently.
+        *others, last = rows
+        for row in others:
+            try:
+                return self._tunnel_to(proxy, row)
+            except UnavailableError as exc:
+                if exc.code != "CONNECT":
+                    raise
+        return self._tunnel_to(proxy, last)
+
+    def _tunnel_to(self, proxy: Proxy, row: Row) -> BoundedSocket:
+        sock = self._open_tunnel(proxy, authority_of(row[4][0], self._url.port))
+        self._note_entry(row)
+        return sock
+
+    def _open_tunnel(self, proxy: Proxy, target: str) -> BoundedSocket:
+        budget = self._budget.for_host(proxy.authority)
+        try:
+            rows = look_up(proxy.host, proxy.port, self._resolver, budget)
+            dialled, _ = self._dial(rows, budget)
+            dialled.budget = budget
+            context = tls_context("", self._policy.egress.authorities)
+            sock, status = open_tunnel(dialled, proxy, target, context)
+        except UnavailableError as exc:
+            message = f"The outbound proxy does not work: {exc.message} Nothing was sent."
+            raise UnavailableError("PROXY", message) from exc
+        if 200 <= status < 300:
+            return sock
+        sock.close()
+        if status >= 500:
+            message = f"{self._budget.host} could not be reached through the outbound proxy ({status})."
+            raise UnavailableError("CONNECT", message)
+        raise tunnel_refusal(proxy, status)
+
+    def _note_entry(self, row: Row) -> None:
+        if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):
+            self._reached[row[4][0]] = str(entry)
+
+    def _dial(self, rows: Sequence[Row], budget: Budget) -> tuple[BoundedSocket, Row]:
+        # The first of the addresses that answers; the last one's failure when none does.
         *others, last = rows
         for row in others:
             with suppress(OSError):
-                return self._dial_one(row)
+                return self._dial_one(row, budget), row
         try:
-            return self._dial_one(last)
+            return self._dial_one(last, budget), last
         except TimeoutError as exc:
-            patience = f"{self._budget.limits.connect:g} s"
-            message = f"{self._budget.host} accepted no connection within {patience}."
+            patience = f"{budget.limits.connect:g} s"
+            message = f"{budget.host} accepted no connection within {patience}."
             raise UnavailableError("CONNECT_TIMEOUT", message) from exc
         except OSError as exc:
-            message = f"{self._budget.host} could not be reached: {exc.strerror}."
+            message = f"{budget.host} could not be reached: {exc.strerror}."
             raise UnavailableError("CONNECT", message) from exc
 
-    def _dial_one(self, row: Row) -> BoundedSocket:
-        patience = self._budget.wait(self._budget.limits.connect)
+    def _dial_one(self, row: Row, budget: Budget) -> BoundedSocket:
+        patience = budget.wait(budget.limits.connect)
         sock = BoundedSocket(*row[:3])
         with ExitStack() as undoing:
             undoing.callback(sock.close)
@@ -234,22 +287,25 @@ class Connection(HTTPConnection):
             sock.connect(row[4])
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             undoing.pop_all()
-        if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):
-            self._reached[row[4][0]] = str(entry)
         return sock
 
     def _secured(self, sock: BoundedSocket) -> BoundedSocket:
-        try:
-            sock.settimeout(self._budget.wait())
-            secured = tls_context(self._authorities).wrap_socket(sock, server_hostname=self.host)
-            return cast(BoundedTlsSocket, secured)
-        except TimeoutError as exc:
-            raise self._budget.late() from exc
-        except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as exc:
-            raise self._budget.reset() from exc
-        except ssl.SSLError as exc:
-            raise RefusedError("TLS", f"{self._budget.host}: {tls_problem(exc)}.") from exc
-        except OSError as exc:
-            raise self._budget.reset() from exc
-        finally:
-            sock.close()
+        context = tls_context(self._authorities, self._policy.egress.authorities)
+        with ExitStack() as undoing:
+            undoing.callback(sock.close)
+            try:
+                if isinstance(sock, LayeredTlsSocket):
+                    sock.budget = self._budget
+                    sock.add_layer(context, self.host)
+                    undoing.pop_all()
+                    return sock
+                sock.settimeout(self._budget.wait())
+                return cast(BoundedTlsSocket, context.wrap_socket(sock, server_hostname=self.host))
+            except TimeoutError as exc:
+                raise self._budget.late() from exc
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError) as exc:
+                raise self._budget.reset() from exc
+            except ssl.SSLError as exc:
+                raise RefusedError("TLS", f"{self._budget.host}: {tls_problem(exc)}.") from exc
+            except OSError as exc:
+                raise self._budget.reset() from exc

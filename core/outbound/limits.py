@@ -1,6 +1,7 @@
 """What a session and each of its requests may take, and what is left of it."""
 
 import math
+from copy import copy
 from dataclasses import dataclass
 from time import monotonic
 
@@ -54,6 +55,12 @@ class Budget:
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0
         self._received: int | None = None
+
+    def for_host(self, host: str) -> "Budget":
+        """Return a budget with the same end, whose errors name another host."""
+        other = copy(self)
+        other.host = host
+        return other
 
     def begin_again(self, seconds: float) -> None:
         """For what is read later, after it was enough at first; silence is no lateness then."""

@@ -6,6 +6,8 @@ from enum import StrEnum
 from django.conf import settings
 
 from core.outbound.addresses import Policy, check_url
+from core.outbound.authorities import read_authorities
+from core.outbound.egress import Egress
 
 
 class AddressSource(StrEnum):
@@ -29,24 +31,40 @@ class Door(StrEnum):
     EVALUATION_MODEL = "evaluation model"
 
 
-def outbound_policy() -> Policy:
-    """The networks of PEGBOARD_OUTBOUND_ALLOW, which are open to vendors.
+def installation_egress() -> Egress:
+    """The proxy and the certificate authorities of PEGBOARD_OUTBOUND_PROXY and its neighbours.
 
     Raises ValueError for settings that cannot be read; pegboard/startup_checks.py refuses those.
     """
-    return Policy.parse(settings.OUTBOUND_ALLOW, settings.OUTBOUND_PORTS)
+    return Egress.parse(
+        settings.OUTBOUND_PROXY,
+        settings.OUTBOUND_DIRECT,
+        settings.OUTBOUND_PROXY_RESOLVES,
+        read_authorities(settings.CA_FILE),
+    )
+
+
+def outbound_policy() -> Policy:
+    """The networks of PEGBOARD_OUTBOUND_ALLOW, which are open to vendors.
+
+    Raises ValueError as `installation_egress` does.
+    """
+    return _parse(settings.OUTBOUND_ALLOW, "PEGBOARD_OUTBOUND_ALLOW")
 
 
 def callback_policy() -> Policy:
     """The networks of PEGBOARD_CALLBACK_ALLOW, which are open to receivers of callbacks and of webhooks that
     designers add."""
-    return Policy.parse(settings.CALLBACK_ALLOW, settings.OUTBOUND_PORTS, "PEGBOARD_CALLBACK_ALLOW")
+    return _parse(settings.CALLBACK_ALLOW, "PEGBOARD_CALLBACK_ALLOW")
 
 
 def public_policy() -> Policy:
     """The public internet alone."""
-    setting = "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved"
-    return Policy.parse("", settings.OUTBOUND_PORTS, setting)
+    return _parse("", "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved")
+
+
+def _parse(allow: str, setting: str) -> Policy:
+    return Policy.parse(allow, settings.OUTBOUND_PORTS, setting, installation_egress())
 
 
 # The only place that decides it. The table in docs/security.md repeats it, and a test compares the two.

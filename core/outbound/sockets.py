@@ -66,20 +66,34 @@ class BoundedTlsSocket(BoundedSocket, ssl.SSLSocket):  # type: ignore[misc]  # A
         return self.pending() > 0
 
 
-@functools.lru_cache(maxsize=64)
-def tls_context(authorities: str = "") -> ssl.SSLContext:
-    """Trusts `authorities` (PEM) alone when given, else the system's; SSL_CERT_FILE has no say."""
+def verifying_context(authorities: str = "", *, with_public: bool = True) -> ssl.SSLContext:
+    """Return a client's context that trusts `authorities` (PEM), and the system's with `with_public`.
+
+    The variables SSL_CERT_FILE and SSL_CERT_DIR have no effect.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.sslsocket_class = BoundedTlsSocket
-    context.set_alpn_protocols(["http/1.1"])
     if authorities:
         context.load_verify_locations(cadata=authorities)
-    else:
+    if with_public:
         paths = ssl.get_default_verify_paths()
         cafile = paths.openssl_cafile if os.path.isfile(paths.openssl_cafile) else None
         capath = paths.openssl_capath if os.path.isdir(paths.openssl_capath) else None
-        context.load_verify_locations(cafile, capath)
+        if cafile or capath:
+            context.load_verify_locations(cafile, capath)
+    return context
+
+
+@functools.lru_cache(maxsize=64)
+def tls_context(endpoint_authorities: str = "", authorities: str = "") -> ssl.SSLContext:
+    """Return the context of outbound requests.
+
+    It trusts the authorities of the endpoint alone where there are any; otherwise the public ones and those
+    of the installation (`authorities`). Both are PEM.
+    """
+    context = verifying_context(endpoint_authorities or authorities, with_public=not endpoint_authorities)
+    context.sslsocket_class = BoundedTlsSocket
+    context.set_alpn_protocols(["http/1.1"])
     return context
 
 

@@ -155,6 +155,10 @@ def _document(address: str) -> dict[str, Any]:
 
 
 def _unreachable(error: ProtocolError) -> SignInError:
+    logger.warning("the identity provider cannot be used (%s): %s", error.code, error.message)
+    if error.code == "TLS":
+        message = f"Pegboard cannot verify the identity provider's certificate. {OURS_TO_MEND}"
+        return SignInError("provider_unreachable", message, status=502)
     what = "Try again in a minute." if isinstance(error, UnavailableError) else OURS_TO_MEND
     return SignInError("provider_unreachable", f"The identity provider does not answer. {what}", status=502)
 

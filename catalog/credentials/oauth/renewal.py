@@ -54,7 +54,18 @@ LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
 MAX_AT_ONCE = 200
 # The request has not left this machine, so nothing became of it.
 _NEVER_SENT = {
-    f"TOKEN_{code}" for code in ("DNS", "CONNECT", "CONNECT_TIMEOUT", "ADDRESS", "URL", "TLS", "PATH")
+    f"TOKEN_{code}"
+    for code in (
+        "DNS",
+        "CONNECT",
+        "CONNECT_TIMEOUT",
+        "PROXY",
+        "PROXY_REFUSED",
+        "ADDRESS",
+        "URL",
+        "TLS",
+        "PATH",
+    )
 }
 # It has left, and what the server made of it never came. Its new refresh token may have been in there.
 _LOST = {f"TOKEN_{code}" for code in ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")}

@@ -1,4 +1,3 @@
-import datetime
 import ipaddress
 import json
 import re
@@ -11,9 +10,6 @@ from pathlib import Path
 
 import pytest
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
@@ -26,6 +22,7 @@ from core.outbound.limits import Limits
 from core.outbound.session import Session
 from core.outbound.sockets import tls_context
 from people.models import AuditEntry
+from tests.certificates import Authority
 from tests.factories import make_endpoint, make_vendor
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, reply
 from tests.vendor import tool
@@ -33,35 +30,6 @@ from tests.vendor import tool
 LOOPBACK = Policy.parse("127.0.0.1/32")
 QUICK = Limits(request=0.6, backoff=())
 OUR_NAME = [x509.DNSName("vendor.example")]
-NOW = datetime.datetime.now(datetime.UTC)
-
-
-class Authority:
-    """Signs certificates, as a company's own authority does."""
-
-    def __init__(self, name="Test authority"):
-        self.key = ec.generate_private_key(ec.SECP256R1())
-        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = self.sign(name, self.key, [], is_authority=True)
-
-    @property
-    def pem(self):
-        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
-
-    def sign(self, name, key, names, *, days=(-1, 1), is_authority=False):
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
-            .issuer_name(self.name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(NOW + datetime.timedelta(days=days[0]))
-            .not_valid_after(NOW + datetime.timedelta(days=days[1]))
-            .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
-        )
-        if names:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self.key, hashes.SHA256())
 
 
 @pytest.fixture(scope="module")
@@ -74,20 +42,7 @@ def serve(authority, tmp_path):
     """A server context for one host name, with a certificate by `signer`."""
 
     def make(names=OUR_NAME, signer=authority, **given):
-        key = ec.generate_private_key(ec.SECP256R1())
-        certificate = signer.sign("vendor", key, names, **given)
-        path = tmp_path / "server.pem"
-        path.write_bytes(
-            key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-            + certificate.public_bytes(serialization.Encoding.PEM)
-        )
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(path)
-        return context
+        return signer.server_context(tmp_path, names, **given)
 
     return make
 
