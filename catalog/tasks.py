@@ -10,7 +10,7 @@ from celery import Task, shared_task
 from django.conf import settings
 from django.utils import timezone
 
-from catalog import search
+from catalog import retention, search
 from catalog.calls import challenges, invocation, requesting, threads
 from catalog.credentials.oauth import renewal
 from catalog.enumeration import older_versions
@@ -104,6 +104,13 @@ def perform_call(call_id: int = 0) -> None:
 def forget_call_ids() -> None:
     if requesting.forget_ids():
         wakes.wake_worker(forget_call_ids.name)
+
+
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
+def delete_old_rows() -> None:
+    """Once an hour: runs and calls that are older than they are kept."""
+    if retention.delete_old(ends=time.monotonic() + portions.SECONDS):
+        wakes.wake_worker(delete_old_rows.name)
 
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)

@@ -229,6 +229,9 @@ WRITES_PER_MINUTE = int(os.environ.get("PEGBOARD_WRITES_PER_MINUTE", "600"))
 # For so long what a vendor said of one tool stands for what it says now.
 FRESH_SECONDS = int(os.environ.get("PEGBOARD_FRESH_SECONDS", "60"))
 RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
+# For how long enumeration runs without changes and calls of tools are stored; 0: for ever.
+KEEP_RUNS_DAYS = int(os.environ.get("PEGBOARD_KEEP_RUNS_DAYS", "90"))
+KEEP_CALLS_DAYS = int(os.environ.get("PEGBOARD_KEEP_CALLS_DAYS", "90"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "designer.access_tokens.RuntimeAuthentication",
@@ -305,6 +308,11 @@ CELERY_BEAT_SCHEDULE = {
     "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},
     "call ids": {
         "task": "catalog.tasks.forget_call_ids",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
+    "old rows": {
+        "task": "catalog.tasks.delete_old_rows",
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },

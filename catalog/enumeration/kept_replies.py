@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 # Each row may hold a reply of megabytes, so a few go into one statement.
 AT_ONCE = 25
+# By one statement. Ticks come every five seconds.
+DELETED_AT_ONCE = 300
 # What a request says beside its address and its body, and what of a reply's headers is kept. None hands out
 # a session or a cookie.
 ASKED_WITH = ("if-none-match", "last-event-id")
@@ -147,9 +149,12 @@ class Replies:
 
 
 def forget_old() -> None:
+    """Delete one portion of the replies that no run continues from; the next tick deletes the next one."""
     minutes = ExpressionWrapper(F("endpoint__max_minutes") * timedelta(minutes=1), DurationField())
     under_way = Run.objects.filter(status__in=ACTIVE).values("endpoint")
-    KeptReply.objects.filter(since__lt=Now() - minutes).exclude(endpoint__in=under_way).delete()
+    old = KeptReply.objects.filter(since__lt=Now() - minutes).exclude(endpoint__in=under_way)
+    # A run may have begun since they were found, so its replies are looked for again.
+    old.filter(pk__in=list(old.values_list("pk", flat=True)[:DELETED_AT_ONCE])).delete()
 
 
 def _kept(run: Run, reader: str) -> dict[str, KeptReply]:

@@ -10,7 +10,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
 from kombu.exceptions import OperationalError as BrokerError
 
-from catalog import invariants, waiting_work
+from catalog import invariants, retention, waiting_work
 from catalog.enumeration import slow_vendors
 from catalog.models import Credential, Endpoint, Run, Tool
 from catalog.models.runs import ACTIVE, RunStatus
@@ -218,6 +218,16 @@ def notices(limits: Limits) -> Iterator[Trouble]:
             "People asked for mail, and PEGBOARD_MAIL_URL is not set.",
             "They wait for mail that never comes.",
             "Set PEGBOARD_MAIL_URL, PEGBOARD_MAIL_FROM and PEGBOARD_URL.",
+        )
+
+
+@check("old_rows", "rows that are old are deleted", after=READY)
+def old_rows(limits: Limits) -> Iterator[Trouble]:
+    if tables := retention.overdue_tables(LONG):
+        yield Trouble(
+            f"Old {' and '.join(tables)} should have been deleted more than a day ago.",
+            "The database grows, and data is stored for longer than you say.",
+            "A worker deletes them once an hour: see in its log why it does not.",
         )
 
 

@@ -177,6 +177,17 @@ def test_what_was_kept_is_forgotten_once_it_is_old_and_no_reading_goes_on():
     assert {row.endpoint for row in KeptReply.objects.all()} == {young, read_now}
 
 
+def test_old_replies_are_deleted_in_portions(monkeypatch):
+    monkeypatch.setattr(kept_replies, "DELETED_AT_ONCE", 2)
+    for _ in range(5):
+        kept(make_endpoint(max_minutes=60), 62)
+    left = []
+    for _ in range(3):
+        kept_replies.forget_old()
+        left.append(KeptReply.objects.count())
+    assert left == [3, 1, 0]
+
+
 def test_a_reading_that_ends_leaves_what_was_kept_of_other_vendors(long_list):
     other = kept(make_endpoint(), 1)
     assert read(long_list).status == "succeeded"
