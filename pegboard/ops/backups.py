@@ -1,31 +1,41 @@
-"""A copy of the database in one file, and back: PostgreSQL's own pg_dump and pg_restore.
-
-The embedded server brings both programs along, where they are on no path; so they are found here.
-"""
+"""A copy of the database in one file, and back: PostgreSQL's own pg_dump and pg_restore."""
 
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 from django.core.management import call_command
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from catalog import invariants
 from core import encryption
-from pegboard.local.embedded import EmbeddedError, embedded_programs
 from pegboard.ops import newer_facts
+from pegboard.ops.backup_files import BackupError, read_backup_file
+from pegboard.ops.client_programs import (
+    RestorePlan,
+    choose_pg_dump,
+    find_client_programs,
+    plan_restore,
+)
 from people.audit import verify
 
 # Users sign in again after a restore.
 LEFT_OUT = ("django_session",)
-
-
-class BackupError(Exception):
-    """Says what is wrong, and what to do."""
+RESTORE_OPTIONS = ("--no-owner", "--no-privileges", "--exit-on-error")
+# A line of pg_restore's SQL, before the first table, that servers older than PostgreSQL 17 refuse.
+TRANSACTION_TIMEOUT = b"SET transaction_timeout = 0;\n"
+UNREADABLE_TABLES = """
+    SELECT relname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE relkind IN ('r', 'p', 'S') AND nspname = current_schema()
+        AND NOT has_table_privilege(pg_class.oid, 'SELECT')
+    ORDER BY relname
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +55,16 @@ def back_up(target: Path) -> int:
     """
     if target.exists():
         raise BackupError(f"{target} exists already. Choose another name, or move it away.")
+    pg_dump = choose_pg_dump(find_client_programs(), server=_server_version())
+    _refuse_unreadable_tables()
     # A backup that was killed is never mistaken for a complete one: it has another name.
     partial = target.with_name(target.name + ".new")
     left_out = [f"--exclude-table-data={table}" for table in LEFT_OUT]
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            _run(
-                "pg_dump", "--format=custom", "--no-owner", "--no-privileges", *left_out, output=file.fileno()
-            )
+            options = ("--format=custom", "--no-owner", "--no-privileges", *left_out)
+            _run(pg_dump, *options, output=file.fileno())
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
@@ -72,6 +83,8 @@ def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Res
     """
     if not source.is_file():
         raise BackupError(f"There is no file {source}.")
+    backup = read_backup_file(source)
+    plan = plan_restore(find_client_programs(), backup, server=_server_version())
     # Restoring over what is there would mix two installations.
     if tables := connection.introspection.table_names():
         raise BackupError(
@@ -79,13 +92,12 @@ def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Res
             "createdb, and let DATABASE_URL name it."
         )
     connection.close()
-    _run(
-        "pg_restore",
-        *("--no-owner", "--no-privileges", "--exit-on-error", "--single-transaction"),
+    if plan.psql:
+        _restore_through_psql(plan, plan.psql, source)
+    else:
         # Without --dbname, pg_restore writes to its output; the rest comes from the environment.
-        f"--dbname={connection.settings_dict['NAME']}",
-        str(source),
-    )
+        database = f"--dbname={connection.settings_dict['NAME']}"
+        _run(plan.pg_restore, *RESTORE_OPTIONS, "--single-transaction", database, str(source))
     call_command("migrate", interactive=False, verbosity=0)
     with connection.cursor() as cursor:
         # A restored database knows nothing of its tables, and plans badly until it does.
@@ -138,10 +150,33 @@ def _problems() -> Iterator[str]:
         yield f"The audit trail is broken. {broken}"
 
 
-def _run(program: str, *arguments: str, output: int | None = None) -> None:
-    # With the password in the environment, where other users of this machine do not see it.
+def _server_version() -> int:
+    """Return the major version of the database's server."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT current_setting('server_version_num')::int / 10000")
+            return int(cursor.fetchone()[0])
+    except DatabaseError as error:
+        raise BackupError(f"The database does not answer: {' '.join(str(error).split())}") from error
+
+
+def _refuse_unreadable_tables() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(UNREADABLE_TABLES)
+        tables = [name for (name,) in cursor.fetchall()]
+        cursor.execute("SELECT current_user")
+        (role,) = cursor.fetchone()
+    connection.close()
+    if tables:
+        raise BackupError(
+            f"The role {role} may not read {len(tables)} tables or sequences, such as {tables[0]}. "
+            "Let DATABASE_URL name the role that owns the tables, with which manage.py migrate runs."
+        )
+
+
+def _run(program: Path, *arguments: str, output: int | None = None) -> None:
     done = subprocess.run(  # noqa: S603 - PostgreSQL's own programs
-        [str(_program(program)), *arguments],
+        [program, *arguments],
         env=os.environ | _access(),
         stdout=output,
         stderr=subprocess.PIPE,
@@ -149,22 +184,56 @@ def _run(program: str, *arguments: str, output: int | None = None) -> None:
         check=False,
     )
     if done.returncode:
-        reason = " ".join(done.stderr.strip().splitlines()[-3:]) or "it gives no reason."
-        raise BackupError(f"{program} failed: {reason}")
+        raise BackupError(_describe_failure(program, done.stderr))
 
 
-def _program(name: str) -> Path:
-    try:
-        ours = embedded_programs() / name
-    except EmbeddedError:
-        ours = None
-    found = ours if ours and ours.exists() else shutil.which(name)
-    if found is None:
-        raise BackupError(
-            f"There is no {name} here. Install PostgreSQL's client programs, or set PEGBOARD_PG_BIN to where "
-            "they lie."
-        )
-    return Path(found)
+def _describe_failure(program: Path, errors: str) -> str:
+    reason = " ".join(errors.strip().splitlines()[-3:]) or "it gives no reason."
+    return f"{program.name} failed: {reason}"
+
+
+def _restore_through_psql(plan: RestorePlan, psql: Path, source: Path) -> None:
+    """Run the SQL of pg_restore in one transaction, without the line that the server refuses."""
+    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1", "--single-transaction", "--file=-")
+    with (
+        tempfile.TemporaryFile("w+") as reader_errors,
+        tempfile.TemporaryFile("w+") as writer_errors,
+        subprocess.Popen(  # noqa: S603 - PostgreSQL's own programs
+            [plan.pg_restore, *RESTORE_OPTIONS, "--file=-", source],
+            stdout=subprocess.PIPE,
+            stderr=reader_errors,
+        ) as reader,
+        subprocess.Popen(  # noqa: S603
+            [psql, *options],
+            env=os.environ | _access(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=writer_errors,
+        ) as writer,
+    ):
+        if reader.stdout is None or writer.stdin is None:
+            raise AssertionError("both are pipes")
+        # psql that has stopped at an error reads no more.
+        with suppress(BrokenPipeError):
+            for line in reader.stdout:
+                if line == TRANSACTION_TIMEOUT:
+                    break
+                writer.stdin.write(line)
+            shutil.copyfileobj(reader.stdout, writer.stdin)
+        reader.stdout.close()
+        is_incomplete = reader.wait() != 0 and writer.poll() is None
+        if is_incomplete:
+            # Before its input ends: at the end it commits.
+            writer.kill()
+        with suppress(BrokenPipeError):
+            writer.stdin.close()
+        has_failed = writer.wait() != 0
+        for errors in (reader_errors, writer_errors):
+            errors.seek(0)
+        if is_incomplete:
+            raise BackupError(_describe_failure(plan.pg_restore, reader_errors.read()))
+        if has_failed:
+            raise BackupError(_describe_failure(psql, writer_errors.read()))
 
 
 def _access() -> dict[str, str]:

@@ -3,7 +3,8 @@ from pathlib import Path
 
 from django.core.management.base import BaseCommand, CommandError
 
-from pegboard.ops.backups import BackupError, back_up
+from pegboard.ops.backup_files import BackupError
+from pegboard.ops.backups import back_up
 
 
 class Command(BaseCommand):

@@ -5,7 +5,8 @@ from pathlib import Path
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
-from pegboard.ops.backups import BackupError, restore
+from pegboard.ops.backup_files import BackupError
+from pegboard.ops.backups import restore
 
 
 class Command(BaseCommand):

@@ -1,0 +1,85 @@
+"""Reads which PostgreSQL a backup comes from, out of the header of the file that pg_dump has written.
+
+The layout is that of ReadHead() in PostgreSQL's src/bin/pg_dump/pg_backup_archiver.c.
+"""
+
+import re
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+MAGIC = b"PGDMP"
+CUSTOM_FORMAT = 1
+# The first version of PostgreSQL whose pg_restore reads a version of the format.
+FIRST_READERS = {(1, 14): 12, (1, 15): 16, (1, 16): 17}
+# From this version of the format on, a byte names the algorithm of the compression in place of its level.
+ALGORITHM_SINCE = (1, 15)
+TIME_FIELDS = 7
+MAX_TEXT_BYTES = 1024
+
+
+class BackupError(Exception):
+    """A backup cannot be made or restored. The message states the reason, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupFile:
+    """The origin of a backup, in major versions of PostgreSQL.
+
+    server: the server that was backed up; program: the pg_dump that wrote the file.
+    oldest_reader: the first version whose pg_restore reads the file.
+    """
+
+    server: int
+    program: int
+    oldest_reader: int
+
+
+def read_backup_file(path: Path) -> BackupFile:
+    """Raises BackupError and OSError."""
+    try:
+        with path.open("rb") as file:
+            return _read_header(file)
+    except (ValueError, struct.error) as error:
+        raise BackupError(
+            f"{path} is no backup: neither manage.py backup nor pg_dump --format=custom has written it."
+        ) from error
+
+
+def _read_header(file: IO[bytes]) -> BackupFile:
+    magic, major, minor, _, size_of_int, _, archive_format = struct.unpack("5s6B", file.read(11))
+    if (magic, archive_format) != (MAGIC, CUSTOM_FORMAT):
+        raise ValueError(magic)
+    if (major, minor) >= ALGORITHM_SINCE:
+        file.read(1)
+    else:
+        _read_int(file, size_of_int)
+    for _ in range(TIME_FIELDS):
+        _read_int(file, size_of_int)
+    _, server, program = (_read_text(file, size_of_int) for _ in range(3))
+    program_version = major_version(program)
+    return BackupFile(
+        server=major_version(server),
+        program=program_version,
+        oldest_reader=FIRST_READERS.get((major, minor), program_version),
+    )
+
+
+def _read_int(file: IO[bytes], size: int) -> int:
+    sign, *digits = file.read(1 + size)
+    value = int.from_bytes(bytes(digits), "little")
+    return -value if sign else value
+
+
+def _read_text(file: IO[bytes], size_of_int: int) -> str:
+    length = _read_int(file, size_of_int)
+    if not 0 <= length <= MAX_TEXT_BYTES:
+        raise ValueError(length)
+    return file.read(length).decode()
+
+
+def major_version(text: str) -> int:
+    """Return 15 for “15.18 (Debian 15.18-0+deb12u1)” and 19 for “19beta1”. Raises ValueError."""
+    digits = re.match(r"\d+", text)
+    return int(digits[0] if digits else text)
