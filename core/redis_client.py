@@ -11,31 +11,32 @@ from django.conf import settings
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from core.broker_address import parse_broker_address
+
 TIMEOUT = 1.0  # seconds; every caller can do without an answer
 MAX_WAIT_SECONDS = 10.0  # seconds
 
 
 def client() -> redis.Redis:
     """Raises redis.RedisError when used while the server is away. Safe to share between threads."""
-    return _client(settings.REDIS_URL, TIMEOUT)
+    return _client(settings.REDIS_URL, settings.CA_FILE, TIMEOUT)
 
 
 def waiting_client() -> redis.Redis:
     """For commands that block for up to `MAX_WAIT_SECONDS` seconds."""
-    return _client(settings.REDIS_URL, MAX_WAIT_SECONDS + TIMEOUT)
+    return _client(settings.REDIS_URL, settings.CA_FILE, MAX_WAIT_SECONDS + TIMEOUT)
 
 
 @lru_cache
-def _client(url: str, timeout: float) -> redis.Redis:
-    if url.startswith("redis+socket://"):
-        # Celery's form of a socket and its database; redis-py has another one.
-        url = url.replace("redis+socket://", "unix://", 1).replace("virtual_host=", "db=", 1)
+def _client(url: str, ca_file: str, timeout: float) -> redis.Redis:
+    address = parse_broker_address(url, ca_file)
     return redis.Redis.from_url(
-        url,
+        address.client_url,
         socket_timeout=timeout,
         socket_connect_timeout=TIMEOUT,
         retry=Retry(NoBackoff(), 0),
         decode_responses=True,
+        **address.tls,
     )
 
 

@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
+from core.broker_address import BrokerAddress, parse_broker_address
 from pegboard.ops import logs
 from pegboard.process_settings import process_settings
 
@@ -64,6 +65,13 @@ def _oidc() -> dict[str, Any] | None:
     }
 
 
+def _broker() -> BrokerAddress:
+    try:
+        return parse_broker_address(REDIS_URL, CA_FILE)
+    except ValueError as exc:
+        raise ImproperlyConfigured(f"{exc}.") from exc
+
+
 def _lines(name: str) -> list[str]:
     # Entries between semicolons, because names of groups may hold spaces and commas.
     return [entry.strip() for entry in os.environ.get(name, "").split(";") if entry.strip()]
@@ -103,6 +111,8 @@ DATABASES: dict[str, Any] = _PROCESS["DATABASES"]
 CALLS_IN_A_PROCESS: int = _PROCESS["CALLS_IN_A_PROCESS"]
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = _PROCESS["CELERY_BROKER_TRANSPORT_OPTIONS"]
 REDIS_URL = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+# Certificate authorities that are trusted beside the public ones: core/outbound/authorities.py.
+CA_FILE = os.environ.get("PEGBOARD_CA_FILE", "")
 
 INSTALLED_APPS = [
     "people",  # before Django's own, whose commands about people leave no trace
@@ -259,7 +269,9 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
 }
 
-CELERY_BROKER_URL = REDIS_URL
+_BROKER = _broker()
+CELERY_BROKER_URL = _BROKER.celery_url
+CELERY_BROKER_USE_SSL = dict(_BROKER.tls) or None
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A broker without room refuses to note what a worker takes. The worker connects anew, and does not end.
@@ -350,12 +362,10 @@ OUTBOUND_ALLOW = os.environ.get("PEGBOARD_OUTBOUND_ALLOW", "")
 CALLBACK_ALLOW = os.environ.get("PEGBOARD_CALLBACK_ALLOW", "")
 # Ports of public vendors, instead of the usual ones; entries of OUTBOUND_ALLOW have ports of their own.
 OUTBOUND_PORTS = os.environ.get("PEGBOARD_OUTBOUND_PORTS", "")
-# The path of outbound requests: core/outbound/egress.py and authorities.py. The proxy's address may hold a
-# password.
+# The path of outbound requests: core/outbound/egress.py. The proxy's address may hold a password.
 OUTBOUND_PROXY = os.environ.get("PEGBOARD_OUTBOUND_PROXY", "")
 OUTBOUND_DIRECT = os.environ.get("PEGBOARD_OUTBOUND_DIRECT", "")
 OUTBOUND_PROXY_RESOLVES = os.environ.get("PEGBOARD_OUTBOUND_PROXY_RESOLVES", "")
-CA_FILE = os.environ.get("PEGBOARD_CA_FILE", "")
 # Keys for secrets at rest, or the file they lie in: core/encryption.py.
 KEYS = _words("PEGBOARD_KEYS")
 KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
