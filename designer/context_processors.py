@@ -9,8 +9,7 @@ from django.db.models import Count, QuerySet, Value
 from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 
-from catalog.models import Endpoint, Finding, Thread
-from catalog.models.findings import FindingState
+from catalog.models import Endpoint, Thread, WaitingDecision
 from designer import exports, following, pending_work
 from designer.models import Agent, Pin, Procedure, Rehearsal, Release
 from people.permissions import person
@@ -131,8 +130,7 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
 @cache
 def _counting() -> tuple[str, tuple[Any, ...]]:
     # The statement behind both counts: putting it together takes longer than its answer, on every page.
-    decisions = Finding.objects.filter(state=FindingState.OPEN).values("tool", "subject").distinct()
-    waiting = decisions, Endpoint.objects.needing_action().values("pk")
+    waiting = WaitingDecision.objects.values("pk"), Endpoint.objects.needing_action().values("pk")
     compiled = [rows.order_by().query.sql_with_params() for rows in waiting]
     counts = ", ".join(f"(SELECT count(*) FROM ({sql}) one)" for sql, _ in compiled)  # noqa: S608
     return f"SELECT {counts}", tuple(value for _, values in compiled for value in values)

@@ -2,7 +2,7 @@ from catalog.models.activities import Activity, ActivityCallee, ActivityVersion
 from catalog.models.calls import Call, CallId, Example
 from catalog.models.circuit import Circuit, ToolCircuit
 from catalog.models.configurations import Configuration
-from catalog.models.findings import Finding, Likeness
+from catalog.models.findings import Finding, Likeness, WaitingDecision
 from catalog.models.fingerprint_key import FingerprintKey
 from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
@@ -65,5 +65,6 @@ __all__ = [
     "UserGrant",
     "Vendor",
     "VendorRequest",
+    "WaitingDecision",
     "Withdrawal",
 ]

@@ -128,6 +128,36 @@ class Finding(models.Model):
         return self.message
 
 
+class WaitingDecision(models.Model):
+    """A decision that waits in the review: the heaviest open finding about the same bytes of a tool.
+
+    Triggers on findings write these rows (migration 0078), so that counts and pages of the review read one
+    small index. `FindingQuerySet.decisions` finds the same rows among all findings.
+    """
+
+    finding = models.OneToOneField(Finding, on_delete=models.CASCADE, related_name="waiting_decision")
+    tool = models.ForeignKey(
+        Tool, on_delete=models.CASCADE, related_name="+", db_constraint=False, db_index=False
+    )
+    subject = models.CharField(max_length=100)
+    endpoint = models.ForeignKey(
+        Endpoint, on_delete=models.CASCADE, related_name="+", db_constraint=False, db_index=False
+    )
+    severity = models.CharField(max_length=10, choices=Severity.choices)
+    code = models.CharField(max_length=40)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["tool", "subject"], name="one_waiting_decision_per_subject")
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "severity", "code", "finding"], name="waiting_decision_groups")
+        ]
+
+    def __str__(self) -> str:
+        return str(self.finding)
+
+
 class Likeness(models.Model):
     """What a tool's name looks like, as hashes: `spelling` is the name itself, whatever its style."""
 

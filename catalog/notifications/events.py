@@ -16,7 +16,6 @@ from catalog.models import (
     VendorRequest,
     Withdrawal,
 )
-from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
 from catalog.models.vendor_requests import RequestState
 from catalog.notifications import kinds
@@ -60,7 +59,7 @@ def tell_review(subject: str) -> Told | None:
     endpoint = _endpoint(subject)
     if endpoint is None:
         return None
-    waiting = Finding.objects.filter(endpoint=endpoint, state=FindingState.OPEN).decisions()
+    waiting = Finding.objects.filter(waiting_decision__endpoint=endpoint)
     if not (count := waiting.count()):
         return None
     first = waiting.order_by("-id").values_list("message", flat=True)[0]

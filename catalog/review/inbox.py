@@ -116,7 +116,9 @@ class Waiting:
 
 
 def decisions(asked: Question) -> FindingQuerySet:
-    rows = Finding.objects.filter(state=asked.state).decisions()
+    rows = Finding.objects.filter(state=asked.state)
+    is_open = asked.state == FindingState.OPEN
+    rows = rows.filter(waiting_decision__isnull=False) if is_open else rows.decisions()
     if asked.severity:
         rows = rows.filter(severity=asked.severity)
     if asked.vendor:
@@ -127,7 +129,7 @@ def decisions(asked: Question) -> FindingQuerySet:
 def waiting() -> Waiting:
     groups: dict[Group, GroupSize] = {}
     names: dict[str, str] = {}
-    for slug, name, endpoint, severity, code, count, newest in run_prepared(_GROUPS.format(_decisions()), []):
+    for slug, name, endpoint, severity, code, count, newest in run_prepared(_GROUPS, []):
         names[slug] = name
         size = groups.setdefault(Group(severity, slug, causes.cause_of(code)), GroupSize())
         size.count += count
@@ -145,22 +147,23 @@ def waiting() -> Waiting:
     return Waiting({group: groups[group] for group in order}, names)
 
 
-# One row for each decision, as `FindingQuerySet.decisions` has them: the heaviest finding about its bytes.
 _GROUPS = """
     SELECT vendor.slug, vendor.name, part.* FROM (
-        SELECT endpoint_id, severity, code, count(*), max(id) FROM ({}) decision GROUP BY 1, 2, 3
+        SELECT endpoint_id, severity, code, count(*), max(finding_id)
+        FROM catalog_waitingdecision GROUP BY 1, 2, 3
     ) part
     JOIN catalog_endpoint endpoint ON endpoint.id = part.endpoint_id
     JOIN catalog_vendor vendor ON vendor.id = endpoint.vendor_id
 """
 _PAGE = """
-    SELECT decision.id FROM ({}) decision
+    SELECT decision.finding_id FROM catalog_waitingdecision decision
     JOIN unnest(%s::bigint[], %s::text[], %s::text[], %s::int[]) part (endpoint_id, severity, code, rank)
         USING (endpoint_id, severity, code)
-    ORDER BY part.rank, decision.id DESC OFFSET %s LIMIT %s
+    ORDER BY part.rank, decision.finding_id DESC OFFSET %s LIMIT %s
 """
 _PLACE = """
-    SELECT bool_or(decision.id = %s), count(*) FILTER (WHERE decision.id > %s) FROM ({}) decision
+    SELECT bool_or(decision.finding_id = %s), count(*) FILTER (WHERE decision.finding_id > %s)
+    FROM catalog_waitingdecision decision
     JOIN unnest(%s::bigint[], %s::text[], %s::text[]) part (endpoint_id, severity, code)
         USING (endpoint_id, severity, code)
 """
@@ -168,22 +171,13 @@ _PLACE = """
 
 def _keys(parts: Sequence[tuple[Part, int]], start: int, most: int) -> list[int]:
     columns = [list(column) for column in zip(*((*part, rank) for part, rank in parts), strict=True)]
-    return [pk for (pk,) in run_prepared(_PAGE.format(_decisions()), [*columns, start, most])]
+    return [pk for (pk,) in run_prepared(_PAGE, [*columns, start, most])]
 
 
 def _place(parts: Sequence[Part], pk: int) -> int | None:
     columns = [list(column) for column in zip(*parts, strict=True)]
-    ((is_there, place),) = run_prepared(_PLACE.format(_decisions()), [pk, pk, *columns])
+    ((is_there, place),) = run_prepared(_PLACE, [pk, pk, *columns])
     return place if is_there else None
-
-
-@cache
-def _decisions() -> str:
-    # Sorting finds the heaviest of thousands sooner than comparing each with others.
-    rows = Finding.objects.filter(state=FindingState.OPEN).weighed()
-    heaviest = rows.order_by("tool_id", "subject", *rows.query.order_by).distinct("tool_id", "subject")
-    sql, params = heaviest.values_list("id", "severity", "code", "endpoint_id").query.sql_with_params()
-    return sql % tuple(f"'{value}'" if isinstance(value, str) else value for value in params)
 
 
 def decided(asked: Question, start: int, most: int) -> list[int]:

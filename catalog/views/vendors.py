@@ -4,8 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from catalog.forms import VendorForm
-from catalog.models import Endpoint, Finding, Vendor
-from catalog.models.findings import FindingState
+from catalog.models import Endpoint, Vendor, WaitingDecision
 from catalog.models.tools import ToolStatus
 from catalog.tools.progress import progress_of
 from catalog.vendors import operations as vendor_operations
@@ -48,7 +47,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         .with_status()
         .annotate(tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE)))
     )
-    findings = Finding.objects.filter(state=FindingState.OPEN, endpoint__vendor=row).decisions().count()
+    findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     context = {
         "vendor": row,
         "form": form,

@@ -11,7 +11,6 @@ from django.views.decorators.http import require_POST
 
 from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
-from catalog.models.findings import FindingState
 from catalog.vendors import vendor_requests
 from core.compiled_queries import CompiledQuery, given
 from designer import pending_work
@@ -81,7 +80,7 @@ def _answered() -> CompiledQuery[VendorRequest]:
 @cache
 def _waiting() -> CompiledQuery[Finding]:
     # The heaviest first.
-    waiting = Finding.objects.filter(state=FindingState.OPEN).decisions().weighed()
+    waiting = Finding.objects.filter(waiting_decision__isnull=False).weighed()
     shown = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
     return CompiledQuery(waiting.select_related("tool", "endpoint__vendor").only(*shown)[:SHOWN])
 

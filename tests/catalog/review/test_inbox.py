@@ -104,21 +104,6 @@ def test_a_decision_stands_once_under_its_heaviest_reason(admin, endpoint):
     assert "High Fair Weather · Hidden text 1" in text_of(response)
 
 
-def test_what_waits_is_what_there_is_to_decide(endpoint):
-    """Two ways to the heaviest of those that are together; see `inbox._decisions`."""
-    for code, severity in (("ROLE", "medium"), (HELD, "medium"), ("STEERING", "low"), (HELD, "high")):
-        held = found(f"tool_{code}_{severity}", code, severity, endpoint=endpoint)
-        about(held.version, "ZERO_WIDTH", "medium")
-        about(held.version, "ORDERS", "medium")
-        about(held.version, "DRIFT", "high", state="accepted")
-        about(held.version, "OTHER", "high", subject="other bytes")
-
-    waiting = inbox.waiting().page(Question(), 0, 100)
-
-    assert set(waiting) == set(inbox.decisions(Question()).values_list("pk", flat=True))
-    assert len(waiting) == 8
-
-
 @pytest.mark.parametrize(
     ("query", "names"),
     [
