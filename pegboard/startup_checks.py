@@ -52,8 +52,14 @@ def network_problems() -> Iterator[str]:
         yield f"{exc}. Write networks as 10.20.0.0/16:443,8000-8100 and ports as 443,8443."
 
 
+# A process that has passed tells its forks: another check would write to memory that they share with it.
+has_passed = False
+
+
 def refuse_with_problems(**_: object) -> None:
-    """For a process that serves, before it forks; raises SystemExit."""
+    """Check the settings of a process that serves, before it forks. Raises SystemExit with what is wrong."""
+    if has_passed:
+        return
     found = list(problems())
     connections.close_all()  # children open their own
     if found:

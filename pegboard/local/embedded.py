@@ -46,6 +46,7 @@ POSTGRES_SETTINGS = {
     "unix_socket_permissions": "0700",
     "max_connections": "100",
     "shared_buffers": "256MB",
+    "wal_buffers": "2MB",  # all of them are used in turn, 8 MB otherwise
     "work_mem": "16MB",
     "maintenance_work_mem": "128MB",
     "effective_cache_size": "1GB",

@@ -75,8 +75,8 @@ def load_product() -> None:
     reverse("healthz")  # imports all views
     for name in STARTED_MODULES:
         import_module(name)
-    # Each child does the same again, with what this one has loaded and cached.
     startup_checks.refuse_with_problems()
+    startup_checks.has_passed = True
     # The garbage collector writes to each object that it looks at. It does not look at frozen ones.
     gc.collect()
     gc.freeze()
