@@ -5,12 +5,19 @@ here, unless it stands in LISTED with the reason why it is harmless. docs/operat
 """
 
 import pytest
-from django.contrib.postgres.operations import AddIndexConcurrently, RemoveIndexConcurrently
+from django.contrib.postgres import operations as postgres_operations
 from django.db import connection, migrations, models
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.operations.base import Operation
 from django.db.migrations.state import ProjectState
 from django.db.models import NOT_PROVIDED
+
+from core.migration_operations import (
+    AddFieldIfMissing,
+    AddIndexConcurrently,
+    AddUniqueConstraintConcurrently,
+    RemoveIndexConcurrently,
+)
 
 # The newest of each app when the rules were made. Nobody had a release then: before an upgrade from a
 # checkout that is older than these, all of the old processes are ended.
@@ -44,8 +51,12 @@ LISTED: dict[tuple[str, str], str] = {
     ): "no row is looked at, and what old code writes fits: there is one more outcome",
     (
         "catalog.0072_own_keys_of_calls",
-        "Raw SQL operation",
-    ): "builds unique indexes while others write, and what old code writes fits into them",
+        "Concurrently create unique constraint one_thread_per_key_in_agent on model thread",
+    ): "what old code writes fits into it",
+    (
+        "catalog.0072_own_keys_of_calls",
+        "Concurrently create unique constraint one_tried_thread_per_key on model thread",
+    ): "as above",
     (
         "designer.0036_bind_activity_versions",
         "Raw SQL operation",
@@ -154,6 +165,25 @@ LISTED: dict[tuple[str, str], str] = {
     ): "only the sentence of its refusal is another; the database is sent nothing",
 }
 
+# Operations of migrations that are not atomic, beside those of core/migration_operations.py: why each may be
+# repeated after a kill at any moment.
+LISTED_AS_REPEATABLE: dict[tuple[str, str], str] = {
+    (
+        "catalog.0072_own_keys_of_calls",
+        "Alter field key on thread",
+    ): "drops a constraint in one statement, and finds none the next time",
+    (
+        "designer.0023_count_what_is_written",
+        "Raw Python operation",
+    ): "each portion is counted anew, whatever was stored before",
+}
+REPEATABLE = (
+    AddFieldIfMissing,
+    AddIndexConcurrently,
+    AddUniqueConstraintConcurrently,
+    RemoveIndexConcurrently,
+)
+
 HARMLESS = (
     migrations.CreateModel,
     migrations.AlterModelOptions,
@@ -171,6 +201,9 @@ TELLING = {
     migrations.AlterModelTable: "old code still reads the table under its old name",
     migrations.AddConstraint: "every row is checked under a lock, and old code may write what it refuses",
     migrations.AddIndex: "nobody writes while it is built; AddIndexConcurrently lets them",
+    postgres_operations.AddIndexConcurrently: "it cannot be repeated after a kill: use that of core",
+    postgres_operations.RemoveIndexConcurrently: "a lock that is not free ends it half-way: use that of core",
+    AddUniqueConstraintConcurrently: "old code may write what it refuses",
     migrations.RunSQL: "nothing here can tell what it does",
     migrations.RunPython: "nothing here can tell what it does, nor how long it holds its locks",
 }
@@ -239,6 +272,17 @@ def troubles(migration: migrations.Migration, state: ProjectState) -> list[tuple
     return found
 
 
+def operations_not_repeatable(migration: migrations.Migration) -> list[str]:
+    """Return the operations of a migration that is not atomic which cannot be repeated after a kill."""
+    if migration.atomic:
+        return []
+    return [
+        str(operation.describe())
+        for operation in operations(migration)
+        if not isinstance(operation, REPEATABLE)
+    ]
+
+
 def number(migration: migrations.Migration) -> int:
     return int(migration.name.partition("_")[0])
 
@@ -267,12 +311,23 @@ def test_new_migrations_let_old_code_go_on():
     assert unlisted == []
 
 
+def test_new_migrations_may_be_killed_and_repeated():
+    unlisted = [
+        f"{migration.app_label}.{migration.name}: {operation}"
+        for migration, _ in ours()
+        for operation in operations_not_repeatable(migration)
+        if not LISTED_AS_REPEATABLE.get((f"{migration.app_label}.{migration.name}", operation))
+    ]
+    assert unlisted == []
+
+
 def test_every_app_of_ours_is_read():
     """An app with migrations of its own cannot be forgotten, and no listed reason outlives its migration."""
     disk = MigrationLoader(None).disk_migrations
     modules = {app for (app, _), each in disk.items() if not each.__module__.startswith("django.")}
     assert modules == set(BEFORE_THE_RULES)
-    assert {name for name, _ in LISTED} <= {f"{app}.{name}" for app, name in disk}
+    listed = {name for name, _ in (*LISTED, *LISTED_AS_REPEATABLE)}
+    assert listed <= {f"{app}.{name}" for app, name in disk}
 
 
 def _state() -> ProjectState:
@@ -310,6 +365,13 @@ BREAKING = {
         "thing", models.CheckConstraint(condition=models.Q(size__gt=0), name="big")
     ),
     "an index that locks": migrations.AddIndex("thing", models.Index(fields=["size"], name="by_size")),
+    "an index whose build cannot be repeated": postgres_operations.AddIndexConcurrently(
+        "thing", models.Index(fields=["size"], name="by_size")
+    ),
+    "a rule for what old code writes": AddUniqueConstraintConcurrently(
+        "thing",
+        models.UniqueConstraint(fields=["word"], condition=models.Q(size=1), name="one_word"),
+    ),
     "anything in SQL": migrations.RunSQL("LOCK TABLE shop_thing"),
     "anything in Python": migrations.RunPython(migrations.RunPython.noop),
     "one that is hidden": migrations.SeparateDatabaseAndState([migrations.RemoveField("thing", "word")]),
@@ -321,12 +383,13 @@ ADDING = [
     migrations.AddField("thing", "y", models.TextField(null=True)),
     migrations.AlterField("thing", "size", models.IntegerField(db_default=0, help_text="In metres.")),
     AddIndexConcurrently("thing", models.Index(fields=["size"], name="by_size")),
+    RemoveIndexConcurrently("thing", "by_size"),
 ]
 
 
-def _migration(*steps: Operation) -> migrations.Migration:
+def _migration(*steps: Operation, atomic: bool = True) -> migrations.Migration:
     made = migrations.Migration("0001_of_a_test", "shop")
-    made.operations = list(steps)
+    made.operations, made.atomic = list(steps), atomic
     return made
 
 
@@ -337,3 +400,15 @@ def test_what_would_break_old_code_is_found(what):
 
 def test_what_only_adds_is_let_through():
     assert troubles(_migration(*ADDING), _state()) == []
+
+
+def test_an_operation_that_cannot_be_repeated_is_found():
+    column = migrations.AddField("thing", "y", models.TextField(null=True))
+    assert operations_not_repeatable(_migration(column)) == []
+    assert operations_not_repeatable(_migration(*ADDING[-2:], column, atomic=False)) == [
+        "Add field y to thing"
+    ]
+    in_database = migrations.SeparateDatabaseAndState(
+        [migrations.RunSQL("CREATE INDEX CONCURRENTLY a ON b (c)")]
+    )
+    assert len(operations_not_repeatable(_migration(in_database, atomic=False))) == 1

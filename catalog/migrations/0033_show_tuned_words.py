@@ -1,5 +1,6 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
+
+from core.migration_operations import AddFieldIfMissing, AddIndexConcurrently
 
 
 class Migration(migrations.Migration):
@@ -10,17 +11,17 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        migrations.AddField(
+        AddFieldIfMissing(
             model_name="searchdocument",
             name="worded_at",
             field=models.DateTimeField(help_text="That of the tool whose words were indexed.", null=True),
         ),
-        migrations.AddField(
+        AddFieldIfMissing(
             model_name="tool",
             name="is_tuned",
             field=models.BooleanField(db_default=False, default=False),
         ),
-        migrations.AddField(
+        AddFieldIfMissing(
             model_name="tool",
             name="worded_at",
             field=models.DateTimeField(null=True),

@@ -1,5 +1,6 @@
-import django.contrib.postgres.operations
 from django.db import migrations, models
+
+from core.migration_operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):
@@ -10,7 +11,7 @@ class Migration(migrations.Migration):
     ]
 
     operations = [
-        django.contrib.postgres.operations.AddIndexConcurrently(
+        AddIndexConcurrently(
             model_name="finding",
             index=models.Index(
                 models.Case(

@@ -1,6 +1,7 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
 from django.db.models.functions import Coalesce
+
+from core.migration_operations import AddIndexConcurrently
 
 
 class Migration(migrations.Migration):

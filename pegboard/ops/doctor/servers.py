@@ -1,5 +1,6 @@
 """The database and the broker: whether they answer, and whether they are set up as the product needs them."""
 
+import re
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -7,6 +8,7 @@ from typing import Any
 
 import redis
 from django.db import DatabaseError, connection
+from django.db.migrations import AddConstraint, AddIndex
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
@@ -72,6 +74,46 @@ def extensions(limits: Limits) -> Iterator[Trouble]:
                 "Search fails.",
                 f"As the owner of the database: CREATE EXTENSION {name};",
             )
+
+
+# Those that are being built now are not invalid yet.
+INVALID_INDEXES = """
+SELECT index.oid::regclass::text, index.relname
+FROM pg_index JOIN pg_class index ON index.oid = indexrelid
+WHERE NOT indisvalid AND pg_table_is_visible(indrelid)
+AND NOT EXISTS (SELECT FROM pg_stat_progress_create_index progress WHERE progress.index_relid = indexrelid)
+ORDER BY 1
+"""
+# REINDEX CONCURRENTLY names the index that it builds, and the one that it replaces, so.
+LEFT_BY_REINDEX = re.compile(r"_cc(new|old)\d*$")
+
+
+@check("indexes", "every index is complete", after=("database",))
+def indexes(limits: Limits) -> Iterator[Trouble]:
+    with connection.cursor() as cursor:
+        cursor.execute(INVALID_INDEXES)
+        invalid = cursor.fetchall()
+    pending = _indexes_of_pending_migrations() if invalid else set()
+    for identifier, name in invalid:
+        if name in pending:
+            act = "Run manage.py migrate again: it drops what is left of the index and builds it."
+        elif LEFT_BY_REINDEX.search(name):
+            act = f"As the owner of the database: DROP INDEX CONCURRENTLY {identifier};"
+        else:
+            act = f"As the owner of the database: REINDEX INDEX CONCURRENTLY {identifier};"
+        yield Trouble(
+            f"The index {name} is invalid: its build was interrupted.",
+            "Every write maintains it, and no query uses it.",
+            act,
+        )
+
+
+def _indexes_of_pending_migrations() -> set[str]:
+    executor = MigrationExecutor(connection)
+    plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    operations = [operation for migration, _ in plan for operation in migration.operations]
+    added = {each.index.name for each in operations if isinstance(each, AddIndex)}
+    return added | {each.constraint.name for each in operations if isinstance(each, AddConstraint)}
 
 
 @check("database_clock", "the database's clock and ours agree", after=("database",))

@@ -238,6 +238,31 @@ def test_a_pending_migration_is_found():
     assert found() == ["migrations"]
 
 
+INVALID = {
+    # As an upgrade left it that was interrupted, before its migration was recorded.
+    "call_at_worker": (True, "manage.py migrate"),
+    "version_by_label": (False, "REINDEX INDEX CONCURRENTLY version_by_label;"),
+    "version_by_label_ccnew": (False, "DROP INDEX CONCURRENTLY version_by_label_ccnew;"),
+}
+
+
+@pytest.mark.parametrize("index", INVALID)
+def test_an_index_that_was_not_built_to_its_end_is_found(index):
+    is_pending, mend = INVALID[index]
+    if is_pending:
+        newer = MigrationRecorder.Migration.objects.filter(app="catalog", name__gte="0076")
+        newer.delete()
+    with connection.cursor() as cursor:
+        if index.endswith("_ccnew"):
+            cursor.execute(f"CREATE INDEX {index} ON catalog_toolversion (label)")
+        cursor.execute("SET LOCAL allow_system_table_mods = on")
+        cursor.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass", [index])
+    assert set(found()) == ({"indexes", "migrations"} if is_pending else {"indexes"})
+    (trouble,) = CHECKS["indexes"].find(Limits())
+    assert index in trouble.found
+    assert mend in trouble.act
+
+
 def test_a_missing_extension_is_found():
     with connection.cursor() as cursor:
         cursor.execute("DROP EXTENSION pg_trgm CASCADE")

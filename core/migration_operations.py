@@ -1,0 +1,134 @@
+"""Operations for migrations that are not atomic. Each may be repeated after an interruption at any moment.
+
+Such a migration is recorded when all of it is done. If it is killed, `migrate` repeats it from its first
+operation, so an operation accepts its own result, complete or not. `tests/test_migration_rules.py` requires
+these operations of every such migration.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.contrib.postgres import operations as postgres_operations
+from django.contrib.postgres.operations import NotInTransactionMixin
+from django.db import connections, transaction
+from django.db.backends.base.schema import BaseDatabaseSchemaEditor
+from django.db.migrations import AddConstraint, AddField
+from django.db.migrations.state import ProjectState
+
+
+class AddFieldIfMissing(AddField):
+    """Adds one column, in one statement; does nothing if the table has the column."""
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        model = to_state.apps.get_model(app_label, self.model_name)
+        column = model._meta.get_field(self.name).column
+        if schema_editor.collect_sql or column not in _column_names(schema_editor, model._meta.db_table):
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+class AddIndexConcurrently(postgres_operations.AddIndexConcurrently):
+    """Builds an index while others read and write the table.
+
+    The build waits for every transaction that is older than itself, such as a backup. No limit ends it: such
+    a wait holds up no reader and no writer.
+    """
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        self._ensure_not_in_transaction(schema_editor)
+        table = to_state.apps.get_model(app_label, self.model_name)._meta.db_table
+        with _no_limits(schema_editor):
+            if _is_to_be_built(schema_editor, table, self.index.name):
+                super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+class RemoveIndexConcurrently(postgres_operations.RemoveIndexConcurrently):
+    """Drops an index while others read and write the table; does nothing if there is none."""
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        self._ensure_not_in_transaction(schema_editor)
+        with _no_limits(schema_editor):
+            super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+class AddUniqueConstraintConcurrently(NotInTransactionMixin, AddConstraint):
+    """Builds the unique index of a constraint with a condition while others read and write the table."""
+
+    atomic = False
+
+    def describe(self) -> str:
+        return f"Concurrently create unique constraint {self.constraint.name} on model {self.model_name}"
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: BaseDatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        self._ensure_not_in_transaction(schema_editor)
+        model = to_state.apps.get_model(app_label, self.model_name)
+        statement: Any = self.constraint.create_sql(model, schema_editor)
+        # Without a condition PostgreSQL would check every row under a lock (ALTER TABLE … ADD CONSTRAINT).
+        start = "CREATE UNIQUE INDEX "
+        assert statement.template.startswith(start)  # noqa: S101
+        statement.template = f"{start}CONCURRENTLY {statement.template.removeprefix(start)}"
+        with _no_limits(schema_editor):
+            if _is_to_be_built(schema_editor, model._meta.db_table, self.constraint.name):
+                schema_editor.execute(statement, params=None)
+
+
+def _column_names(schema_editor: BaseDatabaseSchemaEditor, table: str) -> set[str]:
+    with schema_editor.connection.cursor() as cursor:
+        columns = schema_editor.connection.introspection.get_table_description(cursor, table)
+    return {column.name for column in columns}
+
+
+def _is_to_be_built(schema_editor: BaseDatabaseSchemaEditor, table: str, index: str) -> bool:
+    """Return whether the table lacks the index, after dropping what an interrupted build left of it."""
+    if schema_editor.collect_sql:
+        return True
+    quoted_index = schema_editor.quote_name(index)
+    with transaction.atomic(using=schema_editor.connection.alias):
+        # The server may still build for a process that was killed. One table has one such build at a time.
+        schema_editor.execute(f"LOCK TABLE {schema_editor.quote_name(table)} IN SHARE UPDATE EXCLUSIVE MODE")
+    with schema_editor.connection.cursor() as cursor:
+        cursor.execute("SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", [quoted_index])
+        rows = cursor.fetchall()
+    if rows == [(False,)]:
+        schema_editor.execute(f"DROP INDEX CONCURRENTLY {quoted_index}")
+    is_complete: bool = rows == [(True,)]
+    return not is_complete
+
+
+@contextmanager
+def _no_limits(schema_editor: BaseDatabaseSchemaEditor) -> Iterator[None]:
+    # After an error `migrate` ends, or begins again on a new connection.
+    connection = connections[schema_editor.connection.alias]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('lock_timeout'), current_setting('statement_timeout')")
+        limits = cursor.fetchone()
+        cursor.execute("SET lock_timeout = 0; SET statement_timeout = 0")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false)", limits
+        )
