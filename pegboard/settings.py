@@ -269,6 +269,9 @@ SPECTACULAR_SETTINGS = {
     "COMPONENT_SPLIT_REQUEST": True,
 }
 
+# The directory where `manage.py backup` writes and `manage.py doctor --restore` looks.
+BACKUPS = os.environ.get("PEGBOARD_BACKUPS", "")
+
 _BROKER = _broker()
 CELERY_BROKER_URL = _BROKER.celery_url
 CELERY_BROKER_USE_SSL = dict(_BROKER.tls) or None

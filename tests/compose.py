@@ -57,5 +57,5 @@ def environment_of(service: Mapping[str, Any], variables: Mapping[str, str]) -> 
 def command_of(service: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
     """Return the command of a service, [] for that of its image."""
     command = service.get("command", [])
-    words = shlex.split(command) if isinstance(command, str) else command
+    words = [*service.get("entrypoint", []), *(shlex.split(command) if isinstance(command, str) else command)]
     return [interpolate(word, variables) for word in words]

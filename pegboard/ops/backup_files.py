@@ -1,11 +1,13 @@
-"""Reads which PostgreSQL a backup comes from, out of the header of the file that pg_dump has written.
+"""Backups as files: their names by time, and the PostgreSQL that each comes from.
 
-The layout is that of ReadHead() in PostgreSQL's src/bin/pg_dump/pg_backup_archiver.c.
+The header of the file states it. Its layout is that of ReadHead() in PostgreSQL's
+src/bin/pg_dump/pg_backup_archiver.c.
 """
 
 import re
 import struct
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +18,11 @@ FIRST_READERS = {(1, 14): 12, (1, 15): 16, (1, 16): 17}
 # From this version of the format on, a byte names the algorithm of the compression in place of its level.
 ALGORITHM_SINCE = (1, 15)
 TIME_FIELDS = 7
+NAME_FORMAT = "pegboard-%Y-%m-%dT%H-%M-%SZ"
+# A backup is written under another name until it is complete.
+PARTIAL_SUFFIX = ".new"
+# Longer than any backup takes: what is older was interrupted.
+INTERRUPTED_AFTER = timedelta(days=1)
 MAX_TEXT_BYTES = 1024
 
 
@@ -83,3 +90,39 @@ def major_version(text: str) -> int:
     """Return 15 for “15.18 (Debian 15.18-0+deb12u1)” and 19 for “19beta1”. Raises ValueError."""
     digits = re.match(r"\d+", text)
     return int(digits[0] if digits else text)
+
+
+def name_at(moment: datetime) -> str:
+    """Return the name of a backup that begins at this moment."""
+    return moment.astimezone(UTC).strftime(NAME_FORMAT)
+
+
+def list_backups(directory: Path) -> list[Path]:
+    """Return the backups that are named by their time, oldest first."""
+    return sorted(path for path in directory.iterdir() if _time_in_name(path) is not None)
+
+
+def time_of(path: Path) -> datetime:
+    """Return when a backup was made: by its name, or else by the file's modification time. Raises OSError."""
+    return _time_in_name(path) or datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _time_in_name(path: Path) -> datetime | None:
+    try:
+        return datetime.strptime(path.name, NAME_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def delete_old_backups(directory: Path, *, keep: int, now: datetime) -> int:
+    """Delete all but the newest `keep` backups and what interrupted ones left; return the number of files."""
+    backups = list_backups(directory)
+    interrupted = [
+        path
+        for path in directory.glob(f"pegboard-*{PARTIAL_SUFFIX}")
+        if time_of(path) < now - INTERRUPTED_AFTER
+    ]
+    old = [*backups[: max(0, len(backups) - keep)], *interrupted]
+    for path in old:
+        path.unlink()
+    return len(old)

@@ -16,7 +16,7 @@ from django.db import DatabaseError, connection
 from catalog import invariants
 from core import encryption
 from pegboard.ops import newer_facts
-from pegboard.ops.backup_files import BackupError, read_backup_file
+from pegboard.ops.backup_files import PARTIAL_SUFFIX, BackupError, read_backup_file
 from pegboard.ops.client_programs import (
     RestorePlan,
     choose_pg_dump,
@@ -58,7 +58,7 @@ def back_up(target: Path) -> int:
     pg_dump = choose_pg_dump(find_client_programs(), server=_server_version())
     _refuse_unreadable_tables()
     # A backup that was killed is never mistaken for a complete one: it has another name.
-    partial = target.with_name(target.name + ".new")
+    partial = target.with_name(target.name + PARTIAL_SUFFIX)
     left_out = [f"--exclude-table-data={table}" for table in LEFT_OUT]
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:

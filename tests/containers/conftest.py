@@ -76,12 +76,26 @@ class Containers:
         assert service["cap_drop"] == ["ALL"]
         (temporary := self.temporary / name).mkdir(exist_ok=True)
         temporary.chmod(0o1777)
+        volumes = dict.fromkeys(service["tmpfs"], temporary)
+        for volume in service.get("volumes", []):
+            source, _, target = compose.interpolate(volume, compose.VARIABLES).partition(":")
+            volumes[target] = self.volume(source, target)
         return {
             "environment": compose.environment_of(service, compose.VARIABLES | variables),
             "is_read_only": True,
-            "volumes": dict.fromkeys(service["tmpfs"], temporary),
+            "volumes": volumes,
             "network": self.network,
         }
+
+    def volume(self, name: str, target: str) -> Path:
+        """Return the directory of a volume. A new one has the owner and mode of the image's directory."""
+        path = self.temporary / f"volume-{name}"
+        if not path.exists():
+            original = self.image.path(target).stat()
+            path.mkdir()
+            os.chown(path, original.st_uid, original.st_gid)
+            path.chmod(original.st_mode)
+        return path
 
 
 @pytest.fixture(scope="session")
@@ -100,9 +114,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> ImageRoot:
     return pickle.loads(built.read_bytes())
 
 
-@pytest.fixture
-def containers(image: ImageRoot, tmp_path: Path) -> Iterator[Containers]:
-    """The image on servers of its own, with an empty database."""
+@pytest.fixture(scope="session")
+def containers(image: ImageRoot, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Containers]:
+    """The image on servers of its own, whose database the first container has migrated."""
+    tmp_path = tmp_path_factory.mktemp("containers")
     with ExitStack() as stack:
         servers = Embedded(tmp_path / "servers", valkey=False, durable=False)
         servers.start()
@@ -131,4 +146,7 @@ def containers(image: ImageRoot, tmp_path: Path) -> Iterator[Containers]:
         )
         stack.callback(valkey.wait)
         stack.callback(valkey.terminate)
-        yield Containers(image, network.pid, tmp_path)
+        containers = Containers(image, network.pid, tmp_path)
+        done = containers.run("migrate")
+        assert done.returncode == 0, done.stdout + done.stderr
+        yield containers

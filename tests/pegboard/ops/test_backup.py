@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import uuid
+from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
 import psycopg
@@ -17,7 +18,7 @@ from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
 from designer import agents, pins
 from designer.releases import publishing
-from pegboard.ops import newer_facts
+from pegboard.ops import backup_files, newer_facts
 from people import api_keys
 from people.models import Role
 from tests.factories import make_agent, make_tool, make_user
@@ -175,3 +176,22 @@ def test_a_failed_backup_leaves_no_file(process_environment, tmp_path):
     done = manage({**process_environment, "DATABASE_URL": lost}, "backup", str(tmp_path / "copy"))
     assert done.returncode == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_of_backups_keeps_the_newest(process_environment, tmp_path):
+    old = [tmp_path / f"pegboard-2026-11-2{day}T03-00-00Z" for day in range(3)]
+    interrupted, running = tmp_path / "pegboard-2026-11-19T03-00-00Z.new", tmp_path / "pegboard-x.new"
+    others = [tmp_path / "notes", running]
+    for path in (*old, interrupted, *others):
+        path.touch()
+    os.utime(interrupted, (0, 0))
+    done = manage({**process_environment, "PEGBOARD_BACKUPS": str(tmp_path)}, "backup", "--keep", "2")
+    assert done.returncode == 0, done.stderr
+    (new,) = set(tmp_path.iterdir()) - {*old, *others}
+    assert {path for path in tmp_path.iterdir() if path != new} == {old[2], *others}
+    assert datetime.now(UTC) - backup_files.time_of(new) < timedelta(minutes=5)
+
+
+@pytest.mark.parametrize("words", [[], ["--keep", "0"], ["/nonexistent/file", "--keep", "3"]])
+def test_a_backup_without_a_place_is_refused(process_environment, words):
+    assert manage(process_environment, "backup", *words).returncode > 0
