@@ -24,6 +24,10 @@ DEFAULT_LIFE = timedelta(days=90)
 MAX_LIFE = timedelta(days=366)
 
 
+# Days before its end at which the owner of a key is notified.
+NOTICE_DAYS = (3, 14)
+
+
 def generate() -> str:
     body = f"pgb_{_random(22)}_{_random(32)}"
     return body + _checksum(body)
@@ -37,6 +41,34 @@ def visible_to(user: User) -> QuerySet[ApiKey]:
     """Users see their own; an administrator sees all."""
     rows = ApiKey.objects.select_related("user")
     return rows if user.can_administer else rows.filter(user=user)
+
+
+def find_ending(now: datetime) -> QuerySet[ApiKey]:
+    """Return the usable keys that end within 14 days, the next one first.
+
+    The keys of clients that their owner signs in end with each access token, and are left out.
+    """
+    rows = ApiKey.objects.filter(
+        expires_at__gt=now,
+        expires_at__lte=now + timedelta(days=max(NOTICE_DAYS)),
+        revoked_at=None,
+        user__is_active=True,
+    )
+    return rows.exclude(digest__startswith=ApiKey.SIGNED_IN).order_by("expires_at", "pk")
+
+
+def notice_days(key: ApiKey, now: datetime) -> int | None:
+    """Return which of the notices before its end is due for the key, in days; None for none.
+
+    A key that was made for less time than that needs no notice.
+    """
+    if key.expires_at is None:
+        return None
+    left, life = key.expires_at - now, key.expires_at - key.created_at
+    for days in NOTICE_DAYS:
+        if timedelta(0) < left <= timedelta(days=days):
+            return days if life > timedelta(days=days) else None
+    return None
 
 
 def issue(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -99,6 +100,33 @@ def tell_key_reported(subject: str) -> Told | None:
         "Look in the audit trail for what it did, and give the program a new one."
     )
     return Told(f"The API key “{name}” was reported as leaked", says, "/keys/", facts)
+
+
+def tell_key_ending(subject: str) -> Told | None:
+    """`subject` is a key, and the days before its end of the notice."""
+    key = ApiKey.objects.select_related("user").filter(pk=_ending_key(subject), revoked_at=None).first()
+    if key is None or key.expires_at is None:
+        return None
+    name, owner = printable(key.name), printable(str(key.user), 150)
+    ends = key.expires_at.astimezone(UTC)
+    facts = {
+        "key": {
+            "id": key.pk,
+            "name": name,
+            "prefix": key.prefix,
+            "owner": key.user.username,
+            "expires_at": ends.isoformat(timespec="seconds"),
+        }
+    }
+    says = (
+        f"It belongs to {owner}. Programs that use it are refused from {ends:%d %b %Y, %H:%M} UTC on. "
+        "Make a new key, give it to these programs, and revoke this one."
+    )
+    return Told(f"The API key “{name}” ends on {ends:%d %b}", says, "/keys/", facts)
+
+
+def _ending_key(subject: str) -> int:
+    return int(subject.partition(":")[0])
 
 
 def tell_vendor_requested(subject: str) -> Told | None:
@@ -241,6 +269,11 @@ def hear_of_key(subject: str) -> QuerySet[User]:
     return User.objects.filter(Q(pk__in=owner.values("user")) | administrators_for(Event.KEY_REPORTED))
 
 
+def hear_of_ending_key(subject: str) -> QuerySet[User]:
+    owner = ApiKey.objects.filter(pk=_ending_key(subject))
+    return User.objects.filter(Q(pk__in=owner.values("user")) | administrators_for(Event.KEY_ENDING))
+
+
 def hear_of_request(subject: str) -> QuerySet[User]:
     return User.objects.filter(administrators_for(Event.VENDOR_REQUESTED))
 
@@ -269,6 +302,10 @@ def register() -> None:
             tell_key_reported,
             "It was revoked at once. Of your own you hear in any case, administrators of all.",
         ),
+        Event.KEY_ENDING: (
+            tell_key_ending,
+            "14 and 3 days before. Of your own you hear in any case, administrators of all.",
+        ),
         Event.VENDOR_REQUESTED: (tell_vendor_requested, "For administrators, who connect it or decline."),
         Event.TOOLS_CHANGED: (
             tell_changed,
@@ -285,6 +322,7 @@ def register() -> None:
     }
     hear = {
         Event.KEY_REPORTED: hear_of_key,
+        Event.KEY_ENDING: hear_of_ending_key,
         Event.VENDOR_REQUESTED: hear_of_request,
         Event.VENDOR_ANSWERED: hear_of_answer,
     }
@@ -292,6 +330,7 @@ def register() -> None:
     to_webhooks = {
         Event.RECOVERED: "After the webhook was told that the endpoint cannot be read.",
         Event.KEY_REPORTED: "Of each key. It was revoked at once.",
+        Event.KEY_ENDING: "Of each key, 14 and 3 days before.",
         Event.TOOLS_CHANGED: (
             "Tools that its agents pin, or all tools where it names no agent. One message for a run."
         ),
@@ -308,7 +347,7 @@ def register() -> None:
                 tell=tell,
                 readers=readers,
                 mails_all=readers is not None,
-                happens_once=event in (Event.TOOLS_CHANGED, Event.TOOLS_WITHDRAWN),
+                happens_once=event in (Event.TOOLS_CHANGED, Event.TOOLS_WITHDRAWN, Event.KEY_ENDING),
             )
         )
 

@@ -22,6 +22,7 @@ class Event(models.TextChoices):
     SIGN_IN = "credential.sign_in", "A credential needs a sign-in"
     WEBHOOK_PAUSED = "webhook.paused", "A webhook was paused after failures"
     KEY_REPORTED = "key.reported", "An API key was reported as leaked"
+    KEY_ENDING = "key.ending", "An API key ends soon"
     VENDOR_REQUESTED = "vendor.requested", "A designer asks for a vendor"
     VENDOR_ANSWERED = "vendor.answered", "A vendor that was asked for is connected or declined"
     TOOLS_CHANGED = "tool.changed", "A vendor changed tools"

@@ -59,6 +59,13 @@ def key_reported(key_id: int) -> None:
     put(Event.KEY_REPORTED, key_id, AT_ONCE)
 
 
+def key_ending(key_id: int, days: int) -> None:
+    """Tell once that the key ends within so many days."""
+    subject = f"{key_id}:{days}"
+    if not Notice.objects.filter(event=Event.KEY_ENDING, subject=subject).exists():
+        put(Event.KEY_ENDING, subject, AT_ONCE)
+
+
 def vendor_requested(request_id: int) -> None:
     put(Event.VENDOR_REQUESTED, request_id, AT_ONCE)
 

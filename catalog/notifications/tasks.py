@@ -1,6 +1,6 @@
 from celery import shared_task
 
-from catalog.notifications import callbacks, dispatch, mail, webhooks
+from catalog.notifications import callbacks, dispatch, ending_keys, mail, webhooks
 from core import portions, wakes
 
 # Workers of earlier releases send what the message names; these send whatever is due.
@@ -19,6 +19,11 @@ def send_deliveries(webhook_id: str = "") -> None:
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def send_callback(callback_id: str = "") -> None:
     wakes.perform_due(callbacks.due, callbacks.send)
+
+
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
+def announce_ending_keys() -> None:
+    ending_keys.announce()
 
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)

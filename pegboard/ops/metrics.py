@@ -29,6 +29,7 @@ from catalog.models.runs import ACTIVE, RunStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.notifications.models import Delivery, Mail, Notice, SendingState, Webhook
 from core import encryption, metrics, redis_client
+from people import api_keys
 from people.models import Role
 
 Figures = Mapping[str, float]
@@ -181,5 +182,11 @@ GAUGES: list[tuple[str, str, str, Callable[[], Figures]]] = [
         lambda: {"": Webhook.objects.filter(removed_at=None, is_paused=True).count()},
     ),
     ("pegboard_secrets", "Stored secrets by the key that decrypts them.", "key", encryption.secrets_by_key),
+    (
+        "pegboard_api_keys_ending",
+        "API keys that end within 14 days.",
+        "",
+        lambda: {"": api_keys.find_ending(timezone.now()).count()},
+    ),
     ("pegboard_broker_up", "Whether the broker answers; without it no counters are shown.", "", _broker),
 ]

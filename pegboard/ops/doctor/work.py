@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import Exists, OuterRef, Q
 from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from catalog import invariants, retention, waiting_work
@@ -20,6 +21,7 @@ from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
 from pegboard.ops.doctor.frame import Limits, Trouble, check
+from people import api_keys
 from people.audit import verify
 
 READY = ("database", "migrations")
@@ -189,6 +191,16 @@ def sign_in(limits: Limits) -> Iterator[Trouble]:
             f"The credential “{credential}” needs a sign-in.",
             "Endpoints that use it cannot be read.",
             f"Open /credentials/{credential.pk}/ and sign in.",
+        )
+
+
+@check("api_keys", "no API key ends soon", after=READY)
+def ending_keys(limits: Limits) -> Iterator[Trouble]:
+    for key in api_keys.find_ending(timezone.now()).select_related("user")[:10]:
+        yield Trouble(
+            f"The API key “{key}” of {key.user} ends on {key.expires_at:%d %b %H:%M} UTC.",
+            "Programs that use it are refused from then on.",
+            "Let its owner make a new key under /keys/ and give it to these programs, then revoke this one.",
         )
 
 
