@@ -84,7 +84,7 @@ def _mail(url: str) -> dict[str, object]:
         raise ImproperlyConfigured("PEGBOARD_MAIL_URL must start with smtp:// or smtps://")
     is_wrapped = parts.scheme == "smtps"
     return {
-        "EMAIL_BACKEND": "django.core.mail.backends.smtp.EmailBackend",
+        "EMAIL_BACKEND": "core.mail_backend.EmailBackend",
         "EMAIL_HOST": parts.hostname or "",
         "EMAIL_PORT": parts.port or (465 if is_wrapped else 587),
         "EMAIL_HOST_USER": unquote(parts.username or ""),
@@ -345,6 +345,11 @@ CELERY_BEAT_SCHEDULE = {
     "rehearsals": {"task": "designer.rehearsals.schedule.tick", "schedule": 5.0},
     "old notifications": {
         "task": "catalog.notifications.tasks.forget_old",
+        "schedule": 3600.0,
+        "options": {"expires": 3600},
+    },
+    "ending keys": {
+        "task": "catalog.notifications.tasks.announce_ending_keys",
         "schedule": 3600.0,
         "options": {"expires": 3600},
     },

@@ -17,14 +17,18 @@ LOOPBACK = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.
 class Authority:
     """Signs certificates, as a company's own authority does."""
 
-    def __init__(self, name="Test authority"):
+    def __init__(self, name="Test authority", days=(-1, 100)):
         self.key = ec.generate_private_key(ec.SECP256R1())
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        self.certificate = self.sign(name, self.key, [], is_authority=True)
+        self.certificate = self.sign(name, self.key, [], days=days, is_authority=True)
 
     @property
     def pem(self):
-        return self.certificate.public_bytes(serialization.Encoding.PEM).decode()
+        return self.encode(self.certificate)
+
+    @staticmethod
+    def encode(certificate):
+        return certificate.public_bytes(serialization.Encoding.PEM).decode()
 
     def sign(self, name, key, names, *, days=(-1, 1), is_authority=False):
         builder = (

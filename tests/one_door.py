@@ -36,7 +36,7 @@ DOOR = {("core/outbound/connection.py", "_dial_one"), ("core/outbound/connection
 # “make run” looks whether its own page answers.
 ITSELF = {("pegboard/local/product.py", "_page_answers")}
 # The deployment names its mail server, as it does its database: no person can lead it elsewhere.
-MAIL_SERVER = {("catalog/notifications/mail.py", "_hand_over")}
+MAIL_SERVER = {("core/mail_backend.py", "open")}
 # The command line that a developer runs elsewhere: it asks the Pegboard that its user names.
 CLIENT = {("pegboard/client.py", "ask_bytes")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")

@@ -30,10 +30,12 @@ NETWORK = (
 )  # fmt: skip
 NETWORK_ELSEWHERE = {
     "catalog/notifications/mail.py": {"smtplib"},  # the errors of the mail server that the deployment names
+    "core/mail_backend.py": {"smtplib", "ssl"},  # types of what Django and core/outbound make
     "executor/serve/views.py": {"socket"},  # whether a caller of ours has gone
     "pegboard/client.py": {"http.client", "urllib.request"},  # the command line, where its user is
     "pegboard/gunicorn.py": {"socket"},  # listens
     "pegboard/local/product.py": {"http.client", "socket"},  # listens, and looks at its own page
+    "pegboard/ops/doctor/outside.py": {"smtplib", "ssl"},  # the errors of the mail server
     "pegboard/web/buffering_worker.py": {"socket"},  # listens
 }
 

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 from django.conf import settings
 from django.core import signing
-from django.core.mail import EmailMessage
+from django.core.mail import EmailMessage, get_connection
 from django.db.models import F, QuerySet
 from django.db.models.functions import Now
 from django.urls import reverse
@@ -62,6 +62,13 @@ def send(mail_id: str) -> None:
 def _hand_over(message: EmailMessage) -> None:
     # To the server that PEGBOARD_MAIL_URL names: a deployment's choice, which no page can change.
     message.send()
+
+
+def sign_in_at_server() -> None:
+    """Connect to the mail server, sign in and leave. Raises OSError or smtplib.SMTPException."""
+    connection = get_connection()
+    connection.open()
+    connection.close()
 
 
 def _close(mail: Mail, state: SendingState, error: str = "") -> None:

@@ -30,11 +30,16 @@ def read_certificates(path: str) -> Sequence[x509.Certificate]:
     if b"PRIVATE KEY" in content:
         raise ValueError(f"PEGBOARD_CA_FILE: {path} holds a private key. Leave only certificates in it")
     try:
-        return tuple(x509.load_pem_x509_certificates(content))
+        return parse_certificates(content)
     except ValueError as exc:
         raise ValueError(
             f"PEGBOARD_CA_FILE: {path} holds no certificates in PEM form, or one that cannot be read"
         ) from exc
+
+
+def parse_certificates(pem: str | bytes) -> Sequence[x509.Certificate]:
+    """Return the certificates in PEM, between which other text may stand. Raises ValueError for none."""
+    return tuple(x509.load_pem_x509_certificates(pem.encode() if isinstance(pem, str) else pem))
 
 
 @functools.lru_cache(maxsize=4)

@@ -8,6 +8,7 @@ environment, or keeps a cookie.
 
 import functools
 import http.client
+import math
 import os
 import re
 import socket
@@ -27,9 +28,9 @@ from urllib3.util.response import assert_header_parsing
 from core.failpoints import failpoint
 from core.outbound.addresses import CheckedUrl, Policy, check_addresses, unmapped
 from core.outbound.connection_pool import ConnectionKey, KeptFor, is_usable, pool
-from core.outbound.egress import Proxy, authority_of, tunnel_refusal
+from core.outbound.egress import Proxy, authority_of, proxy_failure, tunnel_refusal
 from core.outbound.errors import RefusedError, UnavailableError
-from core.outbound.limits import Budget
+from core.outbound.limits import DEFAULT_LIMITS, Budget
 from core.outbound.sockets import BoundedSocket, BoundedTlsSocket, tls_context, tls_problem
 from core.outbound.tunnel import LayeredTlsSocket, open_tunnel
 
@@ -187,6 +188,17 @@ class Connection(HTTPConnection):
             # Who interrupted it meanwhile found nothing to shut.
             raise self._budget.reset()
 
+    def try_origin(self) -> None:
+        """Connect without a request, and close the connection. Raises ProtocolError."""
+        self._budget = Budget(self._url.authority, DEFAULT_LIMITS, math.inf)
+        self.connect()
+        self.abandon()
+
+    def try_proxy(self, proxy: Proxy) -> None:
+        """Connect to the proxy without a tunnel, and close the connection. Raises UnavailableError."""
+        self._budget = Budget(proxy.authority, DEFAULT_LIMITS, math.inf)
+        self._dial_proxy(proxy, self._budget).close()
+
     def leave(self) -> None:
         """Ends the conversation. What was read to its end is left for the owner's next one."""
         if self._key and self._dialled and self.sock is self._dialled:
@@ -241,15 +253,12 @@ class Connection(HTTPConnection):
 
     def _open_tunnel(self, proxy: Proxy, target: str) -> BoundedSocket:
         budget = self._budget.for_host(proxy.authority)
+        dialled = self._dial_proxy(proxy, budget)
         try:
-            rows = look_up(proxy.host, proxy.port, self._resolver, budget)
-            dialled, _ = self._dial(rows, budget)
-            dialled.budget = budget
             context = tls_context("", self._policy.egress.authorities)
             sock, status = open_tunnel(dialled, proxy, target, context)
         except UnavailableError as exc:
-            message = f"The outbound proxy does not work: {exc.message} Nothing was sent."
-            raise UnavailableError("PROXY", message) from exc
+            raise proxy_failure(exc) from exc
         if 200 <= status < 300:
             return sock
         sock.close()
@@ -257,6 +266,15 @@ class Connection(HTTPConnection):
             message = f"{self._budget.host} could not be reached through the outbound proxy ({status})."
             raise UnavailableError("CONNECT", message)
         raise tunnel_refusal(proxy, status)
+
+    def _dial_proxy(self, proxy: Proxy, budget: Budget) -> BoundedSocket:
+        try:
+            rows = look_up(proxy.host, proxy.port, self._resolver, budget)
+            sock, _ = self._dial(rows, budget)
+        except UnavailableError as exc:
+            raise proxy_failure(exc) from exc
+        sock.budget = budget
+        return sock
 
     def _note_entry(self, row: Row) -> None:
         if entry := self._policy.entry_for(ip_address(row[4][0]), self._url.port):

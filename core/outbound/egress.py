@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from urllib.parse import unquote, urlsplit
 
-from core.outbound.errors import RefusedError
+from core.outbound.errors import RefusedError, UnavailableError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -137,6 +137,12 @@ def read_tunnel_status(head: bytes) -> int:
     if match is None:
         raise ValueError("no HTTP")
     return int(match[1])
+
+
+def proxy_failure(error: UnavailableError) -> UnavailableError:
+    """Return the error for a proxy that cannot be used now, which `error` names."""
+    message = f"The outbound proxy does not work: {error.message} Nothing was sent."
+    return UnavailableError("PROXY", message)
 
 
 def tunnel_refusal(proxy: Proxy, status: int) -> RefusedError:

@@ -5,10 +5,10 @@ from argparse import ArgumentParser
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from pegboard.ops.doctor import servers, setup, work
+from pegboard.ops.doctor import outside, servers, setup, work
 from pegboard.ops.doctor.frame import CHECKS, Answer, Limits, examine
 
-SUBJECTS = (setup, servers, work)
+SUBJECTS = (setup, servers, outside, work)
 USUAL = Limits()
 
 

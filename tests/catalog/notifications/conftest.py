@@ -11,7 +11,7 @@ from tests.catalog.notifications.receivers import mail_server, receiver
 def post_office(settings):
     """A mail server that the settings name; pytest-django's stand-in is put aside."""
     with mail_server() as server:
-        settings.EMAIL_BACKEND = "django.core.mail.backends.smtp.EmailBackend"
+        settings.EMAIL_BACKEND = "core.mail_backend.EmailBackend"
         settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", urlsplit(server.url).port
         settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
         settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""

@@ -1,6 +1,7 @@
 """Where notifications go to: a mail server and a webhook's receiver, both real and on loopback."""
 
 import socketserver
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,9 +12,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class MailServer:
-    """Takes every mail, or refuses as long as `is_broken`. `taken` is called before it says so."""
+    """Takes every mail, or refuses as long as `is_broken`. With `tls` it offers STARTTLS."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: ssl.SSLContext | None = None) -> None:
+        self.tls = tls
         self.mails: list[Message] = []
         self.receivers: list[str] = []
         self.is_broken = False
@@ -25,7 +27,18 @@ class MailServer:
         while line := stream.rfile.readline():
             match line[:4].upper():
                 case b"EHLO" | b"HELO":
-                    say("250 hello")
+                    is_offered = self.tls and not isinstance(stream.request, ssl.SSLSocket)
+                    say(
+                        "250-hello\r\n250-AUTH PLAIN\r\n250 STARTTLS"
+                        if is_offered
+                        else "250-hello\r\n250 AUTH PLAIN"
+                    )
+                case b"STAR" if self.tls:
+                    say("220 go on")
+                    stream.request = self.tls.wrap_socket(stream.request, server_side=True)
+                    stream.setup()
+                case b"AUTH":
+                    say("535 not you")
                 case b"RCPT":
                     self.receivers.append(line.decode().strip())
                     say("451 not now" if self.is_broken else "250 ok")
@@ -47,18 +60,23 @@ class MailServer:
 
 
 @contextmanager
-def mail_server() -> Iterator[MailServer]:
-    server = MailServer()
+def mail_server(tls: ssl.SSLContext | None = None, *, is_wrapped: bool = False) -> Iterator[MailServer]:
+    """With `is_wrapped`, TLS begins with the first byte."""
+    server = MailServer(None if is_wrapped else tls)
 
     class Handler(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             server.converse(self)
+            if isinstance(self.request, ssl.SSLSocket):
+                self.request.close()
 
     class Listener(socketserver.ThreadingTCPServer):
         daemon_threads = True
         allow_reuse_address = True
 
     with Listener(("127.0.0.1", 0), Handler) as listener:
+        if tls and is_wrapped:
+            listener.socket = tls.wrap_socket(listener.socket, server_side=True)
         server.url = f"smtp://127.0.0.1:{listener.server_address[1]}?tls=off"
         with _serving(listener):
             yield server
