@@ -35,6 +35,7 @@ from django.db import connection, models
 from django.db.models import Count, F, Func, Value
 
 from core.errors import DomainError
+from core.own_commands import MANAGE
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -92,7 +93,7 @@ class UndecryptableError(DomainError):
             return "Its key is damaged. Restore the database from a backup, or ask for help with the log."
         return (
             f"Its key is encrypted under “{self.missing_key}”, which is not in PEGBOARD_KEYS. Put that back. "
-            f"If it is lost, run manage.py rotate_keys --forget {self.missing_key}: a new key is made then."
+            f"If it is lost, run {MANAGE} rotate_keys --forget {self.missing_key}: a new key is made then."
         )
 
 

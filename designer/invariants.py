@@ -1,6 +1,7 @@
 """What must hold about decisions and releases; see catalog/invariants.py."""
 
 from catalog.invariants import Claim, rows
+from core.own_commands import MANAGE
 
 # What a person makes, the audit trail's kind and verb for it.
 _MADE = (
@@ -68,7 +69,7 @@ CLAIMS = (
         Claim(
             f"audited_{kind}s",
             f"the audit trail tells of every {kind}",
-            "Run manage.py verify_audit: rows of the trail may be missing.",
+            f"Run {MANAGE} verify_audit: rows of the trail may be missing.",
             rows(
                 # The names stand above.
                 f"SELECT '{kind} ' || made.id FROM {table} made WHERE NOT EXISTS ("  # noqa: S608

@@ -8,6 +8,7 @@ from django.db import DatabaseError, connections
 from core import encryption
 from core.encryption import KeyringError
 from core.outbound.policy import callback_policy, installation_egress, outbound_policy
+from core.own_commands import MANAGE
 
 MIN_SECRET_KEY_LENGTH = 32
 WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
@@ -34,7 +35,7 @@ def problems() -> Iterator[str]:
         yield (
             f"The key “{key_id}” is not in PEGBOARD_KEYS, and {count:,} stored secrets cannot be "
             "decrypted without it. Put it back. If it is lost, give these secrets up and enter them again: "
-            f"manage.py rotate_keys --forget {key_id}"
+            f"{MANAGE} rotate_keys --forget {key_id}"
         )
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from core import own_commands
+from tests import test_words
+
 ROOT = Path(__file__).resolve().parent.parent
 CODE = ("pegboard", "people", "catalog", "designer", "executor", "demo")
 READ = re.compile(r"""environ(?:\.get)?[\[(]\s*"([A-Z_]+)"|_words\("([A-Z_]+)"|\benv\.get\("([A-Z_]+)"\)""")
@@ -166,3 +169,32 @@ def test_documents_that_the_code_points_to_exist():
     places = [*python_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "templates").rglob("*.html")]
     pointed = {name for path in places for name in re.findall(r"docs/[\w/-]+\.md", path.read_text())}
     assert sorted(name for name in pointed if not (ROOT / name).exists()) == []
+
+
+def test_management_commands_are_written_as_they_can_be_called():
+    """With the Python that runs them. Alone, `manage.py` is the name of the file."""
+    places = {
+        str(path.relative_to(ROOT)): path.read_text()
+        for path in [*(ROOT / "docs").glob("*.md"), *(ROOT / "templates").rglob("*.html"), ROOT / "README.md"]
+    }
+    for path in python_files():
+        places[str(path.relative_to(ROOT))] = "\n".join(test_words.texts(path))
+    bare = {
+        f"{name}: {command}"
+        for name, text in places.items()
+        for command in re.findall(r"(?<!python )(?<!\w)manage\.py [a-z]\w+", text)
+        # Of a program of ours: what `make run` prints, and what messages quote of a step.
+        if command not in ("manage.py up", "manage.py prints")
+    }
+    assert bare == set()
+
+
+@pytest.mark.parametrize(
+    ("python", "command"),
+    [
+        ("/srv/pegboard/.venv/bin/python", ".venv/bin/python manage.py"),
+        ("/opt/venv/bin/python", "/opt/venv/bin/python manage.py"),
+    ],
+)
+def test_messages_name_the_python_of_this_installation(python, command):
+    assert own_commands.default_command(Path(python), Path("/srv/pegboard")) == command

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 BATCH = 200
 LOCK_WAIT_SECONDS = 10.0  # seconds to wait for rows that other transactions lock
 FIRST = UUID(int=0)
-LOST = "The key of its secret is lost: manage.py rotate_keys --forget."
+LOST = "The key of its secret is lost, and rotate_keys --forget has emptied it."
 
 
 @dataclass(slots=True)

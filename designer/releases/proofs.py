@@ -17,6 +17,7 @@ from psycopg import errors
 from core import encryption
 from core.encryption import Secret, UndecryptableError
 from core.errors import DomainError
+from core.own_commands import MANAGE
 from designer.models import PUBLISHING_KEY, PublishingKey
 
 FIELD = "designer.publishingkey.sealed"
@@ -24,7 +25,7 @@ NAME = "publishing"
 BLOCK_BYTES = 64  # of SHA-256
 NO_KEY = (
     "Pegboard cannot publish: there is no key that proves what it publishes, and its database role may not "
-    "make one. Run manage.py database_role."
+    f"make one. Run {MANAGE} database_role."
 )
 
 

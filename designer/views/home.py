@@ -13,6 +13,7 @@ from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.vendors import vendor_requests
 from core.compiled_queries import CompiledQuery, given
+from core.own_commands import MANAGE
 from designer import pending_work
 from designer.context_processors import THEMES
 from designer.models import Pin
@@ -49,6 +50,7 @@ def home(request: HttpRequest) -> HttpResponse:
     # Read only where the page would report that nothing needs an administrator.
     is_quiet = not any(context[name] for name in LISTS)
     if is_quiet and user.can_administer:
+        context["manage_command"] = MANAGE
         context["late_work"] = waiting_work.find_late(waiting_work.oldest_seconds())
     return render(request, "designer/home.html", context)
 

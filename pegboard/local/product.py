@@ -20,6 +20,7 @@ from types import FrameType
 
 import psycopg
 
+from core.own_commands import MANAGE
 from demo import VENDORS
 from pegboard.local.embedded import Embedded, EmbeddedError, lock, own_directory
 from pegboard.local.forks import STOP_SIGNALS, fork_program, load_product
@@ -265,7 +266,7 @@ class LocalProduct:
             env = shlex.quote(str(self.data / "env"))
             self.say(
                 "There is no user yet. Make the first administrator, in another terminal:\n"
-                f"  (set -a; . {env}; {shlex.quote(sys.executable)} manage.py createsuperuser)"
+                f"  (set -a; . {env}; {MANAGE} createsuperuser)"
             )
         for name in HEARTS:
             self._wait_for(name, self._ready_file(name).exists)

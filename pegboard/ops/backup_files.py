@@ -50,7 +50,7 @@ def read_backup_file(path: Path) -> BackupFile:
             return _read_header(file)
     except (ValueError, struct.error) as error:
         raise BackupError(
-            f"{path} is no backup: neither manage.py backup nor pg_dump --format=custom has written it."
+            f"{path} is no backup: only the command backup and pg_dump --format=custom write one."
         ) from error
 
 

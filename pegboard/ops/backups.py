@@ -170,7 +170,7 @@ def _refuse_unreadable_tables() -> None:
     if tables:
         raise BackupError(
             f"The role {role} may not read {len(tables)} tables or sequences, such as {tables[0]}. "
-            "Let DATABASE_URL name the role that owns the tables, with which manage.py migrate runs."
+            "Let DATABASE_URL name the role that owns the tables, with which migrations run."
         )
 
 

@@ -10,6 +10,7 @@ from catalog.credentials.rotation import Progress
 from core import encryption
 from core.encryption import Keyring, KeyringError
 from core.errors import DomainError
+from core.own_commands import MANAGE
 
 
 class Command(BaseCommand):
@@ -60,7 +61,7 @@ def _advice(key_id: str, ring: Keyring, counts: dict[str, int]) -> str:
     if key_id not in ring.keys:
         return (
             "This key is not in PEGBOARD_KEYS. Put it back; if it is lost, "
-            f"give its secrets up: manage.py rotate_keys --forget {key_id}"
+            f"give its secrets up: {MANAGE} rotate_keys --forget {key_id}"
         )
     if counts.get(key_id):
         return "Run this command again."

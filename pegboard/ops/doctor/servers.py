@@ -13,6 +13,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from core import encryption, redis_client
+from core.own_commands import MANAGE
 from pegboard.ops.doctor.frame import Limits, Trouble, check
 
 # 15.0, as the server writes its version in one number.
@@ -54,7 +55,7 @@ def migrations(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"{len(pending)} migrations have not run: {names}{' …' if len(pending) > 3 else ''}.",
             "Pages and workers fail where they meet what is missing.",
-            "Run manage.py migrate, then start web, workers and scheduler again.",
+            f"Run {MANAGE} migrate, then start web, workers and scheduler again.",
         )
 
 
@@ -96,7 +97,7 @@ def indexes(limits: Limits) -> Iterator[Trouble]:
     pending = _indexes_of_pending_migrations() if invalid else set()
     for identifier, name in invalid:
         if name in pending:
-            act = "Run manage.py migrate again: it drops what is left of the index and builds it."
+            act = f"Run {MANAGE} migrate again: it drops what is left of the index and builds it."
         elif LEFT_BY_REINDEX.search(name):
             act = f"As the owner of the database: DROP INDEX CONCURRENTLY {identifier};"
         else:
@@ -166,7 +167,7 @@ def secret_keys(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"{count:,} stored secrets are encrypted under the key “{key_id}”, which is not there.",
             "Endpoints that use them cannot be read.",
-            f"Put the key back into PEGBOARD_KEYS. If it is lost: manage.py rotate_keys --forget {key_id}",
+            f"Put the key back into PEGBOARD_KEYS. If it is lost: {MANAGE} rotate_keys --forget {key_id}",
         )
 
 

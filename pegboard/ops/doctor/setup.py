@@ -11,6 +11,7 @@ from django.contrib.staticfiles import finders
 
 from core import encryption
 from core.encryption import KeyringError
+from core.own_commands import MANAGE
 from pegboard import checks, startup_checks
 from pegboard.ops.doctor.frame import Limits, Trouble, check
 
@@ -112,7 +113,7 @@ def https(limits: Limits) -> Iterator[Trouble]:
 
 @check("static_files", "the files that pages need are where they should be")
 def static_files(limits: Limits) -> Iterator[Trouble]:
-    act = "Run manage.py collectstatic, and set PEGBOARD_STATIC_ROOT to where it put the files."
+    act = f"Run {MANAGE} collectstatic, and set PEGBOARD_STATIC_ROOT to where it put the files."
     if settings.STATIC_ROOT:
         is_there = (Path(settings.STATIC_ROOT) / "staticfiles.json").is_file()
         where = settings.STATIC_ROOT
