@@ -1,0 +1,128 @@
+"""The units of deploy/systemd/: valid, hardened, and with the commands of docker-compose.yml."""
+
+import ast
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests import compose
+from tests.dockerfile import parse_dockerfile
+
+ROOT = Path(__file__).resolve().parents[2]
+UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+SERVICES = {path.stem.removeprefix("pegboard-"): path for path in UNITS if path.suffix == ".service"}
+LONG_RUNNING = sorted(SERVICES.keys() - {"migrate", "backup"})
+INSTALLED = "/srv/pegboard"
+HARDENED = {
+    "User": ["pegboard"],
+    "NoNewPrivileges": ["yes"],
+    "ProtectSystem": ["strict"],
+    "ProtectHome": ["yes"],
+    "PrivateTmp": ["yes"],
+    "CapabilityBoundingSet": [""],
+}
+
+
+def read_unit(path):
+    """Return the settings of a unit by section and name."""
+    sections = defaultdict(lambda: defaultdict(list))
+    for line in path.read_text().splitlines():
+        if section := re.fullmatch(r"\[(\w+)\]", line):
+            settings = sections[section[1]]
+        elif line and not line.startswith("#"):
+            name, _, value = line.partition("=")
+            settings[name].append(value)
+    return sections
+
+
+def commands_of(name):
+    """Return the commands of a service without the directory of the virtual environment."""
+    lines = read_unit(SERVICES[name])["Service"]["ExecStart"]
+    words = [shlex.split(line.replace("%%", "%")) for line in lines]
+    assert all(first.startswith(f"{INSTALLED}/.venv/bin/") for first, *_ in words)
+    return [[first.rpartition("/")[2], *others] for first, *others in words]
+
+
+def test_systemd_accepts_every_unit(tmp_path):
+    if not shutil.which("systemd-analyze"):
+        pytest.skip("systemd-analyze is not installed")
+    installed = tmp_path / "pegboard"
+    (programs := installed / ".venv" / "bin").mkdir(parents=True)
+    for name in ("python", "gunicorn", "celery"):
+        (programs / name).symlink_to("/bin/true")
+    for path in UNITS:
+        (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(installed)))
+    copies = [str(tmp_path / path.name) for path in UNITS]
+    environment = os.environ | {"SYSTEMD_LOG_LEVEL": "warning"}
+    done = subprocess.run(
+        ["systemd-analyze", "verify", *copies], capture_output=True, text=True, env=environment, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_every_service_is_hardened(name):
+    service = read_unit(SERVICES[name])["Service"]
+    assert {setting: service[setting] for setting in HARDENED} == HARDENED
+    assert service["EnvironmentFile"][0] == "/etc/pegboard/env"
+
+
+@pytest.mark.parametrize("name", LONG_RUNNING)
+def test_a_process_that_stays_is_started_again_and_has_time_to_end(name):
+    unit, container = read_unit(SERVICES[name]), compose.services()[name]
+    service = unit["Service"]
+    assert (service["Restart"], unit["Unit"]["StartLimitIntervalSec"]) == (["always"], ["0"])
+    assert (service["KillSignal"], service["KillMode"]) == (["SIGTERM"], ["mixed"])
+    assert f"{service['TimeoutStopSec'][0]}s" == container["stop_grace_period"]
+    graceful = [
+        ast.literal_eval(number)
+        for number in re.findall(r"(?<=graceful_timeout = )\d+|(?<=else )\d+", gunicorn_settings())
+    ]
+    assert int(service["TimeoutStopSec"][0]) > max(graceful) > 20
+
+
+def gunicorn_settings():
+    text = (ROOT / "pegboard" / "gunicorn.py").read_text()
+    return next(line for line in text.splitlines() if line.startswith("graceful_timeout"))
+
+
+@pytest.mark.parametrize("name", LONG_RUNNING)
+def test_a_service_runs_the_command_and_settings_of_its_container(name):
+    container = compose.services()[name]
+    image = parse_dockerfile((ROOT / "Dockerfile").read_text())[-1].instructions
+    default = next(ast.literal_eval(step.text) for step in image if step.name == "CMD")
+    expected = compose.command_of(container, compose.VARIABLES) or default
+    (command,) = commands_of(name)
+    # The address differs: a container has a network of its own.
+    assert [re.sub(r"[\d.]+:\d+", "ADDRESS", word) for word in command] == [
+        re.sub(r"[\d.]+:\d+", "ADDRESS", word) for word in expected
+    ]
+    environment = compose.environment_of(container, compose.VARIABLES)
+    common = compose.compose_file()["x-product"]["environment"]
+    expected = {item: value for item, value in environment.items() if common.get(item) is None}
+    expected.pop("PEGBOARD_READY_FILE", None)
+    lines = read_unit(SERVICES[name])["Service"]["Environment"]
+    assert dict(word.split("=", 1) for line in lines for word in line.split()) == expected
+
+
+def test_migrations_and_backups_run_the_commands_of_the_containers():
+    services = compose.services()
+    shell = compose.command_of(services["migrate"], compose.VARIABLES)[-1]
+    assert commands_of("migrate") == [shlex.split(command) for command in shell.split("&&")]
+    assert commands_of("backup") == [compose.command_of(services["backup"], compose.VARIABLES)]
+    for name in ("migrate", "backup"):
+        assert read_unit(SERVICES[name])["Service"]["EnvironmentFile"][-1] == "/etc/pegboard/owner-env"
+
+
+def test_every_process_of_the_containers_has_a_unit_that_the_manual_names():
+    ours = {name for name, service in compose.services().items() if service["image"] == "pegboard"}
+    # A restore is a command of a person.
+    assert set(SERVICES) == ours - {"restore"}
+    manual = (ROOT / "docs" / "operations.md").read_text().split("### systemd")[1].split("\n### ")[0]
+    assert [name for name in SERVICES if f"pegboard-{name}" not in manual] == []
