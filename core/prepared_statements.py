@@ -1,11 +1,18 @@
 """Constant statements that every call of a runtime runs: each connection plans them once, and several of them
 go to the database in one round trip.
 
+The name of a prepared statement is a digest of its text and of the types of its parameters, so one name never
+stands for two statements, even in a session that several clients use. Behind a pooler, where each transaction
+has another session, statements have no names: each is planned in the round trip that runs it
+(docs/decisions/0086-server-sessions.md).
+
 This speaks libpq as psycopg's cursors do, without what they do besides: they look through the text of a
 statement and describe its rows each time, which takes longer than the database does
 (docs/decisions/0010-calls.md).
 """
 
+import base64
+import hashlib
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -23,13 +30,30 @@ from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.datetime import TimestamptzLoader
 
+from core.server_session import mark_as_pooled, session_of
+
 Rows = list[tuple[Any, ...]]
 Values = Sequence[object] | Mapping[str, object]
 # A number is of one type or another by its size, and a statement is planned for each. More are not kept.
 MAX_PREPARED = 300
-# A migration has changed what a plan gives, or the server has it no more.
-_REPLANNED = (errors.FeatureNotSupported, errors.InvalidSqlStatementName)
+# The session lacks a statement that we have prepared, or has one that we have not: it is not ours alone.
+_SHARED_SESSION = (errors.InvalidSqlStatementName, errors.DuplicatePreparedStatement)
+# Or a migration has changed the columns of its result.
+_OUTDATED_PLAN = (errors.FeatureNotSupported, *_SHARED_SESSION)
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|s|%)")
+
+
+class SharedSessionError(psycopg.OperationalError):
+    """A pooler gave our transaction a session that other clients use, too. Nothing of it was saved."""
+
+    sqlstate = errors.InvalidSqlStatementName.sqlstate
+
+
+def statement_name(text: bytes, types: Sequence[int]) -> bytes:
+    """Return the name of a prepared statement: the same for the same text and types, in every process."""
+    # No text can pass for a list of numbers. PostgreSQL cuts names off after 63 bytes; this has 52.
+    content = ",".join(map(str, types)).encode() + b":" + text
+    return b"pegboard_" + base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
 
 
 def run_prepared(sql: str, values: Values) -> Rows:
@@ -95,15 +119,15 @@ class _Adapted:
 
 
 class _Prepared:
-    """What one connection has planned, by the text of a statement and the types of its values."""
+    """The names of the statements that one connection has prepared, by their texts and types."""
 
     def __init__(self, line: psycopg.Connection[Any]) -> None:
         # Knows how to write and to read each type, and remembers it from one statement to the next.
         self._transformer = Transformer(_Adapted(line))
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._count = 0
+        self._outdated: set[tuple[str, tuple[int, ...]]] = set()
 
-    def statement(self, sql: str, values: Values) -> _Statement:
+    def statement(self, sql: str, values: Values, *, is_pooled: bool) -> _Statement:
         text, names = _in_libpq(sql)
         given = [values[name] for name in names] if isinstance(values, Mapping) else values
         written = self._transformer.dump_sequence(given, [PyFormat.AUTO] * len(given))
@@ -111,17 +135,22 @@ class _Prepared:
         name = self._names.get(key)
         is_planned = name is not None
         if name is None:
-            self._count += 1
-            # The one without a name is planned each time.
-            name = b"pegboard_%d" % self._count if len(self._names) < MAX_PREPARED else b""
+            # One without a name is planned each time.
+            is_named = not is_pooled and len(self._names) < MAX_PREPARED and key not in self._outdated
+            name = statement_name(text, key[1]) if is_named else b""
         return _Statement(key, name, is_planned, text, written, self._transformer.formats)
 
     def keep(self, statement: _Statement) -> None:
         if statement.name:
             self._names[statement.key] = statement.name
 
-    def forget(self, statement: _Statement) -> None:
-        self._names.pop(statement.key, None)
+    def stop_naming(self, statement: _Statement) -> None:
+        """Send the statement without a name from now on: the server keeps the outdated plan under it."""
+        if self._names.pop(statement.key, None):
+            self._outdated.add(statement.key)
+
+    def forget_all(self) -> None:
+        self._names.clear()
 
     def rows(self, results: Sequence[PGresult]) -> Rows:
         (result,) = results
@@ -162,16 +191,35 @@ def _is_at_rest(libpq: PGconn) -> bool:
 
 
 def _conversation(line: psycopg.Connection[Any], asked: Sequence[tuple[str, Values]]) -> PQGen[list[Rows]]:
-    prepared, libpq = _prepared_on(line), line.pgconn
+    libpq = line.pgconn
     if not _is_at_rest(libpq):
         raise psycopg.OperationalError("an earlier statement of this connection was not read to its end")
-    statements = [prepared.statement(sql, values) for sql, values in asked]
-    begins = not line.autocommit and libpq.transaction_status == TransactionStatus.IDLE
+    try:
+        return (yield from _exchange(line, asked))
+    except _OUTDATED_PLAN as error:
+        if isinstance(error, _SHARED_SESSION):
+            mark_as_pooled(line)
+        if libpq.transaction_status == TransactionStatus.IDLE:
+            # All of it was one transaction, which was rolled back: none has run.
+            return (yield from _exchange(line, asked))
+        if isinstance(error, _SHARED_SESSION):
+            raise SharedSessionError(str(error)) from error
+        raise
+
+
+def _exchange(line: psycopg.Connection[Any], asked: Sequence[tuple[str, Values]]) -> PQGen[list[Rows]]:
+    prepared, libpq, session = _prepared_on(line), line.pgconn, session_of(line)
+    is_idle = libpq.transaction_status == TransactionStatus.IDLE
+    if session.is_pooled:
+        prepared.forget_all()
+    statements = [prepared.statement(sql, values, is_pooled=session.is_pooled) for sql, values in asked]
+    begins = is_idle and not line.autocommit
+    limits = session.set_local_query() if is_idle and session.is_pooled else b""
     try:
         if len(statements) == 1 and not begins and statements[0].is_planned:
             statements[0].send(libpq)
             return [prepared.rows((yield from generators.execute(libpq)))]
-        sent = _send_all(libpq, statements, begins=begins)
+        sent = _send_all(libpq, statements, begins=begins, limits=limits)
         # One answer to each message, in their order; none is read before all messages have left.
         answers = [(yield from generators.execute(libpq))]
         while len(answers) < len(sent):
@@ -182,9 +230,9 @@ def _conversation(line: psycopg.Connection[Any], asked: Sequence[tuple[str, Valu
             if message.plans and results[0].status == ExecStatus.COMMAND_OK:
                 prepared.keep(message.plans)
         told = [prepared.rows(results) for results in answers[:-1]]
-    except _REPLANNED:
-        for each in statements:
-            prepared.forget(each)
+    except _OUTDATED_PLAN:
+        for statement in statements:
+            prepared.stop_naming(statement)
         raise
     return [rows for rows, message in zip(told, sent, strict=False) if message.asks]
 
@@ -195,16 +243,21 @@ class _Message:
     asks: bool = False
 
 
-def _send_all(libpq: PGconn, statements: Sequence[_Statement], *, begins: bool) -> list[_Message]:
+def _send_all(
+    libpq: PGconn, statements: Sequence[_Statement], *, begins: bool, limits: bytes
+) -> list[_Message]:
     sent = []
+    planned: set[bytes] = set()  # one statement may come several times, with other values
     libpq.enter_pipeline_mode()
-    if begins:
-        libpq.send_query_params(b"BEGIN", None)
-        sent.append(_Message())
+    for query in (b"BEGIN" if begins else b"", limits):
+        if query:
+            libpq.send_query_params(query, None)
+            sent.append(_Message())
     for each in statements:
-        if not each.is_planned:
+        if not each.is_planned and each.name not in planned:
             each.plan(libpq)
             sent.append(_Message(plans=each))
+            planned |= {each.name} - {b""}
         each.send(libpq)
         sent.append(_Message(asks=True))
     libpq.pipeline_sync()

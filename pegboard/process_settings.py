@@ -3,11 +3,14 @@
 settings.py reads them from the environment, and forked_settings.py reads them again. Pure.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import pq
+
+from pegboard.server_addresses import check_redis_address, parse_address
 
 # A machine that is gone is noticed after some fifteen seconds instead of two hours.
 KEEPALIVE = {
@@ -16,6 +19,8 @@ KEEPALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "15000",
 }
+
+LIBPQ_OPTIONS = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 
 
 def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -32,6 +37,7 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     database_connections = int(environ.get("PEGBOARD_DATABASE_CONNECTIONS", "0"))
     database_url = environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard")
     redis_url = environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    check_redis_address(redis_url)
     return {
         "SERVES_PAGES": serves_pages,
         "QUERY_DEADLINE": 3.5 if serves_pages else None,
@@ -55,33 +61,45 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _database(url: str, *, serves_pages: bool, shares_connections: bool) -> dict[str, object]:
-    """Return `postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise ImproperlyConfigured("DATABASE_URL must start with postgresql://")
-    options = dict(parse_qsl(parts.query))
-    guards = [
-        *(
-            ["statement_timeout=3s", "lock_timeout=2s"]
-            if serves_pages
-            else ["statement_timeout=60s", "lock_timeout=5s"]
-        ),
-        "idle_in_transaction_session_timeout=30s",
-    ]
+def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> dict[str, object]:
+    """Return `postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry.
+
+    Several hosts, with commas between them, are tried in their order, as libpq does.
+    """
+    parts = parse_address("DATABASE_URL", address, ("postgresql", "postgres"), has_many_hosts=True)
+    options = dict(parts.options)
+    name = options.pop("dbname", parts.path)
+    if not name:
+        raise ImproperlyConfigured(
+            "DATABASE_URL names no database: postgresql://user:password@host:port/name"
+        )
+    host = options.pop("host", ",".join(parts.hosts))
+    # Where one host has a port, each needs one.
+    has_port = len(parts.ports) > 1 and any(parts.ports)
+    port = ",".join(port or ("5432" if has_port else "") for port in parts.ports).strip(",")
+    port = port or options.pop("port", "")
+    if unknown := sorted(options.keys() - LIBPQ_OPTIONS):
+        raise ImproperlyConfigured(f"DATABASE_URL: PostgreSQL's client has no option {', '.join(unknown)}.")
+    limits = {
+        "statement_timeout": "3s" if serves_pages else "60s",
+        "lock_timeout": "2s" if serves_pages else "5s",
+        "idle_in_transaction_session_timeout": "30s",
+    }
+    # A limit that the address sets in its own `options` stays as it is there.
+    stated = re.findall(r"(\w+)\s*=", options.get("options", ""))
     return {
-        "ENGINE": "core.postgresql" if shares_connections else "django.db.backends.postgresql",
-        "NAME": unquote(parts.path.lstrip("/")),
-        "USER": unquote(parts.username or ""),
-        "PASSWORD": unquote(parts.password or ""),
-        "HOST": options.pop("host", parts.hostname or ""),
-        "PORT": str(parts.port or options.pop("port", "")),
+        "ENGINE": "core.postgresql" if shares_connections else "core.pooler_safe",
+        "NAME": name,
+        "USER": parts.user,
+        "PASSWORD": parts.password,
+        "HOST": host,
+        "PORT": port,
         "CONN_MAX_AGE": 0 if shares_connections else 60,
         "CONN_HEALTH_CHECKS": not shares_connections,
         "OPTIONS": {
             "connect_timeout": 2 if serves_pages else 5,
             **KEEPALIVE,
-            "options": " ".join(f"-c {name}" for name in guards),
+            "limits": {name: value for name, value in limits.items() if name not in stated},
             **options,
         },
     }

@@ -1,10 +1,12 @@
 """Settings, all from the environment. docs/operations.md lists every variable."""
 
 import os
+import re
 import sys
+from email.utils import parseaddr
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
@@ -12,6 +14,7 @@ from kombu import Exchange, Queue
 from core.broker_address import BrokerAddress, parse_broker_address
 from pegboard.ops import logs
 from pegboard.process_settings import process_settings
+from pegboard.server_addresses import parse_address
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 TESTING = "pytest" in sys.modules
@@ -79,20 +82,39 @@ def _lines(name: str) -> list[str]:
 
 def _mail(url: str) -> dict[str, object]:
     """`smtp://user:password@host:587` (STARTTLS; `?tls=off` for a relay on this machine) or `smtps://...`."""
-    parts = urlsplit(url)
-    if parts.scheme not in ("smtp", "smtps"):
-        raise ImproperlyConfigured("PEGBOARD_MAIL_URL must start with smtp:// or smtps://")
+    parts = parse_address("PEGBOARD_MAIL_URL", url, ("smtp", "smtps"))
+    if not parts.host:
+        raise ImproperlyConfigured("PEGBOARD_MAIL_URL names no host: smtp://user:password@host:587")
+    if parts.path or parts.options.items() - {("tls", "off")}:
+        raise ImproperlyConfigured(
+            "PEGBOARD_MAIL_URL may have ?tls=off behind its host and port, and no more."
+        )
     is_wrapped = parts.scheme == "smtps"
     return {
         "EMAIL_BACKEND": "core.mail_backend.EmailBackend",
-        "EMAIL_HOST": parts.hostname or "",
-        "EMAIL_PORT": parts.port or (465 if is_wrapped else 587),
-        "EMAIL_HOST_USER": unquote(parts.username or ""),
-        "EMAIL_HOST_PASSWORD": unquote(parts.password or ""),
+        "EMAIL_HOST": parts.host,
+        "EMAIL_PORT": int(parts.port or (465 if is_wrapped else 587)),
+        "EMAIL_HOST_USER": parts.user,
+        "EMAIL_HOST_PASSWORD": parts.password,
         "EMAIL_USE_SSL": is_wrapped,
-        "EMAIL_USE_TLS": not is_wrapped and dict(parse_qsl(parts.query)).get("tls") != "off",
+        "EMAIL_USE_TLS": not is_wrapped and "tls" not in parts.options,
         "EMAIL_TIMEOUT": 15,
     }
+
+
+def _mail_sender() -> str:
+    """Return the sender of mail: by default an address at the host of PEGBOARD_URL, where that is a name."""
+    host = urlsplit(os.environ.get("PEGBOARD_URL", "")).hostname or ""
+    is_name = re.search(r"\.[a-z]", host)
+    sender = os.environ.get("PEGBOARD_MAIL_FROM") or f"Pegboard <pegboard@{host if is_name else 'localhost'}>"
+    match = re.fullmatch(r"[^\s@<>]+@([^\s@<>]+)", parseaddr(sender)[1])
+    try:
+        has_domain = bool(match and match[1].encode("idna"))
+    except UnicodeError:
+        has_domain = False
+    if not has_domain or not sender.isprintable():
+        raise ImproperlyConfigured("PEGBOARD_MAIL_FROM is no address: Pegboard <pegboard@example.com>")
+    return sender
 
 
 SECRET_KEY = os.environ.get("PEGBOARD_SECRET_KEY", "")
@@ -383,7 +405,7 @@ LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
 # Where users open Pegboard (core/public_url.py), and how mail leaves.
 PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
 RUNTIMES_URL = os.environ.get("PEGBOARD_RUNTIMES_URL", "").rstrip("/")
-MAIL_FROM = DEFAULT_FROM_EMAIL = os.environ.get("PEGBOARD_MAIL_FROM", "Pegboard <pegboard@localhost>")
+MAIL_FROM = DEFAULT_FROM_EMAIL = _mail_sender()
 MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))
 if MAIL_IS_SET_UP:
     globals().update(_mail(os.environ["PEGBOARD_MAIL_URL"]))

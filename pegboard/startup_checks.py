@@ -1,4 +1,4 @@
-"""What must be set before anything is served: keys and networks. A process without them says so and ends."""
+"""What must be right before anything is served: keys, networks, the pooler. Else no process starts."""
 
 from collections.abc import Iterator
 
@@ -9,6 +9,7 @@ from core import encryption
 from core.encryption import KeyringError
 from core.outbound.policy import callback_policy, installation_egress, outbound_policy
 from core.own_commands import MANAGE
+from pegboard import pooler
 
 MIN_SECRET_KEY_LENGTH = 32
 WELL_KNOWN = ("unsafe-", "django-insecure-")  # the first one is our own default
@@ -22,6 +23,8 @@ def problems() -> Iterator[str]:
             "Give it 50 random characters or more: sessions are signed with it."
         )
     yield from network_problems()
+    if refusal := pooler.refusal():
+        yield refusal
     try:
         ring = encryption.keyring()
     except KeyringError as exc:

@@ -104,7 +104,14 @@ OPERATIONAL |= {
 }
 # Columns that say how work goes on, and nothing that somebody decided.
 WORKING = {
-    "catalog_endpoint": ["memory", "next_due_at", "last_success_at", "failures", "error_message"],
+    "catalog_endpoint": [
+        "memory",
+        "next_due_at",
+        "last_success_at",
+        "failures",
+        "error_message",
+        "history_lease_until",
+    ],
     "catalog_tool": ["versions_read_at"],
     "catalog_credential": ["used_at", "refused_at"],
     # Tokens and when to renew them. What went wrong, what was granted and by whom is told.

@@ -27,9 +27,7 @@ from catalog.enumeration.staging import (
     Harvest,
     Stage,
     StagedTool,
-    staged_documents,
     staged_tool,
-    unstage,
 )
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
@@ -138,6 +136,7 @@ def read(
             deadline = _Deadline(minutes, whole, ends, protocol.way_to_less)
             harvest = listed.read(asked, deadline, progress)
             listed.look_again(session, replies)
+            harvest.spool = stage.spool
         if not listed.is_doubtful:
             return harvest
         pass_digest = listed.digest_content()
@@ -290,7 +289,7 @@ class _Pass:
             now = timezone.now()
             digests |= {
                 identity(tool_id): self._content_digest(document, now)
-                for tool_id, document in staged_documents()
+                for tool_id, document in self.stage.documents()
             }
         return base.digest(sorted(digests.items()))
 
@@ -567,7 +566,7 @@ class _Pass:
 
     def _count(self, taken: set[str]) -> None:
         harvest = self.harvest
-        unstage([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
+        self.stage.remove([tool_id for tool, tool_id in self.staged.items() if tool in self.refused])
         staged = self.staged.keys() & taken
         harvest.changed = len(staged & self.current.keys())
         harvest.added = len(staged) - harvest.changed

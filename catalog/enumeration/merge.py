@@ -38,19 +38,20 @@ def merge(run: Run, harvest: Harvest) -> None:
     effective_texts.refresh(tuned)
 
 
-def append_versions(stage: Stage, versions: Sequence[StagedTool]) -> list[ToolVersion]:
+def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
     """Versions of a known tool, behind those that we hold, in this order. The caller has locked the tool.
 
     Its count of versions is left to the caller.
     """
     if not versions:
         return []
-    stage.put(versions)
-    stage.settle()
+    with Stage() as stage:
+        stage.put(versions)
+        stage.settle()
     with connection.cursor() as cursor:
         cursor.execute(f"{INSERT_VERSIONS} RETURNING id", {"run": None, "no_alarms": None})
         written = [pk for (pk,) in cursor.fetchall()]
-        cursor.execute("DELETE FROM staged_tool")
+        cursor.execute("DROP TABLE staged_tool")
     return list(ToolVersion.objects.filter(pk__in=written).order_by("ordinal"))
 
 

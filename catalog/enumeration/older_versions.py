@@ -11,16 +11,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q, QuerySet
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog import bounds, worker_audit
 from catalog.credentials import sessions
 from catalog.enumeration.merge import append_versions
-from catalog.enumeration.staging import Stage, StagedTool, staged_tool
+from catalog.enumeration.staging import StagedTool, staged_tool
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
@@ -41,6 +43,8 @@ BATCH = 100
 BATCH_SECONDS = 60.0
 # The history of the tool that was begun last may take until then. The task is ended after 300 seconds.
 SESSION_SECONDS = 240.0
+# Longer than any task lives, so it is never extended. A reader that was killed keeps others out until then.
+LEASE = timedelta(seconds=420)
 BATCH_BYTES = 32 << 20
 # A vendor may number every build, and a designer chooses among the latest.
 MAX_VERSIONS = 200
@@ -54,8 +58,8 @@ def read_pending(endpoint_id: int, after: int = 0) -> int | None:
     One reader per endpoint at a time; a second one leaves at once.
     """
     endpoint = Endpoint.objects.select_related("credential", "vendor").get(pk=endpoint_id)
-    with _only_reader(endpoint_id) as is_alone:
-        if not is_alone or not endpoint.is_live:
+    with _history_lease(endpoint_id) as is_reader:
+        if not is_reader or not endpoint.is_live:
             return None
         reader = _Reader(endpoint)
         try:
@@ -82,20 +86,18 @@ def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
 
 
 @contextmanager
-def _only_reader(endpoint_id: int) -> Iterator[bool]:
-    with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT pg_try_advisory_lock(hashtext('catalog.enumeration.older_versions'), %s)", [endpoint_id]
-        )
-        (is_alone,) = cursor.fetchone()
-        try:
-            yield is_alone
-        finally:
-            if is_alone:
-                cursor.execute(
-                    "SELECT pg_advisory_unlock(hashtext('catalog.enumeration.older_versions'), %s)",
-                    [endpoint_id],
-                )
+def _history_lease(endpoint_id: int) -> Iterator[bool]:
+    """Yield whether this process is the one that reads older versions of the endpoint."""
+    endpoints = Endpoint.objects.filter(pk=endpoint_id)
+    is_free = Q(history_lease_until=None) | Q(history_lease_until__lt=Now())
+    if not endpoints.filter(is_free).update(history_lease_until=Now() + LEASE):
+        yield False
+        return
+    lease_until = endpoints.values_list("history_lease_until", flat=True).get()
+    try:
+        yield True
+    finally:
+        endpoints.filter(history_lease_until=lease_until).update(history_lease_until=None)
 
 
 class _Reader:
@@ -113,9 +115,9 @@ class _Reader:
         ends = time.monotonic() + BATCH_SECONDS
         try:
             limits = replace(bounds.limits_of(self.endpoint), session=SESSION_SECONDS)
-            with sessions.open_session(self.endpoint, limits=limits) as session, Stage() as stage:
+            with sessions.open_session(self.endpoint, limits=limits) as session:
                 for tool in tools[:BATCH]:
-                    self._read(session, stage, tool)
+                    self._read(session, tool)
                     if self.silent + self.failed >= SILENT_TOOLS:
                         self._give_up(tool)
                         return None
@@ -126,7 +128,7 @@ class _Reader:
             return None
         return tools[BATCH - 1].pk if len(tools) > BATCH else None
 
-    def _read(self, session: base.Session, stage: Stage, tool: Tool) -> None:
+    def _read(self, session: base.Session, tool: Tool) -> None:
         pages: list[Page] = []
         is_final = True
         try:
@@ -137,7 +139,7 @@ class _Reader:
             has_told = is_final = isinstance(exc, ProtocolViolationError)
             self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
         items = [item for page in pages for item in page.items]
-        self._add(stage, tool, items, is_final=is_final)
+        self._add(tool, items, is_final=is_final)
         is_whole = is_final and len(items) <= MAX_VERSIONS
         if is_whole and not any(page.rejected for page in pages):
             self._note_first_version(tool, items)
@@ -168,7 +170,7 @@ class _Reader:
             guard.check(page, seen=count)
 
     @transaction.atomic
-    def _add(self, stage: Stage, tool: Tool, items: list[Item], *, is_final: bool) -> None:
+    def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
         # Appends the versions that we do not hold, oldest first. Known labels with other bytes are drift.
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
@@ -184,7 +186,7 @@ class _Reader:
             held.add((item.label, item.digest))
             said.add(says)
             labels[item.label] += 1
-        added = append_versions(stage, staged)
+        added = append_versions(staged)
         rewritten = [version for version in added if version.rewrite]
         for version in rewritten:
             _raise_drift(tool, version)

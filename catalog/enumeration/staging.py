@@ -1,14 +1,19 @@
 """What an enumeration has read, on its way into the catalog: the staging table, and what is known beside it.
 
-The table is temporary and belongs to one connection, so a killed run leaves nothing behind. Ids are drawn
+The table is temporary and belongs to one server session, so a killed run leaves nothing behind. Behind a
+pooler, where a session is ours for one transaction only, the rows wait in a file of this process for the
+transaction that merges them, and the table ends with it. Ids are drawn
 while staging, so a new tool and its first version, which point at each other, are each written once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import islice
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import psycopg
@@ -21,6 +26,7 @@ from catalog.protocols.signature import Signature
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
 from core.failpoints import failpoint
+from core.server_session import session_of
 
 
 class StagedTool(msgspec.Struct, frozen=True):
@@ -105,6 +111,7 @@ class Harvest:
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
     known_pages: list[KnownPage] = field(default_factory=list)
     assessed: dict[int, Assessed] = field(default_factory=dict)
+    spool: "Spool | None" = None
 
 
 COLUMNS = ", ".join(StagedTool.__struct_fields__)
@@ -125,30 +132,89 @@ CREATE TEMP TABLE staged_tool (
     is_stored boolean NOT NULL DEFAULT false,
     stop text NOT NULL DEFAULT '', severity text NOT NULL DEFAULT '', why text NOT NULL DEFAULT '',
     alarms text
-)
+) {lifetime}
 """
 CREATE_RELISTED = """
 DROP TABLE IF EXISTS pg_temp.relisted_document;
 CREATE TEMP TABLE relisted_document (tool_pk bigint NOT NULL, digest text NOT NULL, raw text NOT NULL)
+{lifetime}
 """
 PUT_RELISTED = """
 INSERT INTO relisted_document SELECT * FROM unnest(%s::bigint[], %s::text[], %s::text[])
 """
 
 
+IN_MEMORY = 8 << 20  # bytes of a spool; more goes to the disk
+
+
+class Spool:
+    """Staged rows in a file of this process, and how the staging tables are filled with them."""
+
+    def __init__(self) -> None:
+        self._tools = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed with this
+        self._relisted = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115
+        self._removed: set[str] = set()
+        for file in (self._tools, self._relisted):
+            weakref.finalize(self, file.close)
+
+    def put(self, tools: Iterable[StagedTool]) -> None:
+        self._tools.seek(0, 2)
+        self._tools.writelines(msgspec.json.encode(tool) + b"\n" for tool in tools)
+
+    def put_relisted(self, rows: Iterable[tuple[int, str, str]]) -> None:
+        self._relisted.seek(0, 2)
+        self._relisted.writelines(msgspec.json.encode(row) + b"\n" for row in rows)
+
+    def remove(self, tool_ids: Iterable[str]) -> None:
+        self._removed.update(tool_ids)
+
+    def tools(self) -> Iterator[StagedTool]:
+        self._tools.seek(0)
+        for line in self._tools:
+            tool = msgspec.json.decode(line, type=StagedTool)
+            if tool.tool_id not in self._removed:
+                yield tool
+
+    def fill_tables(self) -> None:
+        """Stage the rows in tables that end with the transaction around this."""
+        with Stage() as stage:
+            for tools in _batches(self.tools()):
+                stage.put(tools)
+            stage.settle()
+            self._relisted.seek(0)
+            lines = (msgspec.json.decode(line, type=tuple[int, str, str]) for line in self._relisted)
+            for rows in _batches(lines):
+                stage.put_relisted_rows(rows)
+
+
+BATCH = 500
+Row = TypeVar("Row")
+
+
+def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while batch := list(islice(rows, BATCH)):
+        yield batch
+
+
 class Stage:
-    """The staging table of this connection, made for the first tools that are put there.
+    """The staging table of this session, made for the first tools that are put there.
 
     Rows go into one open COPY, so that the database works on them while the next ones are decoded. Leave
     the connection alone between `put` and `settle`, and settle before the vendor is asked for more: the
     server ends a statement that waits for a slow vendor.
+
+    spool: the rows, where the session is not ours until they are merged; None where they are in the table.
     """
 
     def __init__(self) -> None:
+        self.spool: Spool | None = None
         self._is_made = False
         self._has_relisted = False
         self._copying = ExitStack()
         self._rows: psycopg.Copy | None = None
+        connection.ensure_connection()
+        if session_of(connection.connection).is_pooled and not connection.in_atomic_block:
+            self.spool = Spool()
 
     def __enter__(self) -> "Stage":
         return self
@@ -162,10 +228,14 @@ class Stage:
     def put(self, tools: Sequence[StagedTool]) -> None:
         if not tools:
             return
+        if self.spool:
+            self.spool.put(tools)
+            failpoint("staging")
+            return
         if not self._is_made:
             with connection.cursor() as cursor:
                 cursor.execute(SEQUENCES)
-                cursor.execute(CREATE, cursor.fetchone())
+                cursor.execute(CREATE.format(lifetime=_lifetime()), cursor.fetchone())
             self._is_made = True
         with connection.wrap_database_errors:
             if self._rows is None:
@@ -178,15 +248,22 @@ class Stage:
 
     def put_relisted(self, documents: Mapping[int, Item]) -> None:
         """Stage documents, by tool, that make no version. Not between `put` and `settle`."""
-        if not documents:
+        rows = [
+            (tool, item.digest, base.canonical(item.document).decode()) for tool, item in documents.items()
+        ]
+        if self.spool:
+            self.spool.put_relisted(rows)
+        else:
+            self.put_relisted_rows(rows)
+
+    def put_relisted_rows(self, rows: Sequence[tuple[int, str, str]]) -> None:
+        if not rows:
             return
         with connection.cursor() as cursor:
             if not self._has_relisted:
-                cursor.execute(CREATE_RELISTED)
+                cursor.execute(CREATE_RELISTED.format(lifetime=_lifetime()))
                 self._has_relisted = True
-            items = documents.values()
-            texts = [base.canonical(item.document).decode() for item in items]
-            cursor.execute(PUT_RELISTED, [list(documents), [item.digest for item in items], texts])
+            cursor.execute(PUT_RELISTED, [list(column) for column in zip(*rows, strict=True)])
 
     def settle(self) -> None:
         """Waits until everything is in the table. Raises what went wrong with it."""
@@ -194,6 +271,28 @@ class Stage:
             self._rows = None
             with connection.wrap_database_errors:
                 self._copying.close()
+
+    def remove(self, tool_ids: Sequence[str]) -> None:
+        if self.spool:
+            self.spool.remove(tool_ids)
+        elif tool_ids:
+            with connection.cursor() as cursor:
+                cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
+
+    def documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield the vendor's id and the document of each staged tool. At least one was staged."""
+        if self.spool:
+            yield from ((tool.tool_id, base.decoded(tool.raw)) for tool in self.spool.tools())
+            return
+        with connection.chunked_cursor() as cursor:
+            cursor.execute("SELECT tool_id, raw FROM staged_tool")
+            while rows := cursor.fetchmany(250):
+                yield from ((tool_id, base.decoded(raw)) for tool_id, raw in rows)
+
+
+def _lifetime() -> str:
+    # A list is read outside of transactions, and its table is dropped by the one that merges it.
+    return "ON COMMIT DROP" if connection.in_atomic_block else ""
 
 
 def _escaped(text: str) -> str:
@@ -213,17 +312,3 @@ def _copy_line(tool: StagedTool) -> str:
     )
     counts = (str(tool.nth), str(tool.same_label_before))
     return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts), *counts]) + "\n"
-
-
-def unstage(tool_ids: Sequence[str]) -> None:
-    if tool_ids:
-        with connection.cursor() as cursor:
-            cursor.execute("DELETE FROM staged_tool WHERE tool_id = ANY(%s)", [list(tool_ids)])
-
-
-def staged_documents() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the vendor's id and the document of each staged tool. At least one was staged."""
-    with connection.chunked_cursor() as cursor:
-        cursor.execute("SELECT tool_id, raw FROM staged_tool")
-        while rows := cursor.fetchmany(250):
-            yield from ((tool_id, base.decoded(raw)) for tool_id, raw in rows)

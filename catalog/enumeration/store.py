@@ -86,6 +86,8 @@ def record(run: Run, harvest: Harvest) -> None:
     with transaction.atomic():
         lease.lock(run)
         failpoint("record-locked")
+        if harvest.spool:
+            harvest.spool.fill_tables()
         _lock_tools(harvest)
         if harvest.added or harvest.changed:
             merge(run, harvest)

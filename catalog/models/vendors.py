@@ -158,7 +158,7 @@ class Endpoint(models.Model):
     `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities` are
     certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
     those after it bound one run over its list. `retry` is what it states of a retry policy for its tools
-    (catalog/rules/retries.py).
+    (catalog/rules/retries.py). Until `history_lease_until` one worker reads older versions of its tools.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
@@ -208,6 +208,7 @@ class Endpoint(models.Model):
     )
     created_at = models.DateTimeField(default=timezone.now)
     removed_at = models.DateTimeField(null=True, blank=True)
+    history_lease_until = models.DateTimeField(null=True, blank=True, editable=False)
 
     objects = EndpointQuerySet.as_manager()
     unsaved_documents: Mapping[str, str] = MappingProxyType({})

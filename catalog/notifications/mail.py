@@ -5,6 +5,7 @@ import smtplib
 from collections import Counter as Tally
 from collections.abc import Sequence
 from datetime import timedelta
+from email.utils import parseaddr
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -88,7 +89,8 @@ def _postpone(mail: Mail, exc: Exception) -> None:
 
 
 def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMessage:
-    host = settings.MAIL_FROM.rpartition("@")[2].rstrip(">") or "pegboard"
+    # A header may hold ASCII only.
+    host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2].encode("idna").decode()
     return EmailMessage(
         subject,
         "\n".join(lines) + "\n",

@@ -16,8 +16,9 @@ from typing import Any
 import psycopg
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connections
-from django.db.backends.postgresql import base
 from psycopg.pq import TransactionStatus
+
+from core.pooler_safe import base
 
 WAIT_SECONDS = 10.0  # seconds, in which many requests that come at once have their turn
 

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import psycopg
 from django.core.management import call_command
-from django.db import DatabaseError, connection
+from django.db import DatabaseError, connection, transaction
 
 from catalog import invariants
 from core import encryption
+from pegboard import pooler
 from pegboard.ops import newer_facts
 from pegboard.ops.backup_files import PARTIAL_SUFFIX, BackupError, read_backup_file
 from pegboard.ops.client_programs import (
@@ -56,6 +57,7 @@ def back_up(target: Path) -> int:
     if target.exists():
         raise BackupError(f"{target} exists already. Choose another name, or move it away.")
     pg_dump = choose_pg_dump(find_client_programs(), server=_server_version())
+    _check_no_pooler()
     _refuse_unreadable_tables()
     # A backup that was killed is never mistaken for a complete one: it has another name.
     partial = target.with_name(target.name + PARTIAL_SUFFIX)
@@ -85,6 +87,7 @@ def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Res
         raise BackupError(f"There is no file {source}.")
     backup = read_backup_file(source)
     plan = plan_restore(find_client_programs(), backup, server=_server_version())
+    _check_no_pooler()
     # Restoring over what is there would mix two installations.
     if tables := connection.introspection.table_names():
         raise BackupError(
@@ -133,9 +136,6 @@ def _newer(replaced: str, *, is_newest: bool) -> Iterator[str]:
 
 
 def _problems() -> Iterator[str]:
-    with connection.cursor() as cursor:
-        # The limit is for pages; these look at every row.
-        cursor.execute("SET statement_timeout = 0")
     try:
         ring = encryption.keyring()
     except encryption.KeyringError as exc:
@@ -143,11 +143,21 @@ def _problems() -> Iterator[str]:
     else:
         for key_id, count in sorted(encryption.missing_keys(ring).items()):
             yield f"{count:,} secrets need the key “{key_id}”. Put it back into PEGBOARD_KEYS."
-    # Told above already, with the keys by their names.
+    # The keys are listed above already, by their names.
     wanted = [claim.name for claim in invariants.claims() if claim.name != "secret_keys"]
-    yield from map(str, invariants.check(only=wanted))
+    with transaction.atomic(), connection.cursor() as cursor:
+        # The limit is for pages; these look at every row.
+        cursor.execute("SET LOCAL statement_timeout = 0")
+        breaches = invariants.check(only=wanted)
+    yield from map(str, breaches)
     if broken := verify.verify().broken:
         yield f"The audit trail is broken. {broken}"
+
+
+def _check_no_pooler() -> None:
+    # pg_dump and pg_restore change settings of their session for every client that gets it afterwards.
+    if pooler.is_pooled():
+        raise BackupError(pooler.NEEDS_POSTGRESQL)
 
 
 def _server_version() -> int:
@@ -249,4 +259,9 @@ def _access() -> dict[str, str]:
     # In the environment and not as arguments, which every user of the machine can read.
     access = {variable: str(here[name]) for name, variable in names.items() if here[name]}
     stated = here["OPTIONS"].items()
-    return access | {f"PG{name.upper()}": str(value) for name, value in stated if name.startswith("ssl")}
+    kept = ("ssl", "target_session_attrs")
+    return access | {
+        f"PG{name.upper().replace('_', '') if name == 'target_session_attrs' else name.upper()}": str(value)
+        for name, value in stated
+        if name.startswith(kept)
+    }

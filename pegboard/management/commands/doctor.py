@@ -47,6 +47,8 @@ class Command(BaseCommand):
                 if not answer.troubles:
                     known = "not looked at" if answer.skipped else "well"
                     self.stdout.write(f"{known}: {answer.check.says} ({answer.check.name})")
+                for fact in answer.facts:
+                    self.stdout.write(f"  {fact}")
         looked = sum(not answer.skipped for answer in answers)
         if not troubles:
             self.stdout.write(f"All is well: {looked} checks found nothing.")
@@ -60,5 +62,6 @@ def _as_document(answer: Answer) -> dict[str, object]:
         "check": answer.check.name,
         "says": answer.check.says,
         "state": "skipped" if answer.skipped else ("trouble" if answer.troubles else "well"),
+        "facts": list(answer.facts),
         "troubles": [{"found": t.found, "why": t.why, "do": t.act} for t in answer.troubles],
     }

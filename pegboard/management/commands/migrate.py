@@ -15,6 +15,9 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from core.server_session import session_of
+from pegboard import pooler
+
 LIMITS = {
     # Pages wait for a lock for two seconds: they get theirs after this one has given up.
     "lock_timeout": "1s",
@@ -59,6 +62,10 @@ class Command(migrate.Command):
 
 
 def _set_limits(connection: BaseDatabaseWrapper) -> None:
+    connection.ensure_connection()
+    if session_of(connection.connection).is_pooled:
+        # These limits are of a session, and other clients would get it with them.
+        raise CommandError(pooler.NEEDS_POSTGRESQL)
     with connection.cursor() as cursor:
         for name, value in LIMITS.items():
             cursor.execute("SELECT set_config(%s, %s, false)", [name, value])

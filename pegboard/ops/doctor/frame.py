@@ -15,6 +15,13 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
+class Fact:
+    """A sentence about something that is well and worth knowing."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
     """From where on something is trouble; options of the command."""
 
@@ -28,7 +35,7 @@ class Check:
 
     name: str
     says: str
-    find: Callable[[Limits], Iterator[Trouble]]
+    find: Callable[[Limits], Iterator[Trouble | Fact]]
     after: tuple[str, ...] = ()
     deployed: bool = False
 
@@ -37,11 +44,12 @@ class Check:
 class Answer:
     check: Check
     troubles: tuple[Trouble, ...]
+    facts: tuple[str, ...] = ()
     skipped: bool = False
 
 
 CHECKS: dict[str, Check] = {}
-Find = Callable[[Limits], Iterator[Trouble]]
+Find = Callable[[Limits], Iterator[Trouble | Fact]]
 
 
 def check(
@@ -65,6 +73,7 @@ def examine(limits: Limits, *, is_local: bool, skip: Collection[str] = ()) -> It
             failed |= {each.name} if failed.intersection(each.after) else set()
             yield Answer(each, (), skipped=True)
             continue
-        troubles = tuple(each.find(limits))
+        findings = tuple(each.find(limits))
+        troubles = tuple(finding for finding in findings if isinstance(finding, Trouble))
         failed |= {each.name} if troubles else set()
-        yield Answer(each, troubles)
+        yield Answer(each, troubles, tuple(fact.sentence for fact in findings if isinstance(fact, Fact)))

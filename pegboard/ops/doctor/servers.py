@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from core import encryption, redis_client
 from core.own_commands import MANAGE
-from pegboard.ops.doctor.frame import Limits, Trouble, check
+from pegboard import pooler
+from pegboard.ops.doctor.frame import Fact, Limits, Trouble, check
 
 # 15.0, as the server writes its version in one number.
 MIN_POSTGRES = 150_000
@@ -128,8 +129,25 @@ def statement_timeout(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             "No time limit holds for statements on our connections.",
             "One slow question can keep every page waiting.",
-            "A pooler between us and PostgreSQL may drop it: let it pass “options”, or set it for the "
-            "role with ALTER ROLE … SET statement_timeout = '60s'.",
+            "Take statement_timeout out of the options of DATABASE_URL.",
+        )
+
+
+@check("pooler", "connections are safe, with a pooler in front of PostgreSQL or without", after=("database",))
+def pooler_mode(limits: Limits) -> Iterator[Trouble | Fact]:
+    mode = pooler.find_mode()
+    if mode == "statement":
+        yield Trouble(
+            "The pooler in front of PostgreSQL is in statement mode.",
+            "It allows no transactions, and Pegboard writes in transactions.",
+            "Set pool_mode = transaction in its configuration.",
+        )
+    elif mode == "none":
+        yield Fact("There is no pooler: each connection has a session of PostgreSQL to itself.")
+    else:
+        yield Fact(
+            f"A pooler in {mode} mode is in front of PostgreSQL. This is safe: Pegboard leaves no prepared "
+            "statement and no setting behind in a session."
         )
 
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
+from email.utils import parseaddr
 from pathlib import Path
 
 from django.conf import settings
@@ -149,4 +150,10 @@ def mail(limits: Limits) -> Iterator[Trouble]:
             "PEGBOARD_MAIL_URL is set and PEGBOARD_URL is not.",
             "Links in mail lead nowhere.",
             "Set PEGBOARD_URL to the address that people open, such as https://pegboard.example.com.",
+        )
+    if settings.MAIL_IS_SET_UP and parseaddr(settings.MAIL_FROM)[1].endswith("@localhost"):
+        yield Trouble(
+            f"Mail comes from {settings.MAIL_FROM}.",
+            "Mail servers refuse a sender whose domain does not exist.",
+            "Set PEGBOARD_MAIL_FROM, such as Pegboard <pegboard@example.com>.",
         )

@@ -1,0 +1,88 @@
+"""The pooler between this process and PostgreSQL, if there is one, and in which mode it runs."""
+
+from contextlib import ExitStack
+from typing import Any, Literal
+
+import psycopg
+from django.db import DatabaseError, connection
+from psycopg import errors, generators
+from psycopg.pq import ExecStatus
+
+from core.server_session import session_of
+
+Mode = Literal["none", "session", "transaction", "statement"]
+# So many clients ask for a session of their own before we believe that each gets one.
+CLIENTS = 5
+WAIT_SECONDS = 2.0
+
+
+NEEDS_POSTGRESQL = (
+    "A pooler is in front of the database. Give this command the address of PostgreSQL itself: "
+    "DATABASE_URL=postgresql://user:password@host:5432/name"
+)
+
+
+def is_pooled() -> bool:
+    """Raises DatabaseError."""
+    connection.ensure_connection()
+    return session_of(connection.connection).is_pooled
+
+
+def find_mode() -> Mode:
+    """Watch which server session each of several clients is given. Raises DatabaseError."""
+    if not is_pooled():
+        return "none"
+    with connection.wrap_database_errors, ExitStack() as clients:
+        watched = clients.enter_context(_client())
+        session = _backend(watched)
+        for _ in range(CLIENTS):
+            other = clients.enter_context(_client())
+            try:
+                _ask(other, b"BEGIN")
+                # In session mode a client keeps its session, and no other client gets it.
+                if _backend(other) == session or _backend(watched) != session:
+                    return "transaction"
+            except errors.ConnectionTimeout:
+                return "session"  # all sessions are taken, by clients that do nothing
+            except psycopg.Error as error:
+                if "statement pooling" in str(error):
+                    return "statement"
+                raise
+    return "session"
+
+
+def refusal() -> str:
+    """Return a sentence if the pooler allows no transactions; "" otherwise, and without a database."""
+    try:
+        mode = find_mode() if is_pooled() else "none"
+    except DatabaseError:
+        return ""
+    if mode != "statement":
+        return ""
+    return (
+        "The pooler in front of PostgreSQL is in statement mode, which allows no transactions. "
+        "Set pool_mode = transaction in its configuration."
+    )
+
+
+def _client() -> psycopg.Connection[Any]:
+    params = connection.get_connection_params()
+    client: psycopg.Connection[Any] = psycopg.connect(**params | {"autocommit": True})
+    return client
+
+
+def _backend(client: psycopg.Connection[Any]) -> bytes | None:
+    return _ask(client, b"SELECT pg_backend_pid()")
+
+
+def _ask(client: psycopg.Connection[Any], query: bytes) -> bytes | None:
+    """Return the first value of the answer. Closes the connection if no answer comes in time."""
+    client.pgconn.send_query(query)
+    try:
+        (result,) = client.wait(generators.execute(client.pgconn), timeout=WAIT_SECONDS)
+    except errors._WaitTimeout:
+        client.pgconn.finish()
+        raise errors.ConnectionTimeout("the pooler has no free session") from None
+    if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+        raise errors.error_from_result(result)
+    return result.get_value(0, 0) if result.ntuples else None

@@ -1,0 +1,97 @@
+"""Addresses of servers, such as `postgresql://user:password@host:port/name?option=value`, in variables.
+
+What cannot be read is refused with a sentence that repeats nothing of it: there is a password in it. Pure.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, unquote
+
+from django.core.exceptions import ImproperlyConfigured
+
+_ADDRESS = re.compile(
+    r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?", re.I
+)
+_HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<name>[^\s:@\[\]]*))(?::(?P<port>\d{1,5}))?")
+_ENCODE = "Write / as %2F, ? as %3F, # as %23, [ as %5B, ] as %5D and % as %25 in a user or password."
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """hosts and ports: as many, "" for a port that is not stated. path: without its first slash."""
+
+    scheme: str
+    user: str
+    password: str
+    hosts: tuple[str, ...]
+    ports: tuple[str, ...]
+    path: str
+    options: dict[str, str]
+
+    @property
+    def host(self) -> str:
+        return self.hosts[0]
+
+    @property
+    def port(self) -> str:
+        return self.ports[0]
+
+
+def parse_address(
+    variable: str, address: str, schemes: Sequence[str], *, has_many_hosts: bool = False
+) -> ServerAddress:
+    """Raises ImproperlyConfigured, which names the variable."""
+    match = _ADDRESS.fullmatch(address)
+    starts = " or ".join(f"{scheme}://" for scheme in schemes)
+    if address.partition("://")[0].lower() not in schemes or "://" not in address:
+        raise ImproperlyConfigured(f"{variable} must start with {starts}")
+    if match is None or "@" in match["path"]:
+        # The part before / ? or # was taken for the host: it begins inside the password.
+        raise ImproperlyConfigured(f"{variable} has a character in it that ends its host. {_ENCODE}")
+    credentials, _, location = match["authority"].rpartition("@")
+    if "[" in credentials or "]" in credentials:
+        raise ImproperlyConfigured(f"{variable} has a bracket in its user or password. {_ENCODE}")
+    user, _, password = credentials.partition(":")
+    hosts, ports = _parse_hosts(variable, location)
+    if len(hosts) > 1 and not has_many_hosts:
+        raise ImproperlyConfigured(f"{variable} names several hosts. Only DATABASE_URL may.")
+    return ServerAddress(
+        scheme=match["scheme"].lower(),
+        user=unquote(user),
+        password=unquote(password),
+        hosts=hosts,
+        ports=ports,
+        path=unquote(match["path"].removeprefix("/")),
+        options=dict(parse_qsl(match["query"] or "", keep_blank_values=True)),
+    )
+
+
+def _parse_hosts(variable: str, location: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    matches = [_HOST.fullmatch(part) for part in location.split(",")]
+    if not all(matches):
+        raise ImproperlyConfigured(
+            f"The host and port in {variable} cannot be read: write host:port, and [::1]:port for IPv6. "
+            + _ENCODE
+        )
+    hosts = tuple(unquote(match["ipv6"] or match["name"] or "") for match in matches if match)
+    ports = tuple(match["port"] or "" for match in matches if match)
+    if any(port and not 0 < int(port) < 65_536 for port in ports):
+        raise ImproperlyConfigured(f"{variable} has a port that is not between 1 and 65535.")
+    return hosts, ports
+
+
+def check_redis_address(address: str) -> None:
+    """Refuse what a client of the broker would read as another server or user. See parse_address."""
+    scheme = address.partition("://")[0].lower()
+    if scheme in ("redis+socket", "unix"):
+        return
+    parts = parse_address("REDIS_URL", address, ("redis", "rediss", "redis+socket", "unix"))
+    if not parts.host:
+        raise ImproperlyConfigured(f"REDIS_URL names no host: {parts.scheme}://host:6379/0")
+    if not re.fullmatch(r"\d*", parts.path):
+        raise ImproperlyConfigured("REDIS_URL must end with the number of a database, such as /0.")
+    if parts.user and not parts.password:
+        raise ImproperlyConfigured(
+            f"REDIS_URL has a user and no password. For a password alone: {parts.scheme}://:password@host:6379/0"
+        )
