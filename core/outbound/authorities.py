@@ -45,4 +45,6 @@ def parse_certificates(pem: str | bytes) -> Sequence[x509.Certificate]:
 @functools.lru_cache(maxsize=4)
 def read_authorities(path: str) -> str:
     """Return the same certificates as text, for the ssl module."""
-    return "".join(each.public_bytes(Encoding.PEM).decode("ascii") for each in read_certificates(path))
+    return "".join(
+        certificate.public_bytes(Encoding.PEM).decode("ascii") for certificate in read_certificates(path)
+    )

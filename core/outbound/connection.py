@@ -224,7 +224,7 @@ class Connection(HTTPConnection):
 
     def _open_path(self) -> BoundedSocket:
         url, egress = self._url, self._policy.egress
-        if egress.proxy and url.may_be_public and egress.leaves_lookup_to_proxy(url.host):
+        if egress.proxy and url.may_be_public and egress.is_resolved_by_proxy(url.host):
             return self._open_tunnel(egress.proxy, authority_of(url.host, url.port))
         rows = look_up(url.host, url.port, self._resolver, self._budget)
         check_addresses([row[4] for row in rows], url.port, self._policy, public=url.may_be_public)

@@ -105,12 +105,13 @@ class Egress:
         if self.proxy is None:
             return True
         name = host.rstrip(".")
-        if any(name.endswith(each) if each.startswith(".") else name == each for each in self.direct_names):
-            return True
-        within = [any(address in network for network in self.direct_networks) for address in addresses]
-        return bool(within) and all(within)
+        for direct_name in self.direct_names:
+            if name == direct_name or (direct_name.startswith(".") and name.endswith(direct_name)):
+                return True
+        matches = [any(address in network for network in self.direct_networks) for address in addresses]
+        return bool(matches) and all(matches)
 
-    def leaves_lookup_to_proxy(self, host: str) -> bool:
+    def is_resolved_by_proxy(self, host: str) -> bool:
         """Return whether the proxy looks up the name, so that its addresses are not known here."""
         is_address = ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
         return self.proxy_resolves and not is_address and not self.is_direct(host)
@@ -152,7 +153,10 @@ def tunnel_refusal(proxy: Proxy, status: int) -> RefusedError:
         act = "Correct PEGBOARD_OUTBOUND_PROXY"
     else:
         why = "does not let this request through"
-        act = "Allow the host at the proxy"
+        act = (
+            "Allow the host at the proxy. If it allows hosts by name only, set "
+            "PEGBOARD_OUTBOUND_PROXY_RESOLVES=1"
+        )
     return RefusedError(
         "PROXY_REFUSED", f"The outbound proxy {proxy.authority} {why} ({status}). Nothing was sent. {act}."
     )

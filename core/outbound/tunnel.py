@@ -40,9 +40,9 @@ class _TlsLayer:
             return b""
 
     def transmit(self, data: bytes) -> None:
-        left = memoryview(data)
-        while left:
-            left = left[self._run(partial(self._tls.write, left)) :]
+        unsent = memoryview(data)
+        while unsent:
+            unsent = unsent[self._run(partial(self._tls.write, unsent)) :]
 
     def holds_more(self) -> bool:
         return self._tls.pending() > 0 or self._incoming.pending > 0

@@ -101,10 +101,10 @@ def outbound_proxy(limits: Limits) -> Iterator[Trouble]:
 
 
 def _proxied_origin(policy: Policy) -> CheckedUrl | None:
-    # The identity provider, or a vendor. What else goes wrong with it has a check of its own.
+    # The identity provider or a vendor. Its other failures have checks of their own.
     endpoints = Endpoint.objects.live().order_by("-last_success_at", "pk").values_list("url", flat=True)
-    stated = [settings.OIDC["issuer"]] if settings.OIDC else []
-    for url in (*stated, *endpoints[:20]):
+    issuers = [settings.OIDC["issuer"]] if settings.OIDC else []
+    for url in (*issuers, *endpoints[:20]):
         with suppress(RefusedError):
             origin = check_url(url, policy, may_ask=True)
             if not policy.egress.is_direct(origin.host):
@@ -125,8 +125,12 @@ def identity_provider(limits: Limits) -> Iterator[Trouble]:
         keys = provider.keys(configured)
     except SignInError as error:
         cause = error.__cause__
-        found = f"{error.message} {cause.message}" if isinstance(cause, ProtocolError) else error.message
-        yield Trouble(found, why, "See PEGBOARD_OIDC_ISSUER, PEGBOARD_CA_FILE and PEGBOARD_OUTBOUND_ALLOW.")
+        reason = f" {cause.message}" if isinstance(cause, ProtocolError) else ""
+        yield Trouble(
+            f"{error.message}{reason}",
+            why,
+            "See PEGBOARD_OIDC_ISSUER, PEGBOARD_CA_FILE and PEGBOARD_OUTBOUND_ALLOW.",
+        )
         return
     if not keys:
         yield Trouble(
