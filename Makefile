@@ -13,7 +13,7 @@ PRODUCTION := PEGBOARD_HTTPS=1 PEGBOARD_HOSTS=pegboard.example \
 	PEGBOARD_KEYS=check:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint format bench soak trust pictures requirements clean
+.PHONY: help run test lint format bench soak operator trust pictures requirements clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; A
 
 soak: $(VENV)/.tests ## faults by the hundred, with recovery times; ARGS="--short kills" chooses, --out DIR keeps faults.json
 	@exec $(PY) -m soak $(ARGS)
+
+operator: $(VENV)/.tests ## every command of docs/install.md, on Debian machines that it starts; needs root and apt packages
+	@exec $(PY) -m tests.operator_run $(ARGS)
 
 trust: $(VENV)/.tests ## the tests behind what docs/security.md promises, and trust-report.html; ARGS="R6" chooses
 	@exec $(PY) -m tests.trust --workers $(WORKERS) $(ARGS)

@@ -1,4 +1,7 @@
-"""The units of deploy/systemd/: valid, hardened, and with the commands of docker-compose.yml."""
+"""The units of deploy/systemd/: valid, hardened, and with the commands of docker-compose.yml.
+
+systemd reads a unit, then the drop-in of all units that begin with `pegboard-`, then the unit's own.
+"""
 
 import ast
 import os
@@ -15,10 +18,12 @@ from tests import compose
 from tests.dockerfile import parse_dockerfile
 
 ROOT = Path(__file__).resolve().parents[2]
-UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
+FOLDER = ROOT / "deploy" / "systemd"
+COMMON = FOLDER / "pegboard-.service.d" / "common.conf"
+UNITS = sorted(path for path in FOLDER.iterdir() if path.is_file())
 SERVICES = {path.stem.removeprefix("pegboard-"): path for path in UNITS if path.suffix == ".service"}
-LONG_RUNNING = sorted(SERVICES.keys() - {"migrate", "backup"})
-INSTALLED = "/srv/pegboard"
+LONG_RUNNING = sorted(SERVICES.keys() - {"backup"})
+INSTALLED = "/opt/pegboard/current"
 HARDENED = {
     "User": ["pegboard"],
     "NoNewPrivileges": ["yes"],
@@ -30,9 +35,10 @@ HARDENED = {
 
 
 def read_unit(path):
-    """Return the settings of a unit by section and name."""
+    """Return the settings of a unit and its drop-ins by section and name."""
     sections = defaultdict(lambda: defaultdict(list))
-    for line in path.read_text().splitlines():
+    own = sorted((FOLDER / f"{path.name}.d").glob("*.conf"))
+    for line in "\n".join(file.read_text() for file in (path, COMMON, *own)).splitlines():
         if section := re.fullmatch(r"\[(\w+)\]", line):
             settings = sections[section[1]]
         elif line and not line.startswith("#"):
@@ -56,10 +62,16 @@ def test_systemd_accepts_every_unit(tmp_path):
     (programs := installed / ".venv" / "bin").mkdir(parents=True)
     for name in ("python", "gunicorn", "celery"):
         (programs / name).symlink_to("/bin/true")
-    for path in UNITS:
-        (tmp_path / path.name).write_text(path.read_text().replace(INSTALLED, str(installed)))
+    for path in FOLDER.rglob("*.*"):
+        if path.is_file():
+            copy = tmp_path / path.relative_to(FOLDER)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_text(path.read_text().replace(INSTALLED, str(installed)))
     copies = [str(tmp_path / path.name) for path in UNITS]
-    environment = os.environ | {"SYSTEMD_LOG_LEVEL": "warning"}
+    environment = os.environ | {
+        "SYSTEMD_LOG_LEVEL": "warning",
+        "SYSTEMD_UNIT_PATH": f"{tmp_path}:/lib/systemd/system",
+    }
     done = subprocess.run(
         ["systemd-analyze", "verify", *copies], capture_output=True, text=True, env=environment, check=False
     )
@@ -70,7 +82,7 @@ def test_systemd_accepts_every_unit(tmp_path):
 def test_every_service_is_hardened(name):
     service = read_unit(SERVICES[name])["Service"]
     assert {setting: service[setting] for setting in HARDENED} == HARDENED
-    assert service["EnvironmentFile"][0] == "/etc/pegboard/env"
+    assert service["EnvironmentFile"][0] == "/etc/pegboard/pegboard.env"
 
 
 @pytest.mark.parametrize("name", LONG_RUNNING)
@@ -78,7 +90,7 @@ def test_a_process_that_stays_is_started_again_and_has_time_to_end(name):
     unit, container = read_unit(SERVICES[name]), compose.services()[name]
     service = unit["Service"]
     assert (service["Restart"], unit["Unit"]["StartLimitIntervalSec"]) == (["always"], ["0"])
-    assert (service["KillSignal"], service["KillMode"]) == (["SIGTERM"], ["mixed"])
+    assert service["KillMode"] == ["mixed"]
     assert f"{service['TimeoutStopSec'][0]}s" == container["stop_grace_period"]
     graceful = [
         ast.literal_eval(number)
@@ -100,7 +112,7 @@ def test_a_service_runs_the_command_and_settings_of_its_container(name):
     expected = compose.command_of(container, compose.VARIABLES) or default
     (command,) = commands_of(name)
     # The address differs: a container has a network of its own.
-    assert [re.sub(r"[\d.]+:\d+", "ADDRESS", word) for word in command] == [
+    assert [word.replace("${PEGBOARD_BIND}", "ADDRESS") for word in command] == [
         re.sub(r"[\d.]+:\d+", "ADDRESS", word) for word in expected
     ]
     environment = compose.environment_of(container, compose.VARIABLES)
@@ -108,21 +120,21 @@ def test_a_service_runs_the_command_and_settings_of_its_container(name):
     expected = {item: value for item, value in environment.items() if common.get(item) is None}
     expected.pop("PEGBOARD_READY_FILE", None)
     lines = read_unit(SERVICES[name])["Service"]["Environment"]
-    assert dict(word.split("=", 1) for line in lines for word in line.split()) == expected
+    variables = dict(word.split("=", 1) for line in lines for word in line.split())
+    for local in ("PEGBOARD_BIND", "PEGBOARD_READY_FILE", "PYTHONUNBUFFERED"):
+        variables.pop(local, None)
+    assert variables == expected
 
 
-def test_migrations_and_backups_run_the_commands_of_the_containers():
+def test_backups_run_the_command_of_the_container():
     services = compose.services()
-    shell = compose.command_of(services["migrate"], compose.VARIABLES)[-1]
-    assert commands_of("migrate") == [shlex.split(command) for command in shell.split("&&")]
     assert commands_of("backup") == [compose.command_of(services["backup"], compose.VARIABLES)]
-    for name in ("migrate", "backup"):
-        assert read_unit(SERVICES[name])["Service"]["EnvironmentFile"][-1] == "/etc/pegboard/owner-env"
+    assert read_unit(SERVICES["backup"])["Service"]["EnvironmentFile"][-1] == "/etc/pegboard/owner.env"
 
 
 def test_every_process_of_the_containers_has_a_unit_that_the_manual_names():
     ours = {name for name, service in compose.services().items() if service["image"] == "pegboard"}
-    # A restore is a command of a person.
-    assert set(SERVICES) == ours - {"restore"}
-    manual = (ROOT / "docs" / "operations.md").read_text().split("### systemd")[1].split("\n### ")[0]
+    # Migrations and restores are commands of a person.
+    assert set(SERVICES) == ours - {"migrate", "restore"}
+    manual = (ROOT / "docs" / "install.md").read_text()
     assert [name for name in SERVICES if f"pegboard-{name}" not in manual] == []
