@@ -13,7 +13,7 @@ import msgspec
 
 from catalog.protocols.signature import Parameter, Signature
 from catalog.rules.diff import Change
-from designer.procedures import lint, references, supplies
+from designer.procedures import input_names, lint, references, supplies
 from designer.procedures.references import KnownTool, Vocabulary
 from designer.signatures.effective import why_not_preset
 
@@ -208,7 +208,10 @@ def _of_calls(used: Iterable[Use], changed: _Changes, move: Move) -> Iterator[Li
             use.line
             for use in used
             if (use.kind == "input" and use.member in (member, known.name))
-            or (use.kind == "item" and supplies.names_the_same(known.name, supplies.words_of(use.member)))
+            or (
+                use.kind == "item"
+                and input_names.names_the_same(known.name, input_names.words_of(use.member))
+            )
         ]
         for call in calls:
             if not any(line <= call.line for line in given):

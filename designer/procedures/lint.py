@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from designer.procedures import supplies
+from designer.procedures import input_names, supplies
 from designer.procedures.references import (
     KnownInput,
     KnownTool,
@@ -333,13 +333,13 @@ def _of_inputs(pieces: Sequence[Piece], vocabulary: Vocabulary, text: str) -> It
         by_here = text[:step_end].lower()
         required = [each.name for each in tool.inputs if each.is_required and not each.is_given]
         for known in tool.inputs:
-            if not known.is_required or known.is_given or supplies.is_composed(known.name):
+            if not known.is_required or known.is_given or input_names.is_composed(known.name):
                 continue
             others = tuple(name for name in required if name != known.name)
-            wanted = supplies.RequiredInput(known.name, tool.name, others)
+            wanted = input_names.RequiredInput(known.name, tool.name, others)
             is_supplied = (
                 known.id in given
-                or any(supplies.names_the_same(known.name, supplies.words_of(name)) for name in given)
+                or any(input_names.names_the_same(known.name, input_names.words_of(name)) for name in given)
                 or any(_returns(earlier, known) for earlier in before.values())
                 or any(re.search(rf"\b{re.escape(value.lower())}\b", by_here) for value in known.allowed)
                 or supplies.is_supplied(wanted, end, step_end, asked)
@@ -391,9 +391,9 @@ def _given_by_reference(pieces: Sequence[Piece], tool: KnownTool, line: int) -> 
 
 def _returns(tool: KnownTool, known: KnownInput) -> bool:
     if not tool.outputs:  # What it returns is not declared: its own words are all there is to go by.
-        return supplies.names_the_same(known.name, supplies.words_of(f"{tool.name} {tool.description}"))
+        return input_names.names_the_same(known.name, input_names.words_of(f"{tool.name} {tool.description}"))
     return any(
-        supplies.is_told_by(known.name, name)
+        input_names.is_told_by(known.name, name)
         for output in tool.outputs
         for name in (output.name, *output.holds)
     )

@@ -6,7 +6,7 @@ What does the next step take of them, and which of them say that nothing was don
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from designer.procedures.supplies import words_of
+from designer.procedures.input_names import words_of
 
 # Of an output such as `sent` or `emailSent`: its value says whether the tool did what it was called for.
 _DONE = frozenset((

@@ -9,112 +9,16 @@ from the authentication"), which helps only where a step before does that.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
 
-# Words that an input's name may end in and a sentence may leave out: "choose a prescription" gives its id.
-_GENERIC = frozenset((
-    "id", "identifier", "uuid", "guid", "number", "no", "nr", "code", "key", "ref", "reference", "name",
-    "value", "str", "text", "input", "param", "the", "of", "for", "to", "a", "an", "is", "new", "old",
-    "current", "target", "desired", "requested", "preferred", "chosen", "selected", "pickup", "dropoff",
-    "delivery", "billing", "home",
-))  # fmt: skip
-# What a model writes by itself, out of the conversation.
-_COMPOSED = frozenset((
-    "message", "body", "content", "query", "question", "prompt", "summary", "subject", "note", "comment",
-    "description", "title", "q", "search", "keyword", "term", "request", "instruction", "explanation",
-    "text", "reason",
-))  # fmt: skip
-# What knowing who a person is gives.
-_IDENTITY = frozenset((
-    "account", "customer", "member", "user", "patient", "client", "caller", "subscriber", "employee",
-    "colleague",
-))  # fmt: skip
-# Words for the same kind of thing: who asks "which day" has asked for a date.
-_KINDS = (
-    frozenset(("date", "day", "when", "time", "hour", "week", "departure", "arrival", "train")),
-    frozenset(
-        ("amount", "sum", "much", "many", "money", "limit", "price", "fee", "credit", "quantity", "count")
-    )
-    | {"minute", "rent", "most", "budget", "pay", "spend"},
-    frozenset(("email", "phone", "address", "contact", "where")),
-    frozenset(("address", "where", "city", "town", "place", "location", "origin", "destination", "street"))
-    | {
-        "area",
-        "region",
-        "district",
-        "venue",
-        "station",
-        "route",
-        "room",
-        "floor",
-        "country",
-        "near",
-        "nearby",
-    },
-    frozenset(("type", "kind", "category", "reason", "why", "method", "mode", "option", "how", "sort")),
-    frozenset(("drug", "medicine", "medication", "name", "product", "item", "article")),
-    frozenset(("surname", "last", "family", "lastname")),
-    frozenset(("order", "job", "case", "ticket")),
+from designer.procedures.input_names import (
+    ID_LIKE,
+    IDENTITY_WORDS,
+    RequiredInput,
+    mentions,
+    names_the_same,
+    words_in,
+    words_of,
 )
-# What is a fact already, so that only a question with this word asks for it.
-_FACTS = frozenset((
-    "birth", "born", "expiry", "expiration", "expire", "issue", "issued", "purchase", "invoice", "due",
-    "hire", "employment", "registration", "manufacture", "creation", "created", "update", "updated",
-    "signature", "payment", "paid", "order", "effective", "cutoff", "previous", "original", "emergency",
-    "billing", "shipping", "tax",
-))  # fmt: skip
-# Those who are asked for by "who", under whichever title.
-_ROLES = frozenset(
-    [
-        "who",
-        "teacher",
-        "tutor",
-        "trainer",
-        "coach",
-        "instructor",
-        "doctor",
-        "agent",
-        "staff",
-        "advisor",
-        "engineer",
-        "driver",
-    ]
-)
-# How long something lasts.
-_DURATIONS = frozenset(("month", "week", "night", "duration", "length"))
-# An input that ends so names one thing, which words for its kind do not give.
-_ID_LIKE = re.compile(r"(?:id|number|no|code|key|ref|reference|uuid)s?$", re.IGNORECASE)
-_ID_WORDS = frozenset(("id", "number", "no", "code", "key", "ref", "reference", "uuid"))
-# Of two ends, asking for one does not give the other.
-_STARTS = frozenset(("start", "begin", "from", "first", "since"))
-_ENDS = frozenset(("end", "until", "till", "last", "back", "return", "finish", "long", "dates", "through"))
-_SAME = {
-    "acct": "account", "addr": "address", "amt": "amount", "qty": "quantity", "tel": "phone",
-    "telephone": "phone", "mobile": "phone", "mail": "email", "zip": "postcode", "postal": "postcode",
-    "dob": "birth", "birthday": "birth", "birthdate": "birth", "num": "number", "identifier": "id",
-    "rx": "prescription", "appt": "appointment", "msg": "message", "org": "organization",
-    "organisation": "organization", "colour": "color", "cheque": "check", "emp": "employee",
-    "cust": "customer", "loc": "location", "dest": "destination", "dept": "department",
-}  # fmt: skip
-# Words that stand for a word of an input: a question for the number plate asks for the registration.
-_IMPLIED = {
-    "plate": ("registration", "vehicle"), "registration": ("plate",), "car": ("vehicle",),
-    "van": ("vehicle",), "order": ("job",), "job": ("order",),
-    "road": ("street",), "staff": ("employee",), "personnel": ("employee",), "worker": ("employee",),
-    "door": ("house",), "membership": ("member",), "flyer": ("member",), "loyalty": ("member",),
-    "figure": ("reading",), "people": ("attendee", "participant"), "out": ("source",), "from": ("source",),
-    "into": ("target",), "recipient": ("target",), "tag": ("label",), "arrive": ("arrival",),
-    "arriving": ("arrival",), "come": ("arrival",), "depart": ("departure",), "departing": ("departure",),
-    "leave": ("departure",), "leaving": ("departure",), "check": ("checkin", "checkout"),
-    "back": ("return",), "returning": ("return",), "begin": ("start",), "starting": ("start",),
-    "finish": ("end",), "ending": ("end",), "until": ("end",), "till": ("end",), "fly": ("flight",),
-    "flew": ("flight",), "flying": ("passenger", "flight"), "move": ("new",), "instead": ("new",),
-    "birth": ("date",), "born": ("birth", "date"), "expiry": ("date",), "time": ("slot",),
-    "heavy": ("weight",),
-    "long": ("duration", "length"), "family": ("surname",), "last": ("surname",), "surname": ("last",),
-}  # fmt: skip
-# An input with such a word asks for what is wanted, and a result says what is there.
-_WANTED = frozenset(("new", "desired", "requested", "preferred", "target"))
 
 
 def _any(*words: str) -> str:
@@ -237,125 +141,9 @@ MAX_HEADING_LENGTH = 90
 MAX_NOTE_WORDS = 6
 
 
-@lru_cache(maxsize=4_096)
-def words_of(name: str) -> frozenset[str]:
-    """Its words in lower case and singular: `accountIDs` gives account and id."""
-    parts = re.sub(r"([a-z\d])([A-Z])|([A-Z]+)([A-Z][a-z])", r"\1\3 \2\4", name)
-    return frozenset(_stem(word) for word in re.findall(r"[^\W\d_]+", parts.lower()))
-
-
-def _stem(word: str) -> str:
-    word = _SAME.get(word, word)
-    if len(word) > 4 and word.endswith("ies"):
-        word = word[:-3] + "y"
-    elif len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
-        word = word[:-1]
-    return _SAME.get(word, word)
-
-
-def names_the_same(name: str, others: frozenset[str]) -> bool:
-    """Whether words say what `name` says, but for words such as “id” that speech leaves out."""
-    words = words_of(name)
-    meant = words - _GENERIC
-    return meant <= others if meant else bool(words) and words <= others
-
-
-def is_told_by(name: str, output: str) -> bool:
-    """Whether a result of this name gives the input called `name`. What is wanted anew, no result says."""
-    others = words_of(output)
-    return not words_of(name) & _WANTED - others and names_the_same(name, others)
-
-
-@dataclass(frozen=True)
-class RequiredInput:
-    """An input that a tool requires. `tool` is the tool's name, `others` are its other required inputs."""
-
-    name: str
-    tool: str = ""
-    others: tuple[str, ...] = ()
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Its name, and its name without what the tool's own name says: the tag, of `look_up_asset`."""
-        shorter = words_of(self.name) - words_of(self.tool)
-        is_clear = shorter - _GENERIC and shorter != words_of(self.name)
-        return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)
-
-    @cached_property
-    def is_only_id(self) -> bool:
-        """Whether no other required input is a number, a code or a reference."""
-        return not any(words_of(other) & _ID_WORDS for other in self.others)
-
-    def is_meant_for_another(self, said: frozenset[str]) -> bool:
-        """Whether the words speak of another input of the same kind: the arrival, and not the departure."""
-        own = words_of(self.name)
-        for other in map(words_of, self.others):
-            is_same_kind = bool((own & other) - _GENERIC) or bool(own & other & _KINDS[0])
-            if is_same_kind and (other - own) & said and not (own - other) & said:
-                return True
-        return False
-
-
-# “Ask for the number on the frame”, which names no thing that the number is of.
-_UNNAMED_ID = re.compile(
-    r"\b(?:the|a|their|its|that)\s(?:[\w-]+[- ](?:digit|letter)\s)?(?:number|reference|ref|code)\b(?! of\b)",
-    re.IGNORECASE,
-)
-
-
 _ASKS_FOR_IT = re.compile(
     rf"\b(?:ask for|{_STEPS}|read|tell you|give you) (?:it|that|them|those|this)\b", re.IGNORECASE
 )
-
-
-def _asks_which(name: str, text: str) -> bool:
-    """Whether the text asks which year, for an input such as `tax_year`."""
-    last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)[-1:]
-    head = _stem(last[0].lower()) if last else ""
-    if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
-        return False
-    asked = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
-    return head in {_stem(word.lower()) for word in asked}
-
-
-@lru_cache(maxsize=4_096)
-def _said_in(text: str) -> frozenset[str]:
-    words = words_of(text)
-    return words.union(*(_IMPLIED.get(word, ()) for word in words))
-
-
-def _speaks_of(wanted: RequiredInput, text: str) -> bool:
-    # Whether a sentence has the words of the input, or words for the same kind of thing.
-    name, words, said = wanted.name, words_of(wanted.name), _said_in(text)
-    if words - _GENERIC <= _KINDS[0] and wanted.is_meant_for_another(said):
-        return False
-    if any(names_the_same(each, said) for each in wanted.names):
-        return True
-    if wanted.is_meant_for_another(said):
-        return False
-    if words & _ROLES and said & _ROLES:
-        return True
-    if _ID_LIKE.search(name):
-        return wanted.is_only_id and bool(_UNNAMED_ID.search(text))
-    return _asks_which(name, text) or _speaks_of_kind(words, said, text)
-
-
-def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:
-    if words & _DURATIONS:
-        return bool(said & (_ENDS | _DURATIONS))
-    if words & {"start", "begin", "from"} and words & _KINDS[0]:
-        return bool(said & _STARTS or said & _KINDS[0])
-    if words & {"end", "until", "to"} and words & _KINDS[0]:
-        return bool(said & _ENDS or re.search(r"\b(?:dates|days)\b", text))
-    # “Which day” asks for the day of what is arranged, and not for a fact such as a date of birth.
-    if words & _FACTS - said:
-        return False
-    return any(words & kind and said & kind for kind in _KINDS)
-
-
-def is_composed(name: str) -> bool:
-    words = words_of(name)
-    return bool(words & _COMPOSED) and not words & {"id", "number", "code"}
 
 
 @dataclass(frozen=True)
@@ -447,11 +235,11 @@ def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[
         if names_authentication and not does_it and names_the_same(name, words_of(sentence.text)):
             is_taken_from_there = True
         elif not is_of_the_call:
-            if _speaks_of(wanted, sentence.text) and _collects(wanted, sentence):
+            if mentions(wanted, sentence.text) and _collects(wanted, sentence):
                 return True
         elif _is_said_with_the_call(wanted, sentence, call - sentence.start):
             return True
-    identity = words_of(name) & _IDENTITY
+    identity = words_of(name) & IDENTITY_WORDS
     # Where the text states which id the authentication gives, it gives no other.
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
@@ -483,11 +271,11 @@ def proves_identity(capability: str) -> bool:
 
 
 def _identities_in(text: str) -> set[str]:
-    """Words of _IDENTITY that are part of an id: `{accountID}`, “the member number”."""
+    """Words of IDENTITY_WORDS that are part of an id: `{accountID}`, “the member number”."""
     return {
         match[1].lower()
         for match in re.finditer(
-            rf"(?<![a-z])({'|'.join(sorted(_IDENTITY))})[ _-]?(?:ids?|numbers?|no|identifier)(?![a-z])",
+            rf"(?<![a-z])({'|'.join(sorted(IDENTITY_WORDS))})[ _-]?(?:ids?|numbers?|no|identifier)(?![a-z])",
             text,
             re.IGNORECASE,
         )
@@ -496,10 +284,10 @@ def _identities_in(text: str) -> set[str]:
 
 def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
     name, text = wanted.name, sentence.text
-    if _ID_LIKE.search(name) and not sentence.is_listed:
+    if ID_LIKE.search(name) and not sentence.is_listed:
         # “Ask whether they have a licence” does not give its number.
         text = re.split(r"\b(?:whether|if)\b", text)[0]
-        if not _speaks_of(wanted, text):
+        if not mentions(wanted, text):
             return False
     return (
         sentence.is_listed
@@ -517,11 +305,11 @@ def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
 def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int) -> bool:
     name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
-    if _speaks_of(wanted, before) and ("?" in before or _says(_ASKS, before)):
+    if mentions(wanted, before) and ("?" in before or _says(_ASKS, before)):
         return True
     # “for that branch”: it has been spoken of.
     for match in re.finditer(r"\b(?:that|those|these|this|same)\b((?:\W+\w+){1,3})", after, re.IGNORECASE):
-        if _speaks_of(wanted, match.group(1)):
+        if mentions(wanted, match.group(1)):
             return True
     # “Get the postcode, then call”; not “To get the orders of the account, call”.
     for match in re.finditer(rf"(?<!to )\b{_STEPS}\b(.*)", before, re.IGNORECASE):
@@ -532,7 +320,7 @@ def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int)
         return True
     # “with the size that the customer chose”; not “with the account ID”, which says nothing of its origin.
     is_given = any(each.search(after) for each in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
-    return _speaks_of(wanted, after) and (is_given or _has_value(name, after))
+    return mentions(wanted, after) and (is_given or _has_value(name, after))
 
 
 _THEN_THE_CALL = re.compile(r"(?:\bthen\b|->|→|=>)[\s`*]*(?:use|run|call|try)?[\s`*_]*$", re.IGNORECASE)
@@ -544,7 +332,7 @@ _END_OF_ITEM = re.compile(
 def _lists(wanted: RequiredInput, text: str) -> bool:
     """Whether one of the things that the text lists is the input: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
-    heads = (_said_in(_END_OF_ITEM.split(item)[0]) for item in items)
+    heads = (words_in(_END_OF_ITEM.split(item)[0]) for item in items)
     return any(names_the_same(name, head) for head in heads for name in wanted.names)
 
 

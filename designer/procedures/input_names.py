@@ -1,0 +1,232 @@
+"""The words by which prose names an input of a tool, and whether a text has them. Pure.
+
+People write “the account number” for `accountID` and “which day” for `departure_date`. These tables and
+functions compare an input's name with a text; `supplies` decides whether the sentence collects the value.
+"""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+# Words that an input's name may end in and a sentence may leave out: "choose a prescription" gives its id.
+_GENERIC = frozenset((
+    "id", "identifier", "uuid", "guid", "number", "no", "nr", "code", "key", "ref", "reference", "name",
+    "value", "str", "text", "input", "param", "the", "of", "for", "to", "a", "an", "is", "new", "old",
+    "current", "target", "desired", "requested", "preferred", "chosen", "selected", "pickup", "dropoff",
+    "delivery", "billing", "home",
+))  # fmt: skip
+# What a model writes by itself, out of the conversation.
+_COMPOSED = frozenset((
+    "message", "body", "content", "query", "question", "prompt", "summary", "subject", "note", "comment",
+    "description", "title", "q", "search", "keyword", "term", "request", "instruction", "explanation",
+    "text", "reason",
+))  # fmt: skip
+# What knowing who a person is gives.
+IDENTITY_WORDS = frozenset((
+    "account", "customer", "member", "user", "patient", "client", "caller", "subscriber", "employee",
+    "colleague",
+))  # fmt: skip
+# Words for the same kind of thing: who asks "which day" has asked for a date.
+_KINDS = (
+    frozenset(("date", "day", "when", "time", "hour", "week", "departure", "arrival", "train")),
+    frozenset(
+        ("amount", "sum", "much", "many", "money", "limit", "price", "fee", "credit", "quantity", "count")
+    )
+    | {"minute", "rent", "most", "budget", "pay", "spend"},
+    frozenset(("email", "phone", "address", "contact", "where")),
+    frozenset(("address", "where", "city", "town", "place", "location", "origin", "destination", "street"))
+    | {
+        "area",
+        "region",
+        "district",
+        "venue",
+        "station",
+        "route",
+        "room",
+        "floor",
+        "country",
+        "near",
+        "nearby",
+    },
+    frozenset(("type", "kind", "category", "reason", "why", "method", "mode", "option", "how", "sort")),
+    frozenset(("drug", "medicine", "medication", "name", "product", "item", "article")),
+    frozenset(("surname", "last", "family", "lastname")),
+    frozenset(("order", "job", "case", "ticket")),
+)
+# What is a fact already, so that only a question with this word asks for it.
+_FACTS = frozenset((
+    "birth", "born", "expiry", "expiration", "expire", "issue", "issued", "purchase", "invoice", "due",
+    "hire", "employment", "registration", "manufacture", "creation", "created", "update", "updated",
+    "signature", "payment", "paid", "order", "effective", "cutoff", "previous", "original", "emergency",
+    "billing", "shipping", "tax",
+))  # fmt: skip
+# Those who are asked for by "who", under whichever title.
+_ROLES = frozenset(
+    [
+        "who",
+        "teacher",
+        "tutor",
+        "trainer",
+        "coach",
+        "instructor",
+        "doctor",
+        "agent",
+        "staff",
+        "advisor",
+        "engineer",
+        "driver",
+    ]
+)
+# How long something lasts.
+_DURATIONS = frozenset(("month", "week", "night", "duration", "length"))
+# An input that ends so names one thing, which words for its kind do not give.
+ID_LIKE = re.compile(r"(?:id|number|no|code|key|ref|reference|uuid)s?$", re.IGNORECASE)
+_ID_WORDS = frozenset(("id", "number", "no", "code", "key", "ref", "reference", "uuid"))
+# Of two ends, asking for one does not give the other.
+_STARTS = frozenset(("start", "begin", "from", "first", "since"))
+_ENDS = frozenset(("end", "until", "till", "last", "back", "return", "finish", "long", "dates", "through"))
+_SAME = {
+    "acct": "account", "addr": "address", "amt": "amount", "qty": "quantity", "tel": "phone",
+    "telephone": "phone", "mobile": "phone", "mail": "email", "zip": "postcode", "postal": "postcode",
+    "dob": "birth", "birthday": "birth", "birthdate": "birth", "num": "number", "identifier": "id",
+    "rx": "prescription", "appt": "appointment", "msg": "message", "org": "organization",
+    "organisation": "organization", "colour": "color", "cheque": "check", "emp": "employee",
+    "cust": "customer", "loc": "location", "dest": "destination", "dept": "department",
+}  # fmt: skip
+# Words that stand for a word of an input: a question for the number plate asks for the registration.
+_IMPLIED = {
+    "plate": ("registration", "vehicle"), "registration": ("plate",), "car": ("vehicle",),
+    "van": ("vehicle",), "order": ("job",), "job": ("order",),
+    "road": ("street",), "staff": ("employee",), "personnel": ("employee",), "worker": ("employee",),
+    "door": ("house",), "membership": ("member",), "flyer": ("member",), "loyalty": ("member",),
+    "figure": ("reading",), "people": ("attendee", "participant"), "out": ("source",), "from": ("source",),
+    "into": ("target",), "recipient": ("target",), "tag": ("label",), "arrive": ("arrival",),
+    "arriving": ("arrival",), "come": ("arrival",), "depart": ("departure",), "departing": ("departure",),
+    "leave": ("departure",), "leaving": ("departure",), "check": ("checkin", "checkout"),
+    "back": ("return",), "returning": ("return",), "begin": ("start",), "starting": ("start",),
+    "finish": ("end",), "ending": ("end",), "until": ("end",), "till": ("end",), "fly": ("flight",),
+    "flew": ("flight",), "flying": ("passenger", "flight"), "move": ("new",), "instead": ("new",),
+    "birth": ("date",), "born": ("birth", "date"), "expiry": ("date",), "time": ("slot",),
+    "heavy": ("weight",),
+    "long": ("duration", "length"), "family": ("surname",), "last": ("surname",), "surname": ("last",),
+}  # fmt: skip
+# An input with such a word asks for what is wanted, and a result says what is there.
+_WANTED = frozenset(("new", "desired", "requested", "preferred", "target"))
+
+
+@lru_cache(maxsize=4_096)
+def words_of(name: str) -> frozenset[str]:
+    """Return the words of a name in lower case and singular: `accountIDs` gives account and id."""
+    parts = re.sub(r"([a-z\d])([A-Z])|([A-Z]+)([A-Z][a-z])", r"\1\3 \2\4", name)
+    return frozenset(_stem(word) for word in re.findall(r"[^\W\d_]+", parts.lower()))
+
+
+def _stem(word: str) -> str:
+    word = _SAME.get(word, word)
+    if len(word) > 4 and word.endswith("ies"):
+        word = word[:-3] + "y"
+    elif len(word) > 3 and word.endswith("s") and not word.endswith("ss"):
+        word = word[:-1]
+    return _SAME.get(word, word)
+
+
+def names_the_same(name: str, others: frozenset[str]) -> bool:
+    """Return whether the words contain those of `name`, except words such as “id” that speech omits."""
+    words = words_of(name)
+    meant = words - _GENERIC
+    return meant <= others if meant else bool(words) and words <= others
+
+
+def is_told_by(name: str, output: str) -> bool:
+    """Return whether an output of this name supplies the input called `name`. No output supplies what the
+    caller wants anew."""
+    others = words_of(output)
+    return not words_of(name) & _WANTED - others and names_the_same(name, others)
+
+
+@dataclass(frozen=True)
+class RequiredInput:
+    """An input that a tool requires. `tool` is the tool's name, `others` are its other required inputs."""
+
+    name: str
+    tool: str = ""
+    others: tuple[str, ...] = ()
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Its name, and its name without what the tool's own name says: the tag, of `look_up_asset`."""
+        shorter = words_of(self.name) - words_of(self.tool)
+        is_clear = shorter - _GENERIC and shorter != words_of(self.name)
+        return (self.name, " ".join(sorted(shorter))) if is_clear else (self.name,)
+
+    @cached_property
+    def is_only_id(self) -> bool:
+        """Whether no other required input is a number, a code or a reference."""
+        return not any(words_of(other) & _ID_WORDS for other in self.others)
+
+    def is_meant_for_another(self, said: frozenset[str]) -> bool:
+        """Whether the words speak of another input of the same kind: the arrival, and not the departure."""
+        own = words_of(self.name)
+        for other in map(words_of, self.others):
+            is_same_kind = bool((own & other) - _GENERIC) or bool(own & other & _KINDS[0])
+            if is_same_kind and (other - own) & said and not (own - other) & said:
+                return True
+        return False
+
+
+# “Ask for the number on the frame”, which names no thing that the number is of.
+_UNNAMED_ID = re.compile(
+    r"\b(?:the|a|their|its|that)\s(?:[\w-]+[- ](?:digit|letter)\s)?(?:number|reference|ref|code)\b(?! of\b)",
+    re.IGNORECASE,
+)
+
+
+def _asks_which(name: str, text: str) -> bool:
+    """Whether the text asks which year, for an input such as `tax_year`."""
+    last = re.findall(r"[A-Z]?[a-z]+|[A-Z]+", name)[-1:]
+    head = _stem(last[0].lower()) if last else ""
+    if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
+        return False
+    asked = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
+    return head in {_stem(word.lower()) for word in asked}
+
+
+@lru_cache(maxsize=4_096)
+def words_in(text: str) -> frozenset[str]:
+    """Return the words of a text, with the words that they imply."""
+    words = words_of(text)
+    return words.union(*(_IMPLIED.get(word, ()) for word in words))
+
+
+def mentions(wanted: RequiredInput, text: str) -> bool:
+    """Return whether a text has the words of the input, or words for the same kind of thing."""
+    name, words, said = wanted.name, words_of(wanted.name), words_in(text)
+    if words - _GENERIC <= _KINDS[0] and wanted.is_meant_for_another(said):
+        return False
+    if any(names_the_same(each, said) for each in wanted.names):
+        return True
+    if wanted.is_meant_for_another(said):
+        return False
+    if words & _ROLES and said & _ROLES:
+        return True
+    if ID_LIKE.search(name):
+        return wanted.is_only_id and bool(_UNNAMED_ID.search(text))
+    return _asks_which(name, text) or _speaks_of_kind(words, said, text)
+
+
+def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:
+    if words & _DURATIONS:
+        return bool(said & (_ENDS | _DURATIONS))
+    if words & {"start", "begin", "from"} and words & _KINDS[0]:
+        return bool(said & _STARTS or said & _KINDS[0])
+    if words & {"end", "until", "to"} and words & _KINDS[0]:
+        return bool(said & _ENDS or re.search(r"\b(?:dates|days)\b", text))
+    # “Which day” asks for the day of what is arranged, and not for a fact such as a date of birth.
+    if words & _FACTS - said:
+        return False
+    return any(words & kind and said & kind for kind in _KINDS)
+
+
+def is_composed(name: str) -> bool:
+    words = words_of(name)
+    return bool(words & _COMPOSED) and not words & {"id", "number", "code"}
