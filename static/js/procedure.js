@@ -28,7 +28,15 @@
     readTools();
 
     /* Marks: a copy of the text behind the text, with its references coloured. */
-    const REFERENCE = /\{[A-Za-z_][\w-]*\}|(?<![\w@/-])@?([A-Za-z_][\w-]*)\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|([^()\n]{1,200})\))/g;
+    /* The grammar of designer/procedures/references.py. */
+    const NAME = String.raw`[A-Za-z_][\w-]*`;
+    const ITEM = String.raw`\{(?:item:)?${NAME}\}`;
+    const VALUE = String.raw`${ITEM}|"[^"\n]{0,200}"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}`;
+    const ARGUMENT = String.raw`(?:${ITEM}|${NAME}(?:\s?[=:]\s?(?:${VALUE}))?)`;
+    const REFERENCE = new RegExp(
+      String.raw`${ITEM}|(?<![\w@/-])@?(${NAME})\((?:\)(?:\.([A-Za-z_](?:[\w-]*\w)?))?|(${ARGUMENT}(?:\s?,\s?${ARGUMENT}){0,30})\))`,
+      "g",
+    );
     const kindOf = (match) => {
       if (match[0].startsWith("{")) return "is-item";
       const tool = named.get(match[1].toLowerCase());
@@ -131,7 +139,7 @@
         if (match[1] !== askedFor) ask(match[1]);
         return rows.map((row) => ({ ...row, text: `${row.name}()`, from: to - match[1].length - 1, to }));
       }
-      match = before.match(/([A-Za-z_][\w-]*)\((?:[\w-]+, ?)*([\w-]*)$/);
+      match = before.match(/([A-Za-z_][\w-]*)\((?:[^()\n]+, ?)?([\w-]*)$/);
       let tool = match && named.get(match[1].toLowerCase());
       if (tool) {
         const closes = box.value[to] === ")" ? "" : ")";

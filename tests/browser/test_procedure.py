@@ -43,6 +43,22 @@ def pins(db):
 
 
 @pytest.mark.parametrize("role", [Role.DESIGNER])
+def test_the_editor_marks_references_as_the_server_reads_them(page, pins):
+    page.goto("/agents/desk/procedures/refill/")
+    text = page.get_by_label("Text", exact=True)
+    known = page.locator(".editor-marks mark.is-known")
+    for reference in ("look_up({account_id})", "look_up({item:account_id}, account_id={other})"):
+        text.fill(f"1. Call {reference} now")
+        expect(known).to_have_text(reference)
+    text.fill("1. Call look_up(with care!) now")
+    expect(known).to_have_count(0)
+    text.fill("1. Call order_refill(")
+    text.press("End")
+    page.keyboard.type("{account_id}, cha")
+    expect(page.get_by_role("option", name="channel")).to_be_visible()
+
+
+@pytest.mark.parametrize("role", [Role.DESIGNER])
 def test_references_are_completed_and_checked_by_keyboard_alone(page, complaints, pins):
     heard = complaints(page)
     page.set_viewport_size(DESKTOP)
