@@ -11,6 +11,8 @@ from django import forms
 from django.forms import BoundField
 from msgspec.structs import replace
 
+from catalog.calls import results
+from catalog.models.calls import Asked
 from catalog.protocols.base import canonical
 from catalog.protocols.calls import arguments, outcomes
 from catalog.protocols.calls.arguments import TOGETHER
@@ -30,6 +32,7 @@ MAX_INPUT_LENGTH = 256 * 1024
 MAX_HINT_LENGTH = 600
 MAX_LINE_LENGTH = 255  # characters that are typed on one line
 JSON_FIELD = "json"
+SETTINGS_PREFIX = "configuration"
 NOT_GIVEN = object()
 
 FORMAT_HINTS = {
@@ -157,6 +160,74 @@ class ArgumentsForm(OperationForm):
                 self.add_error(None, _sentence(name, why))
             elif place not in self.errors:
                 self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+
+
+class RunForm(ArgumentsForm):
+    """The inputs of a run; the one that configures the tool has a form of its own, made of its schema.
+
+    `settings_form` is that form, None for a tool without a configuration.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        signature: Signature,
+        configuration: Parameter | None,
+        given: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.configuration, self.settings_form = configuration, None
+        values = dict(given or {})
+        if configuration is not None:
+            schema = configuration.schema if isinstance(configuration.schema, dict) else {}
+            settings = values.pop(configuration.name, None)
+            self.settings_form = ArgumentsForm(
+                *args,
+                signature=results.questions(Asked(configuration.name, "", schema)),
+                prefix=SETTINGS_PREFIX,
+                given=settings if isinstance(settings, dict) else None,
+            )
+            self.settings_form.fields[JSON_FIELD].label = "The configuration as one JSON object"
+        super().__init__(*args, signature=signature, given=values, **kwargs)
+        if given and JSON_FIELD in self.initial:
+            self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
+
+    def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
+        return [row for row in super().rows() if row[0] != self.configuration]
+
+    def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
+        values = super()._read(typed)
+        form, parameter = self.settings_form, self.configuration
+        if form is None or parameter is None or not form.is_bound:
+            return values
+        is_filled_in = any(each.data not in ("", None, []) for each in form)
+        if not is_filled_in and not parameter.required:
+            form.errors.clear()
+        elif not form.is_valid():
+            self.add_error(None, "The configuration cannot be used as it is. See its fields.")
+        else:
+            values[parameter.name] = results.answer_of(form.signature, form.arguments)
+        return values
+
+    def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        if self.settings_form is not None:
+            self.settings_form.errors.clear()  # the JSON counts instead of its fields, too
+        return super()._whole(cleaned)
+
+    def refuse(self, error: DomainError) -> None:
+        """Show what is wrong with the configuration in its own form, which has no field here."""
+        fields = dict(error.fields)
+        reason = fields.pop(self.configuration.name, "") if self.configuration else ""
+        is_typed_as_json = bool(self.cleaned_data.get(JSON_FIELD, "").strip())
+        if self.settings_form is None or not reason or is_typed_as_json:
+            super().refuse(error)
+            return
+        if self.settings_form.is_valid():
+            self.settings_form.add_error(None, f"The configuration {reason}.")
+        if fields:
+            super().refuse(DomainError(error.code, error.message, fields=fields))
+        elif not self.errors:
+            self.add_error(None, f"The configuration {reason}.")
 
 
 class OutputsForm(ArgumentsForm):

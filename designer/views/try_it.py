@@ -11,7 +11,7 @@ from typing import Any, cast
 from django.contrib import messages
 from django.db.models import QuerySet, TextField
 from django.db.models.functions import Cast, Left
-from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.template.loader import render_to_string
@@ -37,14 +37,14 @@ from catalog.credentials import circuit_breaker
 from catalog.models import Call, Thread, Tool, ToolVersion
 from catalog.models.calls import Asked, Mode
 from catalog.rules import retries
-from catalog.tools import effective_texts
+from catalog.tools import configurations, effective_texts
 from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
 from core.pagination import Keyset, Page
 from core.postgresql.base import give_back
 from designer import agent_vendors, environments
-from designer.argument_forms import ArgumentsForm, OutputsForm
+from designer.argument_forms import ArgumentsForm, OutputsForm, RunForm
 from designer.environments import Subject
 from designer.forms.pins import version_choices
 from designer.models import Agent, Environment, Place
@@ -84,7 +84,7 @@ def tool_try(request: HttpRequest, pk: int) -> HttpResponse:
         else None
     )
     version = _version(row, request.GET.get("version", ""), call)
-    form = ArgumentsForm(signature=version.decoded(), given=_given(request, row, call)) if version else None
+    form = _run_form(version, given=_given(request, row, call)) if version else None
     return _page(request, row, version, form, call)
 
 
@@ -92,7 +92,7 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     version = _version(row, request.POST.get("ordinal", ""), None)
     if version is None:
         return redirect("tool-try", row.pk)
-    form = ArgumentsForm(request.POST, signature=version.decoded())
+    form = _run_form(version, request.POST)
     is_confirmed = "confirm" in request.POST
     place = _place(request, row)
     found = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
@@ -125,6 +125,13 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     return _page(request, row, version, form, None, is_confirmed=is_confirmed, **more)
 
 
+def _run_form(
+    version: ToolVersion, typed: QueryDict | None = None, given: Mapping[str, Any] | None = None
+) -> RunForm:
+    configuration = configurations.parameter_of(version)
+    return RunForm(typed, signature=version.decoded(), configuration=configuration, given=given)
+
+
 def _agents_in(place: Place, row: Tool) -> list[Agent]:
     # Those whose tool it is where it is tried.
     agent = Environment.objects.select_related("agent").get(pk=place.pk).agent
@@ -135,7 +142,7 @@ def _page(
     request: HttpRequest,
     row: Tool,
     version: ToolVersion | None,
-    form: ArgumentsForm | None,
+    form: RunForm | None,
     call: Call | None,
     **more: Any,
 ) -> HttpResponse:
@@ -268,7 +275,7 @@ def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse
             messages.error(request, error.message)
             return _to(found)
         return _to(following)
-    form = ArgumentsForm(signature=found.version.decoded(), given=found.arguments)
+    form = _run_form(found.version, given=found.arguments)
     return _page(request, row, found.version, form, found, questions=questions)
 
 
@@ -286,7 +293,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         except DomainError as error:
             messages.error(request, error.message)
         return _to(found, _place(request, row))
-    inputs = ArgumentsForm(signature=found.version.decoded(), given=found.arguments)
+    inputs = _run_form(found.version, given=found.arguments)
     return _page(request, row, found.version, inputs, found, output_form=form)
 
 

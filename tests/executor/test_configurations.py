@@ -160,6 +160,52 @@ def test_a_viewer_reads_and_keeps_nothing(desk):
     assert refused.status_code == 403
 
 
+@pytest.mark.parametrize(
+    ("typed", "configuration"),
+    [
+        ({"configuration-input-0": "5", "configuration-input-1": "warm"}, {"tone": "warm", "pages": 5}),
+        ({"configuration-json": '{"tone": "dry"}'}, {"tone": "dry"}),
+        ({"json": '{"config": {"tone": "dry"}}', "configuration-input-0": "5"}, {"tone": "dry"}),
+        ({"configuration-input-0": "", "configuration-input-1": ""}, None),
+    ],
+)
+def test_a_configuration_is_filled_in_as_a_form_where_a_tool_is_tried(desk, owner, typed, configuration):
+    _, pin = desk
+    page = Client()
+    page.force_login(owner)
+    here = f"/tools/{pin.tool_id}/try/"
+    assert 'name="configuration-input-1"' in page.get(here).content.decode()
+
+    sent_form = page.post(here, {"ordinal": "1", "confirm": "on", **typed})
+
+    assert sent_form.status_code == 302, text_of(sent_form)
+    call = Call.objects.get()
+    assert call.arguments.get("config") == configuration
+    again = page.get(f"{here}?call={call.pk}").content.decode()
+    assert ('value="warm" selected' in again) == ((configuration or {}).get("tone") == "warm")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        {"configuration-input-0": "5"},
+        {"configuration-input-1": "loud"},
+        {"configuration-json": "{"},
+        {"json": '{"config": {"tone": "loud"}}'},
+    ],
+)
+def test_a_configuration_that_the_schema_refuses_is_not_sent(desk, owner, typed):
+    _, pin = desk
+    page = Client()
+    page.force_login(owner)
+
+    refused = page.post(f"/tools/{pin.tool_id}/try/", {"ordinal": "1", "confirm": "on", **typed})
+
+    assert refused.status_code != 302
+    assert "field-error" in refused.content.decode() or "form-error" in refused.content.decode()
+    assert not Call.objects.exists()
+
+
 def test_configurations_are_kept_and_chosen_on_pages(api, desk, owner):
     _, pin = desk
     page = Client()
