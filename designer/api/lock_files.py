@@ -2,7 +2,7 @@ from dataclasses import asdict
 from typing import Any
 
 from django.db.models import QuerySet
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,7 +17,15 @@ from designer.exports import document as release_document
 from designer.exports.document import ReleaseDocument
 from designer.models import Agent, Receipt, Release, Retirement
 from designer.models.pins import PinMode
-from designer.releases import binding_snapshots, channels, lock_file, publishing, receipts, retiring
+from designer.releases import (
+    binding_snapshots,
+    channels,
+    lock_file,
+    publishing,
+    receipts,
+    recorded_bindings,
+    retiring,
+)
 from designer.releases.lock_file import Offer, Retired
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -200,6 +208,18 @@ def _place(version: ToolVersion) -> tuple[list[int], int]:
     return list(version.label_key), version.ordinal
 
 
+class RecordedActivityOutput(serializers.Serializer[Any]):
+    """The activity version that ran for a tool in the default environment when a release was published."""
+
+    agent = serializers.CharField(help_text="The slug of the agent whose tool it is.")
+    tool = serializers.CharField(help_text="The name of the tool in the release.")
+    activity = serializers.IntegerField(help_text="The id of the activity.")
+    activity_name = serializers.CharField()
+    activity_version = serializers.IntegerField()
+    runs = serializers.CharField(help_text="`activity`.")
+    digest = serializers.CharField(help_text="Of this version.")
+
+
 class ReceiptOutput(serializers.ModelSerializer[Receipt]):
     key = serializers.CharField(source="key.name")
     owner = serializers.CharField(source="key.user.username")
@@ -209,11 +229,18 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
         help_text="The name of a format, or `bundle`, `agents`, `procedures`, `lock`, `invoke`, `serve/mcp`; "
         "behind the slug of a sub-agent if it is about that one: `refills/mcp`."
     )
+    activities = serializers.SerializerMethodField(
+        help_text="The activity versions that the release recorded for its tools."
+    )
 
     class Meta:
         model = Receipt
-        fields = ["key", "owner", "release", "channel", "surface", "first_at", "last_at"]
+        fields = ["key", "owner", "release", "channel", "surface", "first_at", "last_at", "activities"]
         read_only_fields = fields
+
+    @extend_schema_field(RecordedActivityOutput(many=True))
+    def get_activities(self, row: Receipt) -> list[dict[str, Any]]:
+        return recorded_bindings.list_activities(row.release.bindings)
 
 
 class ReceiptOfKeyOutput(ReceiptOutput):

@@ -28,6 +28,11 @@ def locked_bindings(record: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
+def list_activities(record: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of a record about tools that an activity ran, each with the version of the activity."""
+    return [row for row in locked_bindings(record) if row["activity"]]
+
+
 def list_nonvendor_rows(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the rows of a record about tools that their vendors did not run."""
     return [row for row in record.get("tools", ()) if row["runs"] != "vendor"]

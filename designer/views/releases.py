@@ -147,6 +147,7 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "changes": diff.between(old, document) if old else None,
         "fetches": fetches,
         **readers_of(agent, states),
+        "activities": recorded_bindings.list_activities(row.bindings),
         "receipts": receipts.of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
