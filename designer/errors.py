@@ -21,3 +21,8 @@ class ChecksFailedError(DomainError):
     def __init__(self, message: str, checks: Sequence[Any]) -> None:
         super().__init__("checks_failed", message, status=409)
         self.checks = list(checks)
+
+    @property
+    def failed_codes(self) -> list[str]:
+        """The codes that a user has to accept."""
+        return sorted({check.code for check in self.checks if check.severity == "error"})

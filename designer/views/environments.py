@@ -81,7 +81,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
                 form.refuse(error)
             refusal = " ".join([error.message, *error.fields.values()])
             if isinstance(error, ChecksFailedError):
-                codes = _failed_codes(error)
+                codes = set(error.failed_codes)
     rows = _rows(agent, shown, places, request)
     context = {
         "agent": agent,
@@ -112,8 +112,8 @@ def environment_default(request: HttpRequest, slug: str, env: str) -> HttpRespon
         binding_moves.make_default(row, actor=person(request), is_default=is_default, acceptance=acceptance)
     except DomainError as error:
         messages.error(request, " ".join([error.message, *error.fields.values()]))
-        codes = _failed_codes(error) if isinstance(error, ChecksFailedError) else set(acceptance.codes)
-        query = urlencode({"default": row.name, "accept": sorted(codes)}, doseq=True)
+        codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
+        query = urlencode({"default": row.name, "accept": codes}, doseq=True)
         return redirect(f"{page}?{query}" if codes else page)
     what = f"in “{row.name}” now" if is_default else "in no environment now"
     messages.success(request, f"Callers who name no environment run {what}.")
@@ -156,10 +156,6 @@ def environment_mocks(request: HttpRequest, slug: str, env: str) -> HttpResponse
         bound = f"{count} more tools" if count != 1 else "One more tool"
         messages.success(request, f"{bound} bound to mocks. In “{row.name}” no vendor is asked any more.")
     return redirect("agent-environments", slug)
-
-
-def _failed_codes(error: ChecksFailedError) -> set[str]:
-    return {check.code for check in error.checks if check.severity == "error"}
 
 
 def _agent(request: HttpRequest, slug: str) -> Agent:

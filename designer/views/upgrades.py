@@ -14,6 +14,8 @@ from catalog.views.asked import number
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import activity_updates, agent_readiness, binding_moves, environments, upgrades
+from designer.binding_moves import Acceptance
+from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
 from designer.readiness.judgement import SEVERITIES
 from designer.upgrades import Wanted
@@ -39,6 +41,7 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
         "breaking_below": upgrades.breaking_below(agent, person(request)),
         "ready": sorted(assessed.ready, key=lambda tool: SEVERITIES.index(tool.state.severity)),
         "activity_updates": activity_updates.updates_of(agent),
+        "refused_move": _refused_move(request, agent),
         "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
     }
     return render(request, "designer/upgrades.html", context)
@@ -109,8 +112,11 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
     if pin is None or version is None:
         messages.error(request, "The tool or the version is not there any more.")
         return redirect("agent-upgrades", slug)
+    env = request.POST.get("environment", "")
+    acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
+    page = reverse("agent-upgrades", args=[slug])
     try:
-        if env := request.POST.get("environment", ""):
+        if env:
             place = get_object_or_404(Environment.objects.select_related("agent"), agent=agent, name=env)
             binding_moves.bind(
                 place,
@@ -119,20 +125,40 @@ def activity_move(request: HttpRequest, slug: str) -> HttpResponse:
                 activity=version.activity,
                 version=version,
                 expected=str(version.activity_id),
+                acceptance=acceptance,
             )
         else:
             binding_moves.move_named(
-                agent, pin.tool, actor=person(request), activity=version.activity, version=version
+                agent,
+                pin.tool,
+                actor=person(request),
+                activity=version.activity,
+                version=version,
+                acceptance=acceptance,
             )
     except DomainError as error:
-        messages.error(request, error.message)
-        return redirect("agent-upgrades", slug)
+        messages.error(request, " ".join([error.message, *error.fields.values()]))
+        codes = error.failed_codes if isinstance(error, ChecksFailedError) else acceptance.codes
+        move = {"refused": pin.pk, "environment": env, "version": version.pk}
+        former = {"from": request.POST.get("from", ""), "accept": codes}
+        return redirect(f"{page}?{urlencode(move | former, doseq=True)}" if codes else page)
     place_words = f" in “{env}”" if env else ""
     message = f"“{pin.name}” runs version {version.number} of “{version.activity}”{place_words} now."
     messages.success(request, message)
     back = number(request.POST.get("from", ""))
     query = {"pin": pin.pk, "environment": env, "version": back} if back else {}
-    return redirect(f"{reverse('agent-upgrades', args=[slug])}?{urlencode(query)}")
+    return redirect(f"{page}?{urlencode(query)}")
+
+
+def _refused_move(request: HttpRequest, agent: Agent) -> dict[str, Any] | None:
+    """Return the move of a binding that failed its checks, which a user may repeat with a reason."""
+    codes = request.GET.getlist("accept")
+    version = ActivityVersion.objects.filter(pk=number(request.GET.get("version", ""))).first()
+    wanted_pin = number(request.GET.get("refused", ""))
+    pin = next((pin for pin in environments.pins_of(agent) if pin.pk == wanted_pin), None) if codes else None
+    if pin is None or version is None:
+        return None
+    return {"pin": pin, "version": version, "environment": request.GET.get("environment", ""), "codes": codes}
 
 
 def _agent(request: HttpRequest, slug: str) -> Agent:

@@ -5,9 +5,10 @@ import pytest
 from catalog.activities import operations as activities
 from catalog.models import Call
 from core.errors import DomainError
-from designer import environments, pins
+from designer import binding_moves, environments, pins
 from designer.models import NamedActivity
 from designer.releases import publishing
+from designer.releases.checks import Check
 from people.models import AuditEntry, Role
 from tests.clients import client_of
 from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
@@ -155,7 +156,7 @@ def test_only_a_second_person_or_an_administrator_moves_a_protected_binding(
 
 
 def test_a_release_records_what_ran_and_check_fails_when_that_differs(
-    owner, vendor, desk, elsewhere, designer
+    owner, vendor, desk, elsewhere, designer, client
 ):
     agent, pin = desk
     place(owner, desk, is_default=True, activity=elsewhere.activity)
@@ -163,6 +164,13 @@ def test_a_release_records_what_ran_and_check_fails_when_that_differs(
     release = publishing.publish(agent, actor=owner, channel="live")
     lock = designer("get", "/api/v1/agents/desk/releases/live/lock/").json()
     assert (lock["environment"], [row["tool"] for row in lock["bindings"]]) == ("test", ["sky"])
+    runtime(owner, agent).post(url(), GIVEN)
+    receipt = designer("get", "/api/v1/agents/desk/receipts/").json()["results"][0]
+    recorded = [(row["tool"], row["activity"], row["activity_version"]) for row in receipt["activities"]]
+    assert (receipt["release"], recorded) == (release.number, [("sky", elsewhere.activity.pk, 1)])
+    client.force_login(owner)
+    page = client.get(f"/agents/desk/releases/{release.number}/").content.decode()
+    assert f'href="/activities/{elsewhere.activity.pk}/"' in page
     check = "/api/v1/agents/desk/check/"
     assert designer("post", check, lock).json()["status"] == "current"
     with pytest.raises(DomainError, match="Nothing has changed"):
@@ -311,6 +319,31 @@ def test_what_runs_by_its_name_is_moved_and_moved_back(owner, designer, client):
     assert designer("patch", named, {}).status_code == 200
     assert calls.post(at, FORECAST).json()["outputs"] == {"sky": "hail"}
     assert designer("get", named).json()["update"] is None
+
+
+def test_a_refused_move_is_repeated_with_a_reason_under_updates(mailer, owner, client, monkeypatch):
+    agent, pin, made = mailer
+    activity = made.bindings.get().activity
+    first = activity.current
+    edited = activities.change(activity, actor=owner, config=answers("storm")).current
+    failed = Check(code="not_connected", severity="error", message="Nothing is connected.")
+    monkeypatch.setattr(binding_moves, "_read_checks", lambda *args: [failed])
+    client.force_login(owner)
+    moves = f"/agents/{agent.slug}/upgrades/activities/"
+    move = {"pin": pin.pk, "environment": made.name, "version": edited.pk, "from": first.pk}
+
+    refused = client.post(moves, move, follow=True)
+
+    assert refused.context["refused_move"]["codes"] == ["not_connected"]
+    assert 'name="reason"' in refused.content.decode()
+    accepted = move | {"accept": "not_connected"}
+    unexplained = client.post(moves, accepted, follow=True)
+    assert unexplained.context["refused_move"]["version"] == edited
+    assert made.bindings.get().activity_version == first
+    moved = client.post(moves, accepted | {"reason": "The station moves"}, follow=True)
+    assert moved.context["refused_move"] is None
+    assert made.bindings.get().activity_version == edited
+    assert AuditEntry.objects.latest("pk").why == "The station moves"
 
 
 def test_updates_list_a_tool_whose_activity_lost_its_name(owner, client):
