@@ -593,7 +593,9 @@ def dump(planted: Planted) -> None:
             cursor.execute(f'SELECT t::text FROM "{table}" t')
             planted.put_out(f"table {table}", "\n".join(text for (text,) in cursor.fetchall()))
     with tempfile.TemporaryFile() as file:
-        backups._run("pg_dump", "--format=plain", "--no-owner", output=file.fileno())
+        programs, server = backups.find_client_programs(), backups._server_version()
+        pg_dump = backups.choose_pg_dump(programs, server=server)
+        backups._run(pg_dump, "--format=plain", "--no-owner", output=file.fileno())
         file.seek(0)
         planted.put_out("pg_dump", file.read())
     planted.put_out("broker", repr(held_by_the_broker()))
