@@ -326,7 +326,8 @@ class AuditEntry(models.Model):
     `agent` is the agent that a change is about, for those who may see it; no foreign key, because agents
     are on a floor above people. `why` is what a person noted, or the run or rule that made a worker do it.
     `digest` names the content. `position`, `previous` and `hash` are the chain, which the database writes
-    when the transaction commits (people.audit.hash_chain).
+    when the transaction commits (people.audit.hash_chain). `salt` makes the digest useless for guessing the
+    names in an entry once it has been erased together with them (people.audit.erasure).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -340,6 +341,7 @@ class AuditEntry(models.Model):
     before = models.JSONField(null=True)
     after = models.JSONField(null=True)
     why = models.TextField(blank=True)
+    salt = models.CharField(max_length=32, default="", db_default="", editable=False)
     digest = models.CharField(max_length=64, default="", editable=False)
     position = models.BigIntegerField(null=True, editable=False)
     previous = models.CharField(max_length=64, default="", editable=False)
@@ -391,6 +393,26 @@ def _with_ordinals(facts: dict[str, Any]) -> dict[str, Any]:
     # Entries from before versions were named by vendors' labels hold a number in place of a name.
     old = {name for name in OF_VERSIONS if isinstance(facts.get(name), int)}
     return {f"{name} (ordinal)" if name in old else name: value for name, value in facts.items()}
+
+
+class ErasedEntry(models.Model):
+    """An audit entry from which a user's names were erased, with the digest of the content that was left.
+
+    `entry` and `erasure` are the ids of audit entries; the second one records the erasure and names a digest
+    of all its rows here. `covers_id`: the digest of the entry itself covers its id.
+    """
+
+    entry = models.BigIntegerField()
+    erasure = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+    covers_id = models.BooleanField()
+
+    class Meta:
+        verbose_name_plural = "erased entries"
+        constraints = [models.UniqueConstraint(fields=["entry", "erasure"], name="one_row_per_erased_entry")]
+
+    def __str__(self) -> str:
+        return f"Entry {self.entry}, erased by {self.erasure}"
 
 
 class AuditHead(models.Model):

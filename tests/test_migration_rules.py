@@ -82,6 +82,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw Python operation",
     ): "old code adds entries as before; they wait while ids are noted, a second for a million of them",
     (
+        "people.0017_erase_users",
+        "Raw Python operation",
+    ): "the trigger does the same as before for old code, which sets no variable of its own",
+    (
         "designer.0009_hold_addresses",
         "Raw SQL operation",
     ): "fills a table that the same migration makes, which old code does not know",

@@ -45,6 +45,7 @@ STAYS = {
     "one row, or one for each key": """
         people_audithead catalog_fingerprintkey designer_publishingkey designer_signingkey
     """,
+    "part of the chain of the audit trail": "people_erasedentry",
     "Django makes them, and the pages of its admin change nothing": """
         auth_permission auth_group auth_group_permissions django_content_type django_admin_log
     """,
@@ -66,3 +67,48 @@ def test_the_manual_says_how_long_the_rows_of_each_table_are_stored():
     assert sorted([*stated, *stays]) == sorted(tables), (
         "each table once: in the manual, or above with its reason"
     )
+
+
+# Columns that may contain the name or the address of a person, by their names.
+MAY_NAME_A_PERSON = re.compile(
+    r"user|person|owner|address|mail|subject|(^|_)name$|actor|label$|recipient|caller|session_data"
+)
+# Those that do not, by the reason.
+NAMES_NO_PERSON = {
+    "things that people name": """
+        people_team.name
+        catalog_vendor.name catalog_credential.name catalog_endpoint.name catalog_activity.name
+        catalog_example.name catalog_configuration.name catalog_vendorrequest.vendor_name
+        notifications_webhook.name
+        designer_agent.name designer_transfer.name designer_environment.name designer_namedactivity.name
+        designer_effectiveversion.dotted_name designer_channel.name designer_pin.name
+        designer_rehearsaljudge.name
+    """,
+    "vendors state them": """
+        catalog_endpointdocument.name catalog_tool.name catalog_toolversion.label catalog_endpointsecret.name
+    """,
+    "accounts of Pegboard at vendors": """
+        catalog_credential.username catalog_credential.subject catalog_secondlook.other_name
+    """,
+    "a network address of a vendor": "catalog_vendorrequest.address",
+    "the number or the code of a thing": """
+        catalog_finding.subject notifications_notice.subject people_user.sessions_ended
+    """,
+    "Django's": "auth_permission.name auth_group.name django_content_type.app_label",
+}
+
+
+def test_the_manual_lists_every_column_that_names_a_person():
+    columns = {
+        f"{model._meta.db_table}.{field.column}"
+        for model in apps.get_models(include_auto_created=True)
+        for field in model._meta.concrete_fields
+        if not field.is_relation
+    }
+    listed = [name for cells in rows_of("Personal data") for name in re.findall(r"`(\w+\.\w+)`", cells[1])]
+    harmless = [name for names in NAMES_NO_PERSON.values() for name in names.split()]
+    assert len(listed) == len(set(listed)) > 25
+    assert {*listed, *harmless} <= columns, "each of them exists"
+    suspects = {name for name in columns if MAY_NAME_A_PERSON.search(name.split(".")[1])}
+    assert suspects <= {*listed, *harmless}
+    assert not {*listed} & {*harmless}

@@ -1,5 +1,6 @@
 """The audit trail: one row for each change by a person or a worker, in the transaction of the change."""
 
+import secrets
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -110,6 +111,7 @@ def _entry(
         before=before,
         after=after,
         why=why,
+        salt=secrets.token_hex(16),
     )
     entry.digest = digest_of(content_of(entry))
     return entry
@@ -121,8 +123,8 @@ def _insert(condition: str = "") -> PreparedInsert:
 
 
 def content_of(entry: AuditEntry) -> dict[str, Any]:
-    # What the digest of an entry is taken over.
-    return {name: entry.actor_id if name == "actor" else getattr(entry, name) for name in CONTENT}
+    """Return what the digest of an entry is computed over."""
+    return {name: entry.actor_id if name == "actor" else getattr(entry, name) for name in (*CONTENT, "salt")}
 
 
 def visible_to(user: User) -> QuerySet[AuditEntry]:

@@ -9,7 +9,7 @@ computes it when the transaction commits. Neither rule can change without breaki
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,8 @@ from typing import Any
 GENESIS = "0" * 64
 # What the entry does that notes the ids of those before it.
 NOTED_IDS = "note ids"
+# What the entry does that names the digest of an erasure.
+ERASE = "erase"
 CONTENT = (
     *("at", "actor", "actor_name", "action", "kind", "object_id", "label", "agent"),
     *("before", "after", "why"),
@@ -24,9 +26,14 @@ CONTENT = (
 
 
 def digest_of(content: Mapping[str, Any]) -> str:
-    """`content` has the members CONTENT; `at` as an aware datetime, the rest as JSON."""
+    """Return the digest of the members CONTENT and of the salt; `at` is an aware datetime, the rest JSON.
+
+    Entries that are older than salts, and erased ones, have none.
+    """
     at: datetime = content["at"]
     told = {name: _plain(content[name]) for name in CONTENT if name != "at"}
+    if salt := content.get("salt"):
+        told["salt"] = salt
     told["at"] = at.astimezone(UTC).isoformat(timespec="microseconds")
     # One text for one content, whatever wrote it: this is what is hashed for ever.
     written = json.dumps(told, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -41,6 +48,16 @@ def with_id(pk: int, digest: str) -> str:
 def hash_of(position: int, previous: str, digest: str) -> str:
     # All three as text, with a line end between them; the trigger `audit_link` writes the same.
     return hashlib.sha256(f"{position}\n{previous}\n{digest}".encode()).hexdigest()
+
+
+def digest_of_erasure(lines: Iterable[tuple[int, bool, str]]) -> str:
+    """Return the digest of one erasure.
+
+    lines: of each erased entry, in the order of their ids, the id, whether the digest of the entry covers it,
+    and the digest of what is left.
+    """
+    text = "\n".join(f"{entry}:{covers_id:d}:{digest}" for entry, covers_id, digest in lines)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:

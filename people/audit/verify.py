@@ -7,8 +7,16 @@ from django.db import connection, transaction
 from django.db.models import F
 
 from people.audit import content_of
-from people.audit.hash_chain import GENESIS, NOTED_IDS, digest_of, hash_of, with_id
-from people.models import AuditEntry, AuditHead
+from people.audit.hash_chain import (
+    ERASE,
+    GENESIS,
+    NOTED_IDS,
+    digest_of,
+    digest_of_erasure,
+    hash_of,
+    with_id,
+)
+from people.models import AuditEntry, AuditHead, ErasedEntry
 
 # Entries in memory at once; the trail has millions.
 BATCH = 2_000
@@ -18,13 +26,15 @@ BATCH = 2_000
 class Verified:
     """How many entries are good, from the first on, and where they end; `broken` says what comes then.
 
-    `passed` tells whether the head that was asked about lies on the way.
+    `passed` tells whether the head that was asked about lies on the way. `erased`: the number of entries from
+    which names of users were erased.
     """
 
     good: int
     head: str
     broken: str = ""
     passed: bool = False
+    erased: int = 0
 
 
 def verify(kept: str = "") -> Verified:
@@ -42,9 +52,13 @@ def verify(kept: str = "") -> Verified:
 
 def _walk(end: AuditHead, kept: str) -> Verified:
     good, previous, passed = 0, GENESIS, kept in ("", f"0:{GENESIS}")
-    ids = _Ids()
+    erasures = _Erasures()
+    ids = _Ids(erasures)
     for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
-        if broken := _fault(entry, good + 1, previous) or ids.fault_at(entry):
+        broken = (
+            _fault(entry, good + 1, previous, erasures) or ids.fault_at(entry) or erasures.fault_at(entry)
+        )
+        if broken:
             return Verified(good, f"{good}:{previous}", broken, passed)
         good, previous = good + 1, entry.hash
         passed = passed or kept == f"{good}:{previous}"
@@ -55,15 +69,59 @@ def _walk(end: AuditHead, kept: str) -> Verified:
         broken = (
             f"The ids of the first {ids.count:,} entries are noted nowhere: the entry that does is missing."
         )
+    elif erasures.are_open:
+        broken = "Names were erased from entries, and the entry that records this is missing."
     elif not passed:
         broken = f"The head {kept} that was kept does not lie in this chain: it was written anew."
-    return Verified(good, f"{good}:{previous}", broken, passed)
+    return Verified(good, f"{good}:{previous}", broken, passed, erasures.count)
+
+
+class _Erasures:
+    """The entries from which names of users were erased, and the entries that record it."""
+
+    def __init__(self) -> None:
+        # Of an entry that was erased twice the later row states what is left.
+        self._rows = {row.entry: row for row in ErasedEntry.objects.order_by("erasure").iterator(BATCH)}
+        self._unrecorded = set(ErasedEntry.objects.values_list("erasure", flat=True).distinct())
+
+    @property
+    def count(self) -> int:
+        return len(self._rows)
+
+    @property
+    def are_open(self) -> bool:
+        return bool(self._unrecorded)
+
+    def covers_id(self, entry: AuditEntry) -> bool:
+        """Return whether the digest of the entry, as it was before an erasure, covers its id."""
+        if row := self._rows.get(entry.pk):
+            return row.covers_id
+        return entry.digest != digest_of(content_of(entry))
+
+    def has_expected_content(self, entry: AuditEntry) -> bool:
+        content = digest_of(content_of(entry))
+        if row := self._rows.get(entry.pk):
+            return row.digest == content
+        # Entries from before ids were hashed have the digest of their content alone.
+        return entry.digest in (content, with_id(entry.pk, content))
+
+    def fault_at(self, entry: AuditEntry) -> str:
+        """Return a sentence when the entry does not record what was erased under its id."""
+        if entry.pk not in self._unrecorded:
+            return ""
+        rows = ErasedEntry.objects.filter(erasure=entry.pk).order_by("entry")
+        digest = digest_of_erasure(rows.values_list("entry", "covers_id", "digest").iterator(BATCH))
+        if entry.action != ERASE or (entry.after or {}).get("digest") != digest:
+            return f"An entry before {_name(entry)} was changed: the erasure left something else in it."
+        self._unrecorded.discard(entry.pk)
+        return ""
 
 
 class _Ids:
     """The ids of entries whose own digests do not cover them, until the entry that notes them all."""
 
-    def __init__(self) -> None:
+    def __init__(self, erasures: _Erasures) -> None:
+        self._erasures = erasures
         self.count = 0
         self.are_open = False
         self._are_noted = False
@@ -71,7 +129,7 @@ class _Ids:
 
     def fault_at(self, entry: AuditEntry) -> str:
         """A sentence when `entry` shows that an id was changed, its own or one before it."""
-        if entry.digest == digest_of(content_of(entry)):
+        if not self._erasures.covers_id(entry):
             if self._are_noted:
                 return f"{_name(entry)} was changed: its id is not part of what was hashed."
             line = f"{entry.position}:{entry.pk}"
@@ -94,7 +152,7 @@ def _name(entry: AuditEntry) -> str:
     return f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
 
 
-def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
+def _fault(entry: AuditEntry, expected: int, previous: str, erasures: _Erasures) -> str:
     # A sentence about what was done to this entry, or before it; "" when nothing was.
     name = _name(entry)
     if entry.position is None:
@@ -103,8 +161,7 @@ def _fault(entry: AuditEntry, expected: int, previous: str) -> str:
         return f"{name} was inserted: place {entry.position:,} is taken by another entry."
     if entry.position > expected:
         return f"{name} follows a gap: the entry at place {expected:,} was removed."
-    # Entries from before ids were hashed have the digest of their content alone.
-    if entry.digest not in (content := digest_of(content_of(entry)), with_id(entry.pk, content)):
+    if not erasures.has_expected_content(entry):
         return f"{name} was changed: its content, or its id, is not what was hashed."
     if entry.previous != previous:
         return f"{name} stands at another place than it was written, or the one before it was replaced."

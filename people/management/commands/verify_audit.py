@@ -28,4 +28,5 @@ class Command(BaseCommand):
         good = "One entry is" if found.good == 1 else f"{found.good:,} entries are"
         if found.broken:
             raise CommandError(f"{good} good. Then: {found.broken}")
-        self.stdout.write(found.head if head else f"{good} good.\nHead: {found.head}")
+        erased = f"Names of users were erased from {found.erased:,} of them.\n" if found.erased else ""
+        self.stdout.write(found.head if head else f"{good} good.\n{erased}Head: {found.head}")

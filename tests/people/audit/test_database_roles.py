@@ -22,6 +22,7 @@ from tests.vendor import Vendor, serving, tools
 FROZEN = (
     "people_auditentry",
     "catalog_toolversion",
+    "people_erasedentry",
     "designer_release",
     "designer_export",
     "designer_channelmove",
@@ -42,6 +43,8 @@ TRIES = [
     "UPDATE people_audithead SET position = 0",
     "DELETE FROM people_audithead",
     "INSERT INTO people_audithead VALUES (2, 1, '')",
+    "SET LOCAL pegboard.erases = 'on'; UPDATE people_auditentry SET label = 'x'",
+    "INSERT INTO people_erasedentry (entry, erasure, digest, covers_id) VALUES (1, 2, '', true)",
     "SET session_replication_role = replica",
     "CREATE OR REPLACE FUNCTION pegboard_refuse_change() RETURNS trigger"
     " LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
