@@ -27,6 +27,7 @@ STAYS = {
     "people decide about them, and later ones are compared with them": """
         catalog_finding catalog_otheranswer
     """,
+    "one for each decision that waits, deleted when it is made": "catalog_waitingdecision",
     "belong to a release, which never changes": """
         designer_export designer_effectiveversion designer_releasesignature
     """,
@@ -92,7 +93,7 @@ NAMES_NO_PERSON = {
     """,
     "a network address of a vendor": "catalog_vendorrequest.address",
     "the number or the code of a thing": """
-        catalog_finding.subject notifications_notice.subject people_user.sessions_ended
+        catalog_finding.subject catalog_waitingdecision.subject notifications_notice.subject people_user.sessions_ended
     """,
     "Django's": "auth_permission.name auth_group.name django_content_type.app_label",
 }
