@@ -93,7 +93,8 @@ NAMES_NO_PERSON = {
     """,
     "a network address of a vendor": "catalog_vendorrequest.address",
     "the number or the code of a thing": """
-        catalog_finding.subject catalog_waitingdecision.subject notifications_notice.subject people_user.sessions_ended
+        catalog_finding.subject catalog_waitingdecision.subject notifications_notice.subject
+        people_user.sessions_ended
     """,
     "Django's": "auth_permission.name auth_group.name django_content_type.app_label",
 }

@@ -8,7 +8,7 @@ from psycopg import sql
 
 # Append-only tables have a trigger of this name against TRUNCATE; no other table has one.
 FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
-# Written by triggers, by migrations and by `manage.py erase_user` alone.
+# Written by triggers, by migrations and by the command `erase_user` alone.
 OWNERS = ("people_audithead", "people_erasedentry", "django_migrations")
 # Read by triggers alone.
 HIDDEN = ("designer_publishingcheck",)
