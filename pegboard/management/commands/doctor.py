@@ -1,11 +1,12 @@
 import json
 import sys
 from argparse import ArgumentParser
+from pathlib import Path
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from pegboard.ops.doctor import outside, servers, setup, work
+from pegboard.ops.doctor import outside, servers, setup, trial_restore, work
 from pegboard.ops.doctor.frame import CHECKS, Answer, Limits, examine
 
 SUBJECTS = (setup, servers, outside, work)
@@ -26,11 +27,21 @@ class Command(BaseCommand):
         parser.add_argument("--skip", action="append", default=[], metavar="CHECK", choices=sorted(CHECKS))
         parser.add_argument("--free", type=float, default=USUAL.free_percent, metavar="PERCENT")
         parser.add_argument("--skew", type=float, default=USUAL.skew_seconds, metavar="SECONDS")
+        parser.add_argument(
+            "--restore",
+            nargs="?",
+            const="",
+            metavar="FILE",
+            help="also restore the newest backup, or FILE, into a database that is dropped afterwards",
+        )
 
     def handle(self, *args: object, **options: object) -> None:
         limits = Limits(float(str(options["free"])), float(str(options["skew"])))
         skip = options["skip"] if isinstance(options["skip"], list) else []
         answers = list(examine(limits, is_local=settings.LOCAL, skip=skip))
+        if options["restore"] is not None:
+            file = str(options["restore"])
+            answers.append(trial_restore.try_restore(Path(file) if file else None))
         if options["json"]:
             self.stdout.write(json.dumps([_as_document(answer) for answer in answers], indent=2))
         else:
@@ -42,7 +53,12 @@ class Command(BaseCommand):
         troubles = [(answer.check, trouble) for answer in answers for trouble in answer.troubles]
         for check, trouble in troubles:
             self.stdout.write(f"{trouble.found}\n  {trouble.why}\n  → {trouble.act}\n  ({check.name})\n")
-        if tell_all:
+        if not tell_all:
+            # Asked for by --restore, unlike the facts of all other checks.
+            restores = [answer for answer in answers if answer.check.name == "restore"]
+            for fact in (fact for answer in restores for fact in answer.facts):
+                self.stdout.write(fact)
+        else:
             for answer in answers:
                 if not answer.troubles:
                     known = "not looked at" if answer.skipped else "well"

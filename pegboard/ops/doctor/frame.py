@@ -42,6 +42,8 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """What a check found. `facts` are sentences that are no trouble."""
+
     check: Check
     troubles: tuple[Trouble, ...]
     facts: tuple[str, ...] = ()

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import uuid
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from urllib.parse import urlsplit
 
@@ -19,6 +20,8 @@ from catalog.vendors import operations as vendor_operations
 from designer import agents, pins
 from designer.releases import publishing
 from pegboard.ops import backup_files, newer_facts
+from pegboard.ops.backup_files import name_at
+from pegboard.ops.doctor.trial_restore import Comparison, compare
 from people import api_keys
 from people.models import Role
 from tests.factories import make_agent, make_tool, make_user
@@ -195,3 +198,83 @@ def test_a_directory_of_backups_keeps_the_newest(process_environment, tmp_path):
 @pytest.mark.parametrize("words", [[], ["--keep", "0"], ["/nonexistent/file", "--keep", "3"]])
 def test_a_backup_without_a_place_is_refused(process_environment, words):
     assert manage(process_environment, "backup", *words).returncode > 0
+
+
+def doctor_on_restore(environment, *words):
+    """What `doctor --restore` reports of the backup alone."""
+    skipped = [word for name in ("worker", "beat") for word in ("--skip", name)]
+    done = manage(environment, "doctor", "--json", *skipped, "--restore", *words)
+    (answer,) = [answer for answer in json.loads(done.stdout) if answer["check"] == "restore"]
+    return done.returncode, answer
+
+
+def databases():
+    with psycopg.connect(os.environ["DATABASE_URL"]) as server:
+        return {name for (name,) in server.execute("SELECT datname FROM pg_database")}
+
+
+def test_doctor_restores_the_newest_backup_and_drops_it(process_environment, published, tmp_path):
+    environment = {**process_environment, "PEGBOARD_BACKUPS": str(tmp_path)}
+    assert doctor_on_restore(environment)[1]["state"] == "trouble", "there is no backup yet"
+    assert manage(environment, "backup").returncode == 0
+    admin, agent = published
+    publish_change(agent, admin, "Second.")
+    before = databases()
+    _, answer = doctor_on_restore(environment)
+    assert (answer["state"], answer["troubles"]) == ("well", [])
+    assert "0 hours ago" in answer["facts"][0]
+    assert "1 of now 2 releases" in answer["facts"][1]
+    assert databases() <= before
+
+
+def test_doctor_reports_a_backup_that_does_not_restore_or_is_old(process_environment, tmp_path):
+    old = tmp_path / "pegboard-2020-01-01T03-00-00Z"
+    old.write_text("nothing of the kind")
+    before = databases()
+    status, answer = doctor_on_restore(process_environment, str(old))
+    assert (status, len(answer["troubles"])) == (1, 2)
+    assert databases() <= before
+
+
+def test_doctor_says_which_role_may_try_a_restore(process_environment, tmp_path):
+    backup = tmp_path / name_at(datetime.now(UTC))
+    backup.touch()
+    role = f"plain_{uuid.uuid4().hex[:12]}"
+    parts = urlsplit(process_environment["DATABASE_URL"])
+    url = parts._replace(netloc=f"{role}@{parts.netloc.rpartition('@')[2]}").geturl()
+    with psycopg.connect(os.environ["DATABASE_URL"], autocommit=True) as owner:
+        owner.execute(f"CREATE ROLE {role} LOGIN")
+        try:
+            script = (
+                "import django; django.setup(); from pathlib import Path\n"
+                "from pegboard.ops.doctor.trial_restore import try_restore\n"
+                f"(trouble,) = try_restore(Path({str(backup)!r})).troubles; print(trouble.act)"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", script],
+                env={**process_environment, "DATABASE_URL": url},
+                capture_output=True,
+                text=True,
+                timeout=60,
+            )
+        finally:
+            owner.execute(f"DROP ROLE {role}")
+    assert "CREATEDB" in done.stdout, done.stderr
+
+
+SAME = Comparison({(1, 1): "a"}, {(1, 1): "a", (1, 2): "b"}, 5, 6, 7, "h", 9, "h")
+
+
+@pytest.mark.parametrize(
+    ("changes", "count"),
+    [
+        ({}, 0),
+        ({"here_releases": {(1, 1): "c"}}, 1),
+        ({"here_releases": {}}, 1),
+        ({"here_hash": ""}, 1),
+        ({"here_hash": "other"}, 1),
+        ({"position": 0, "hash": "genesis", "here_hash": ""}, 0),
+    ],
+)
+def test_a_backup_is_an_earlier_state_of_its_database(changes, count):
+    assert len(list(compare(replace(SAME, **changes)))) == count
