@@ -11,6 +11,8 @@ from django.http import HttpRequest
 from django.utils.http import is_same_domain
 from rest_framework.request import Request
 
+from core.web_origins import address_problem, format_origin, origin_of
+
 
 def public_url(path: str, request: HttpRequest | Request | None = None) -> str:
     """The whole address of a path of ours. Without a setting and without a request: the path alone."""
@@ -24,6 +26,13 @@ def runtimes_url(path: str, request: HttpRequest | Request | None = None) -> str
     return f"{settings.RUNTIMES_URL}{path}" if settings.RUNTIMES_URL else public_url(path, request)
 
 
+def own_address_problems() -> list[str]:
+    """Return why Pegboard cannot be at the addresses that its settings name."""
+    addresses = {"PEGBOARD_URL": settings.PUBLIC_URL, "PEGBOARD_RUNTIMES_URL": settings.RUNTIMES_URL}
+    problems = (address_problem(variable, address) for variable, address in addresses.items())
+    return [problem for problem in problems if problem]
+
+
 def is_foreign_page(request: HttpRequest) -> bool:
     """Whether a page of another site sent the request, by its `Origin`; a program sends none.
 
@@ -34,34 +43,41 @@ def is_foreign_page(request: HttpRequest) -> bool:
         return False
     addresses = (request.build_absolute_uri("/"), settings.PUBLIC_URL, settings.RUNTIMES_URL)
     origin = request.headers["Origin"]
-    if _origin_of(origin) is None:
+    if origin_of(origin) is None:
         return True
-    if _origin_of(origin) in {_origin_of(address) for address in addresses if address}:
+    if origin_of(origin) in {origin_of(address) for address in addresses if address}:
         return False
     return not any(_matches(origin, trusted) for trusted in settings.CSRF_TRUSTED_ORIGINS)
-
-
-DEFAULT_PORTS = {"http": 80, "https": 443}
-
-
-def _origin_of(address: str) -> tuple[str, str, int | None] | None:
-    try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:
-        return None
-    if not parts.scheme or not parts.hostname:
-        return None
-    return parts.scheme, parts.hostname, port or DEFAULT_PORTS.get(parts.scheme)
 
 
 def _matches(origin: str, trusted: str) -> bool:
     # As Django reads CSRF_TRUSTED_ORIGINS: `https://*.example.com` covers all names below that domain.
     scheme, _, host = trusted.partition("://")
     if not host.startswith("*"):
-        return _origin_of(origin) == _origin_of(trusted)
+        return origin_of(origin) == origin_of(trusted)
     parts = urlsplit(origin)
     return parts.scheme == scheme and is_same_domain(parts.netloc, host.lstrip("*"))
+
+
+def foreign_page_message(request: HttpRequest) -> str:
+    """Return why a form from a foreign page was refused, and what mends it."""
+    origin, own = origin_of(request.headers["Origin"]), origin_of(request.build_absolute_uri("/"))
+    if origin is None or own is None:
+        return (
+            "Your browser did not send the address of the page that this form is on. "
+            "Open Pegboard at its own address, and send the form again."
+        )
+    page, address = format_origin(origin), settings.PUBLIC_URL or format_origin(own)
+    if (origin[0], own[0], origin[1]) == ("https", "http", own[1]):
+        return (
+            f"This form was sent from {page}, and the request arrived without encryption. An operator has to "
+            "set PEGBOARD_HTTPS=1, and the proxy in front has to set X-Forwarded-Proto."
+        )
+    return (
+        f"This form was sent from {page}, and Pegboard is at {address}. Open {address} and send it there. If "
+        f"{page} is an address of this Pegboard, an operator has to set PEGBOARD_URL to it, or add it to "
+        "PEGBOARD_ORIGINS."
+    )
 
 
 def is_open_elsewhere(request: HttpRequest) -> bool:

@@ -12,6 +12,7 @@ from django.core.exceptions import ImproperlyConfigured
 from kombu import Exchange, Queue
 
 from core.broker_address import BrokerAddress, parse_broker_address
+from core.web_origins import format_origin, origin_of
 from pegboard.ops import logs
 from pegboard.process_settings import process_settings
 from pegboard.server_addresses import parse_address
@@ -117,12 +118,35 @@ def _mail_sender() -> str:
     return sender
 
 
+def _hsts(value: str) -> dict[str, object]:
+    """Return Django's settings for a value of Strict-Transport-Security (RFC 6797, section 6.1)."""
+    age, *flags = [directive.strip().casefold() for directive in value.split(";")]
+    seconds = age.removeprefix("max-age=")
+    if seconds == age or not (seconds.isascii() and seconds.isdigit()):
+        raise ImproperlyConfigured("PEGBOARD_HSTS must start with max-age=SECONDS; max-age=0 turns it off.")
+    if unknown := set(flags) - {"includesubdomains", "preload"}:
+        raise ImproperlyConfigured(f"PEGBOARD_HSTS: there is no directive {', '.join(sorted(unknown))}.")
+    return {
+        "SECURE_HSTS_SECONDS": int(seconds),
+        "SECURE_HSTS_INCLUDE_SUBDOMAINS": "includesubdomains" in flags,
+        "SECURE_HSTS_PRELOAD": "preload" in flags,
+    }
+
+
+DEFAULT_HSTS = "max-age=31536000; includeSubDomains; preload"
+
 SECRET_KEY = os.environ.get("PEGBOARD_SECRET_KEY", "")
 if not SECRET_KEY:
     # Commands that only look at the code (check, makemigrations, collectstatic) need no secret; serving does.
     SECRET_KEY = "unsafe-no-secret-key-set"  # noqa: S105
 ALLOWED_HOSTS = _words("PEGBOARD_HOSTS", "127.0.0.1 localhost [::1]")
+# Where users open Pegboard (core/public_url.py).
+PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
+RUNTIMES_URL = os.environ.get("PEGBOARD_RUNTIMES_URL", "").rstrip("/")
 CSRF_TRUSTED_ORIGINS = _words("PEGBOARD_ORIGINS")
+if _own_origin := origin_of(PUBLIC_URL):
+    CSRF_TRUSTED_ORIGINS.append(format_origin(_own_origin))
+CSRF_FAILURE_VIEW = "pegboard.web.views.form_refused"
 
 _PROCESS = process_settings(os.environ)
 SERVES_PAGES: bool = _PROCESS["SERVES_PAGES"]
@@ -158,12 +182,14 @@ MIDDLEWARE = [
     "pegboard.web.tracing.TraceMiddleware",
     "pegboard.web.middleware.SecurityHeadersMiddleware",
     "pegboard.web.middleware.HostMiddleware",
+    "pegboard.web.middleware.ProxySignsMiddleware",
     "pegboard.web.query_deadline.QueryDeadlineMiddleware",
     "django.middleware.security.SecurityMiddleware",
     # Takes addresses of one form and reads no body, so that it needs no bounds before it.
     "designer.middleware.UnchangedReleaseMiddleware",
     "pegboard.web.middleware.BoundsMiddleware",
     "pegboard.web.middleware.RefuseNulMiddleware",
+    "pegboard.web.middleware.ProbeMiddleware",
     "pegboard.web.short_way.ShortWayMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -239,9 +265,10 @@ if HTTPS:
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     SECURE_SSL_REDIRECT = True
     SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]
-    SECURE_HSTS_SECONDS = 31_536_000
-    SECURE_HSTS_INCLUDE_SUBDOMAINS = True
-    SECURE_HSTS_PRELOAD = True
+    globals().update(_hsts(os.environ.get("PEGBOARD_HSTS") or DEFAULT_HSTS))
+    if os.environ.get("PEGBOARD_HSTS"):
+        # `check --deploy` need not warn of what the operator chose.
+        SILENCED_SYSTEM_CHECKS = ["security.W004", "security.W005", "security.W021"]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = HTTPS
 SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
@@ -402,9 +429,6 @@ KEYS_FILE = os.environ.get("PEGBOARD_KEYS_FILE", "")
 
 # `make run` says so: one person on one machine, where much is fine that would not be for others.
 LOCAL = os.environ.get("PEGBOARD_LOCAL") == "1"
-# Where users open Pegboard (core/public_url.py), and how mail leaves.
-PUBLIC_URL = os.environ.get("PEGBOARD_URL", "").rstrip("/")
-RUNTIMES_URL = os.environ.get("PEGBOARD_RUNTIMES_URL", "").rstrip("/")
 MAIL_FROM = DEFAULT_FROM_EMAIL = _mail_sender()
 MAIL_IS_SET_UP = bool(os.environ.get("PEGBOARD_MAIL_URL"))
 if MAIL_IS_SET_UP:

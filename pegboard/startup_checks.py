@@ -9,6 +9,7 @@ from core import encryption
 from core.encryption import KeyringError
 from core.outbound.policy import callback_policy, installation_egress, outbound_policy
 from core.own_commands import MANAGE
+from core.public_url import own_address_problems
 from pegboard import pooler
 
 MIN_SECRET_KEY_LENGTH = 32
@@ -22,6 +23,7 @@ def problems() -> Iterator[str]:
             "PEGBOARD_SECRET_KEY is missing, too short, or a well-known one. "
             "Give it 50 random characters or more: sessions are signed with it."
         )
+    yield from own_address_problems()
     yield from network_problems()
     if refusal := pooler.refusal():
         yield refusal

@@ -8,6 +8,7 @@ from rest_framework import authentication
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.request import Request
 
+from core.public_url import foreign_page_message, is_foreign_page
 from core.read_ahead import ReadAhead
 from people.api_keys import is_well_formed
 from people.models import ApiKey, User
@@ -65,6 +66,14 @@ class ApiKeyAuthentication(authentication.BaseAuthentication):
 
 class SessionAuthentication(authentication.SessionAuthentication):
     """Without a session the answer is 401, not 403; writing with a cookie takes the CSRF token."""
+
+    def enforce_csrf(self, request: Request) -> None:
+        try:
+            super().enforce_csrf(request)
+        except PermissionDenied as error:
+            if is_foreign_page(request):
+                raise PermissionDenied(foreign_page_message(request)) from error
+            raise
 
     def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="pegboard"'

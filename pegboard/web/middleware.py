@@ -10,9 +10,10 @@ from django.conf import settings
 from django.core.exceptions import RequestDataTooBig, TooManyFieldsSent, TooManyFilesSent
 from django.db import DataError
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.urls import resolve
 from rest_framework.permissions import SAFE_METHODS
 
-from core import db_errors
+from core import db_errors, proxy_signs
 from core.errors import DomainError
 from pegboard.web import views
 from pegboard.web.headers import LEFT_OUT_OF_304, ON_EVERY_REPLY
@@ -20,6 +21,7 @@ from pegboard.web.headers import LEFT_OUT_OF_304, ON_EVERY_REPLY
 logger = logging.getLogger(__name__)
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
+PROBES = ("/healthz", "/readyz")
 MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server itself takes 8,190
 # Browsers send about twenty, and proxies add some.
 MAX_HEADERS = 100
@@ -41,8 +43,23 @@ class SecurityHeadersMiddleware:
         return response
 
 
+class ProxySignsMiddleware:
+    """Notes requests that show a proxy which the settings do not know, for `doctor`."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info in PROBES:
+            return self.get_response(request)
+        signs = proxy_signs.signs_of(request.META, proxies=settings.NUM_PROXIES, is_https=settings.HTTPS)
+        if signs and not settings.LOCAL:
+            proxy_signs.note(signs)
+        return self.get_response(request)
+
+
 class HostMiddleware:
-    """Refuses a host that is not in PEGBOARD_HOSTS, before any other layer can answer.
+    """Refuses a host that is not in PEGBOARD_HOSTS, before any other layer can answer, but for probes.
 
     Django checks the host in `CommonMiddleware`, which answers for runtimes are given without.
     """
@@ -51,7 +68,8 @@ class HostMiddleware:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        request.get_host()
+        if request.path_info not in PROBES:
+            request.get_host()
         return self.get_response(request)
 
 
@@ -120,6 +138,20 @@ def _is_unreadable(request: HttpRequest) -> bool:
     return request.content_type in FORMS and any(
         "\0" in value for values in request.POST.lists() for value in (values[0], *values[1])
     )
+
+
+class ProbeMiddleware:
+    """Answers probes before Django's own layers check the host: they know an address, and no name."""
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        if request.path_info not in PROBES or request.method not in ("GET", "HEAD"):
+            return self.get_response(request)
+        request.resolver_match = resolve(request.path_info)
+        response: HttpResponse = request.resolver_match.func(request)
+        return response
 
 
 class MethodMiddleware:

@@ -18,7 +18,7 @@ from rest_framework.views import APIView
 from catalog import waiting_work
 from core import log_context
 from core.db_errors import RETRY_AFTER, Outage, database_state, outage
-from core.public_url import public_url
+from core.public_url import foreign_page_message, is_foreign_page, public_url
 from designer.access_tokens import ROOT
 from executor.serve import views as serve_views
 from pegboard.api.schema import ERRORS
@@ -79,6 +79,12 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 def permission_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     return problem(request, 403, "permission_denied", str(exception or "") or "You may not do this.")
+
+
+def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """Answer a form without its token, or from a foreign page (CSRF_FAILURE_VIEW)."""
+    context = {"foreign_page": foreign_page_message(request) if is_foreign_page(request) else ""}
+    return render(request, "403_csrf.html", context, status=403)
 
 
 def page_not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:

@@ -1,13 +1,16 @@
 """Every address that Pegboard gives out begins with PEGBOARD_URL, whichever way the request came in."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from django.conf import settings as product
-from django.test import RequestFactory
+from django.test import Client, RequestFactory
 
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
-from core.public_url import is_open_elsewhere, public_url
+from core.public_url import foreign_page_message, is_open_elsewhere, public_url
 from people.models import Role
 from tests.factories import make_user, make_vendor
 from tests.pages import signed_in
@@ -94,3 +97,48 @@ def test_one_module_makes_addresses_of_ours():
         if "build_absolute_uri" in path.read_text() or "settings.PUBLIC_URL" in path.read_text()
     }
     assert makers == {"core/public_url.py", "pegboard/ops/doctor/setup.py"}
+
+
+FOREIGN = {
+    "another site": ("https://evil.example", ["https://evil.example", OURS, "PEGBOARD_URL"]),
+    "an opaque page": ("null", ["own address"]),
+    "a proxy that does not tell of TLS": ("https://testserver", ["X-Forwarded-Proto", "PEGBOARD_HTTPS=1"]),
+}
+
+
+@pytest.mark.usefixtures("at_our_address")
+@pytest.mark.parametrize("what", FOREIGN)
+def test_a_form_from_a_foreign_page_is_told_what_mends_it(what, rf):
+    origin, expected = FOREIGN[what]
+    message = foreign_page_message(rf.post("/accounts/login/", headers={"Origin": origin}))
+    assert all(part in message for part in expected)
+    browser = Client(enforce_csrf_checks=True)
+    page = browser.post("/accounts/login/", {"username": "ada"}, headers={"Origin": origin})
+    assert (page.status_code, page.context["foreign_page"]) == (403, message)
+    browser.force_login(make_user(Role.ADMIN))
+    answer = browser.post("/api/v1/users/", {}, "application/json", headers={"Origin": origin})
+    assert (answer.status_code, answer.json()["message"]) == (403, message)
+
+
+def test_a_form_that_was_open_for_too_long_is_told_that(client):
+    page = Client(enforce_csrf_checks=True).post("/accounts/login/", {"username": "ada"})
+    assert (page.status_code, page.context["foreign_page"]) == (403, "")
+
+
+@pytest.mark.parametrize(
+    ("address", "origins"),
+    [
+        ("", ["https://a.example"]),
+        ("https://Pegboard.example:443/", ["https://a.example", "https://pegboard.example"]),
+        ("http://127.0.0.1:8000", ["https://a.example", "http://127.0.0.1:8000"]),
+    ],
+)
+def test_forms_of_our_own_address_are_trusted(address, origins):
+    done = subprocess.run(
+        [sys.executable, "-c", "from pegboard import settings; print(settings.CSRF_TRUSTED_ORIGINS)"],
+        env={**os.environ, "PEGBOARD_URL": address, "PEGBOARD_ORIGINS": "https://a.example"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(origins)

@@ -50,3 +50,13 @@ def test_networks_that_cannot_be_read_stop_the_start(settings, allow, ports):
     assert [error.id for error in open_networks(None)] == ["pegboard.E002"]
     said = "PEGBOARD_OUTBOUND_ALLOW" if allow else "PEGBOARD_OUTBOUND_PORTS"
     assert any(problem.startswith(said) for problem in startup_checks.problems())
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("name", ["PUBLIC_URL", "RUNTIMES_URL"])
+def test_an_address_with_a_path_stops_the_start(settings, name):
+    settings.PUBLIC_URL = settings.RUNTIMES_URL = "https://pegboard.example"
+    assert list(startup_checks.problems()) == []
+    setattr(settings, name, "https://host.example/pegboard")
+    (problem,) = startup_checks.problems()
+    assert "/pegboard" in problem

@@ -4,18 +4,22 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import redis
+from django.conf import settings
 from django.db import DatabaseError, connection
 from django.db.migrations import AddConstraint, AddIndex
 from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
-from core import encryption, redis_client
+from core import encryption, proxy_signs, redis_client
 from core.own_commands import MANAGE
+from core.proxy_signs import Sign
 from pegboard import pooler
 from pegboard.ops.doctor.frame import Fact, Limits, Trouble, check
+from pegboard.ops.doctor.setup import LOOPBACK_NAMES, disk_paths, low_disk
 
 # 15.0, as the server writes its version in one number.
 MIN_POSTGRES = 150_000
@@ -179,6 +183,26 @@ def audit_role(limits: Limits) -> Iterator[Trouble]:
         )
 
 
+@check(
+    "database_disk",
+    "there is room on the disk of the database, if it is on this machine",
+    after=("database",),
+)
+def database_disk(limits: Limits) -> Iterator[Trouble]:
+    host = str(connection.settings_dict["HOST"])
+    if host and not host.startswith("/") and host not in LOOPBACK_NAMES:
+        return
+    with connection.cursor() as cursor:
+        # Only roles that may read all settings find it.
+        cursor.execute("SELECT setting FROM pg_settings WHERE name = 'data_directory'")
+        rows = cursor.fetchall()
+    others = {path.stat().st_dev for path in disk_paths()}
+    for path in (Path(setting) for (setting,) in rows):
+        # A tunnel on this machine may lead to a server elsewhere.
+        if path.exists() and path.stat().st_dev not in others:
+            yield from low_disk(path, limits)
+
+
 @check("secret_keys", "every stored secret can be decrypted", after=("database", "migrations", "keys"))
 def secret_keys(limits: Limits) -> Iterator[Trouble]:
     for key_id, count in sorted(encryption.missing_keys(encryption.keyring()).items()):
@@ -199,6 +223,31 @@ def broker_answers(limits: Limits) -> Iterator[Trouble]:
             "Pages work, and enumeration and calls wait.",
             "Start Redis or Valkey, and see whether REDIS_URL names it.",
         )
+
+
+PROXY_TROUBLES = {
+    Sign.UNCOUNTED_PROXY: Trouble(
+        "Requests arrive with X-Forwarded-For, and PEGBOARD_PROXIES is 0.",
+        "All users count as one address: 50 wrong passwords keep every new browser out for 15 minutes.",
+        "Set PEGBOARD_PROXIES to the number of your proxies, usually 1, and start the web processes again.",
+    ),
+    Sign.MISSING_HOPS: Trouble(
+        "Requests arrive with fewer addresses in X-Forwarded-For than PEGBOARD_PROXIES states.",
+        "They count for the proxy's address: 50 wrong passwords keep every new browser out for 15 minutes.",
+        "Let each proxy append the address of its client to X-Forwarded-For, or correct PEGBOARD_PROXIES.",
+    ),
+    Sign.NO_SCHEME: Trouble(
+        "Requests arrive without X-Forwarded-Proto, and PEGBOARD_HTTPS is 1.",
+        "Each is redirected to https, and from there again, without end.",
+        "Let the proxy that ends TLS set X-Forwarded-Proto: docs/operations.md has an example for nginx.",
+    ),
+}
+
+
+@check("proxy", "the proxy in front sends what the settings announce", after=("broker",), deployed=True)
+def proxy(limits: Limits) -> Iterator[Trouble]:
+    troubles = proxy_signs.read_troubles(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS)
+    yield from (trouble for sign, trouble in PROXY_TROUBLES.items() if sign in troubles)
 
 
 @check("broker_evicts", "the broker keeps what it is given", after=("broker",))

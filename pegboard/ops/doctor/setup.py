@@ -9,10 +9,13 @@ from pathlib import Path
 
 from django.conf import settings
 from django.contrib.staticfiles import finders
+from django.http.request import validate_host
 
 from core import encryption
 from core.encryption import KeyringError
 from core.own_commands import MANAGE
+from core.public_url import own_address_problems
+from core.web_origins import origin_of
 from pegboard import checks, startup_checks
 from pegboard.ops.doctor.frame import Limits, Trouble, check
 
@@ -124,23 +127,57 @@ def static_files(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(f"The style sheets are not in {where}.", "Pages have no shape, or fail.", act)
 
 
+def disk_paths() -> Iterator[Path]:
+    """One path on each disk of this machine that the product writes to or runs from."""
+    data, base = os.environ.get("PEGBOARD_DATA"), settings.BASE_DIR
+    devices = set()
+    for path in filter(Path.exists, [Path(data) if data else base, base, Path("/tmp")]):  # noqa: S108
+        if (device := path.stat().st_dev) not in devices:
+            devices.add(device)
+            yield path
+
+
+def low_disk(path: Path, limits: Limits) -> Iterator[Trouble]:
+    usage = shutil.disk_usage(path)
+    free = usage.free / usage.total * 100 if usage.total else 100.0
+    if free < limits.free_percent:
+        yield Trouble(
+            f"The disk that holds {path} has {free:.0f} % left.",
+            "When it is full, nothing can be saved or read from vendors.",
+            "Make room, or move the data to a larger disk.",
+        )
+
+
 @check("disk", "there is room on the disk")
 def disk(limits: Limits) -> Iterator[Trouble]:
-    data, base = os.environ.get("PEGBOARD_DATA"), settings.BASE_DIR
-    seen = set()
-    for path in filter(Path.exists, [Path(data) if data else base, base, Path("/tmp")]):  # noqa: S108
-        device = path.stat().st_dev
-        if device in seen:
-            continue
-        seen.add(device)
-        usage = shutil.disk_usage(path)
-        free = usage.free / usage.total * 100 if usage.total else 100.0
-        if free < limits.free_percent:
-            yield Trouble(
-                f"The disk that holds {path} has {free:.0f} % left.",
-                "When it is full, nothing can be saved or read from vendors.",
-                "Make room, or move the data to a larger disk.",
-            )
+    for path in disk_paths():
+        yield from low_disk(path, limits)
+
+
+@check("address", "the address that users open is set, and is one that the product answers to", deployed=True)
+def address(limits: Limits) -> Iterator[Trouble]:
+    if problems := own_address_problems():
+        yield Trouble(problems[0], "Web, workers and scheduler do not start.", "Correct it, and start them.")
+        return
+    origin = origin_of(settings.PUBLIC_URL)
+    if origin is None:
+        yield Trouble(
+            "PEGBOARD_URL is not set.",
+            "Links in mail do not work, and redirect addresses change with the name that a request uses.",
+            "Set it to the address that users open, such as https://pegboard.example.com.",
+        )
+    elif not validate_host(origin[1], settings.ALLOWED_HOSTS):
+        yield Trouble(
+            f"PEGBOARD_URL names the host {origin[1]}, and PEGBOARD_HOSTS does not.",
+            "Every link that Pegboard gives out is answered with 400.",
+            f"Add {origin[1]} to PEGBOARD_HOSTS.",
+        )
+    elif settings.HTTPS and origin[0] != "https":
+        yield Trouble(
+            "PEGBOARD_HTTPS is 1, and PEGBOARD_URL begins with http://.",
+            "Redirect addresses that authorization servers know do not fit, and links make a detour.",
+            f"Write PEGBOARD_URL=https://{origin[1]}.",
+        )
 
 
 @check("mail", "mail that people asked for can be sent, and its links lead here")

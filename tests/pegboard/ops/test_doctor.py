@@ -22,7 +22,7 @@ from catalog.models import Grant, Run, Tool
 from catalog.models.runs import RunStatus
 from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
-from core import encryption, redis_client
+from core import encryption, proxy_signs, redis_client
 from core.encryption import Secret
 from pegboard.beat import ALIVE
 from pegboard.local.embedded import Valkey, redis_url
@@ -40,6 +40,8 @@ AN_HOUR_AGO = timedelta(hours=1)
 def local(settings, tmp_path, monkeypatch):
     """One person on one machine, on which a scheduler is at work."""
     redis_client.client().set(ALIVE, 1, ex=60)
+    redis_client.client().delete(proxy_signs.KEY)
+    monkeypatch.setattr(proxy_signs, "_noted", {})
     settings.LOCAL = True
     monkeypatch.setenv("PEGBOARD_DATA", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
@@ -49,6 +51,7 @@ def local(settings, tmp_path, monkeypatch):
 def deployed(settings, tmp_path):
     """As one that serves others: nothing about its settings is wrong."""
     settings.LOCAL, settings.HTTPS = False, True
+    settings.PUBLIC_URL = "https://pegboard.example"
     settings.OUTBOUND_ALLOW = settings.CALLBACK_ALLOW = ""
     settings.ALLOWED_HOSTS = ["pegboard.example"]
     settings.STATIC_ROOT = str(tmp_path)
@@ -101,10 +104,11 @@ SETTINGS = {
     "keys": {"KEYS": []},
     "debug": {"DEBUG": True},
     "networks": {"OUTBOUND_ALLOW": "0.0.0.0/0"},
-    "hosts": {"ALLOWED_HOSTS": ["127.0.0.1"]},
+    "hosts": {"ALLOWED_HOSTS": ["127.0.0.1"], "PUBLIC_URL": "https://127.0.0.1"},
     "https": {"HTTPS": False},
     "static_files": {"STATIC_ROOT": "/nonexistent"},
-    "mail": {"MAIL_IS_SET_UP": True, "PUBLIC_URL": ""},
+    "mail": {"MAIL_IS_SET_UP": True, "PUBLIC_URL": "", "LOCAL": True},
+    "address": {"PUBLIC_URL": ""},
     "broker": {"REDIS_URL": "redis+socket:///nowhere/valkey.sock?virtual_host=0"},
 }
 
@@ -114,6 +118,27 @@ def test_a_setting_that_is_wrong_is_found(name, deployed, settings):
     for each, value in SETTINGS[name].items():
         setattr(settings, each, value)
     assert found() == [name]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://pegboard.example/tools",
+        "https://another.example",
+        "http://pegboard.example",
+        "pegboard.example",
+    ],
+)
+def test_an_address_that_does_not_fit_is_found(address, deployed, settings):
+    settings.PUBLIC_URL = address
+    assert found() == ["address"]
+
+
+@pytest.mark.parametrize(("sign", "proxies"), [("uncounted_proxy", 0), ("missing_hops", 2), ("no_scheme", 1)])
+def test_a_proxy_that_the_settings_do_not_know_is_found(sign, proxies, deployed, settings):
+    settings.NUM_PROXIES = proxies
+    proxy_signs.note([proxy_signs.Sign(sign)])
+    assert found() == ["proxy"]
 
 
 def test_hosts_that_take_any_name_are_found(deployed, settings):

@@ -156,6 +156,32 @@ def test_settings_of_production_pass_djangos_own_check():
     assert done.stdout.split() == ["True", "True", "31536000", "True", "True", "False"]
 
 
+HSTS = {
+    "": ("31536000 True True", 0),
+    "max-age=86400": ("86400 False False", 0),
+    "max-age=63072000; includeSubDomains": ("63072000 True False", 0),
+    "Max-Age=0": ("0 False False", 0),
+    "86400": ("", 1),
+    "max-age=1; subdomains": ("", 1),
+}
+
+
+@pytest.mark.parametrize("value", HSTS)
+def test_hsts_is_what_the_operator_chose(value):
+    says = "from pegboard import settings as s; "
+    says += "print(s.SECURE_HSTS_SECONDS, s.SECURE_HSTS_INCLUDE_SUBDOMAINS, s.SECURE_HSTS_PRELOAD)"
+    done = subprocess.run(
+        [sys.executable, "-c", says],
+        cwd=ROOT,
+        env={**PRODUCTION, "PEGBOARD_HSTS": value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.stdout.strip(), done.returncode) == HSTS[value]
+    assert ("PEGBOARD_HSTS" in done.stderr) == (done.returncode == 1)
+
+
 @pytest.mark.parametrize(
     ("path", "size", "status"),
     [

@@ -77,8 +77,24 @@ def test_no_client_sets_the_scheme_where_no_proxy_is_announced(port):
 
 
 def test_the_host_is_checked_before_a_key_is_read(port):
-    for path in ("/healthz", "/serve/desk/live/mcp", "/api/v1/agents/", "/accounts/login/"):
+    for path in ("/healthz/", "/serve/desk/live/mcp", "/api/v1/agents/", "/accounts/login/"):
         assert answer_of(port, "GET", path, Host="evil.example")[0] == 400
+
+
+def test_probes_are_answered_whatever_host_they_name(port):
+    for host in ("evil.example", "10.2.3.4:8000", "pegboard_web", "[fd12::7]:8000", "not a host"):
+        for path in ("/healthz", "/readyz", "/healthz?at=1"):
+            assert answer_of(port, "GET", path, Host=host)[0] == 200
+        assert answer_of(port, "HEAD", "/healthz", Host=host)[0] == 200
+        assert answer_of(port, "POST", "/healthz", Host=host)[0] == 400
+
+
+def test_probes_are_not_redirected_to_https(django_db_setup):
+    with web_server(PEGBOARD_HTTPS="1") as port:
+        for path, status in (("/healthz", 200), ("/readyz", 200), ("/", 301), ("/metrics", 301)):
+            assert answer_of(port, "GET", path)[0] == status
+        assert answer_of(port, "GET", "/readyz", Host="evil.example")[0] == 200
+        assert answer_of(port, "GET", "/", Host="evil.example")[0] == 400
 
 
 FORM = "Content-Type: application/x-www-form-urlencoded"
