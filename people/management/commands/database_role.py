@@ -1,10 +1,12 @@
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable
+from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, ProgrammingError, connection, transaction
 from psycopg import sql
+from psycopg.errors import InsufficientPrivilege
 
 # Append-only tables have a trigger of this name against TRUNCATE; no other table has one.
 FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
@@ -57,14 +59,41 @@ class Command(BaseCommand):
 
 
 def _make(name: str, password: str) -> None:
+    """Create the role, or give it its rights. An owner without CREATEROLE needs a role that exists."""
     role = sql.Identifier(name)
-    if not _rows("SELECT FROM pg_roles WHERE rolname = %s", [name]):
-        _run(sql.SQL("CREATE ROLE {}").format(role))
-    if _rows("SELECT FROM pg_roles WHERE rolname = %s AND (rolsuper OR rolname = current_user)", [name]):
+    row = _rows(
+        "SELECT rolsuper OR rolname = current_user, rolcanlogin AND NOT (rolcreatedb OR rolcreaterole)"
+        " FROM pg_roles WHERE rolname = %s",
+        [name],
+    )
+    if row and row[0][0]:
         raise CommandError(f"{name} owns the tables or may do everything. Choose another name.")
-    _run(sql.SQL("ALTER ROLE {} LOGIN NOCREATEDB NOCREATEROLE").format(role))
+    statements = [] if row else [sql.SQL("CREATE ROLE {}").format(role)]
+    if not row or not row[0][1]:
+        statements.append(sql.SQL("ALTER ROLE {} LOGIN NOCREATEDB NOCREATEROLE").format(role))
     if password:
-        _run(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(password)))
+        statements.append(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(password)))
+    try:
+        with transaction.atomic():
+            for statement in statements:
+                _run(statement)
+    except ProgrammingError as error:
+        if not isinstance(error.__cause__, InsufficientPrivilege):
+            raise
+        raise CommandError(_without_createrole(name, is_there=bool(row))) from error
+
+
+def _without_createrole(name: str, *, is_there: bool) -> str:
+    ((owner,),) = _rows("SELECT session_user")
+    if is_there:
+        return (
+            f"The role {owner} may not change roles. Call this command without --password-from, and have an "
+            f"administrator of PostgreSQL run: ALTER ROLE {name} LOGIN NOCREATEDB NOCREATEROLE PASSWORD '...'"
+        )
+    return (
+        f"The role {owner} may not create roles. Call this command without --password-from, after an "
+        f"administrator of PostgreSQL has run: CREATE ROLE {name} LOGIN PASSWORD '...'"
+    )
 
 
 def _grant(name: str, read_only: list[str]) -> None:
@@ -104,8 +133,8 @@ def _run(statement: sql.Composed) -> None:
         cursor.execute(statement)
 
 
-def _rows(statement: str, values: list[str] | None = None) -> list[tuple[str, ...]]:
+def _rows(statement: str, values: list[str] | None = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
-        rows: list[tuple[str, ...]] = cursor.fetchall()
+        rows: list[tuple[Any, ...]] = cursor.fetchall()
     return rows

@@ -1,4 +1,4 @@
-"""Pegboard behind nginx, with the block of docs/operations.md as it is written there."""
+"""Pegboard behind nginx, with the configuration of docs/install.md as it is written there."""
 
 import http.client
 import re
@@ -83,8 +83,8 @@ def write_certificate(directory: Path) -> None:
 
 
 def documented_block() -> str:
-    manual = Path(settings.BASE_DIR, "docs/operations.md").read_text()
-    (block,) = re.findall(r"```nginx\n(.*?)```", manual, re.DOTALL)
+    manual = Path(settings.BASE_DIR, "docs/install.md").read_text()
+    (block,) = re.findall(r"sites-available/pegboard <<'EOF'\n(.*?)EOF\n", manual, re.DOTALL)
     return block
 
 
@@ -134,7 +134,8 @@ def behind_nginx(
             ("listen 80;", f"listen 127.0.0.1:{plain};"),
             ("listen 443 ssl;", f"listen 127.0.0.1:{encrypted} ssl;"),
             ("/etc/nginx/pegboard", f"{directory}/pegboard"),
-            ("http://127.0.0.1:8000", f"http://127.0.0.1:{port}"),
+            ("127.0.0.1:8000;", f"127.0.0.1:{port};"),
+            ("127.0.0.1:8100;", f"127.0.0.1:{port};"),
         ):
             assert documented in block
             block = block.replace(documented, here)

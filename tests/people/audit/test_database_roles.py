@@ -231,3 +231,46 @@ def test_a_role_for_workers_reads_a_vendor_and_cannot_touch_what_people_decided(
 def test_the_owner_is_not_made_into_the_role():
     with pytest.raises(CommandError, match="Choose another name"):
         call_command("database_role", connection.settings_dict["USER"])
+
+
+@pytest.fixture
+def plain_owner(db):
+    """The tables and the database belong to a role without rights of its own, until the test ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE plain_owner LOGIN")
+        name = connection.settings_dict["NAME"]
+        cursor.execute(f"ALTER DATABASE {name} OWNER TO plain_owner")
+        cursor.execute(
+            """
+            SELECT format('ALTER TABLE %s OWNER TO plain_owner', oid::regclass) FROM pg_class
+            WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')
+            UNION ALL
+            SELECT format('ALTER FUNCTION %s OWNER TO plain_owner', oid::regprocedure) FROM pg_proc
+            WHERE pronamespace = current_schema()::regnamespace AND proname LIKE 'pegboard%'
+            """
+        )
+        for (statement,) in cursor.fetchall():
+            cursor.execute(statement)
+        yield cursor
+
+
+def test_an_owner_without_rights_over_roles_uses_a_role_that_exists(plain_owner):
+    plain_owner.execute("CREATE ROLE made_by_another LOGIN PASSWORD 'x'; SET LOCAL ROLE plain_owner")
+    call_command("database_role", "made_by_another", verbosity=0)
+    plain_owner.execute(
+        "SELECT has_table_privilege('made_by_another', 'catalog_tool', 'INSERT'),"
+        " has_table_privilege('made_by_another', 'people_auditentry', 'UPDATE'),"
+        " has_schema_privilege('made_by_another', current_schema(), 'CREATE'),"
+        " has_database_privilege('public', current_database(), 'TEMPORARY')"
+    )
+    assert plain_owner.fetchone() == (True, False, False, False)
+
+
+@pytest.mark.parametrize("setup", ["SELECT", "CREATE ROLE made_by_another LOGIN"])
+def test_an_owner_without_rights_over_roles_is_referred_to_who_has_them(plain_owner, monkeypatch, setup):
+    monkeypatch.setenv("A_PASSWORD", "hidden-password")
+    plain_owner.execute(f"{setup}; SET LOCAL ROLE plain_owner")
+    with pytest.raises(CommandError) as refused:
+        call_command("database_role", "made_by_another", "--password-from", "A_PASSWORD", verbosity=0)
+    assert "ROLE made_by_another LOGIN" in str(refused.value)
+    assert "hidden-password" not in str(refused.value)
