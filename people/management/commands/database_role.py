@@ -1,12 +1,13 @@
 import os
 from argparse import ArgumentParser
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
+import psycopg
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, ProgrammingError, connection, transaction
 from psycopg import sql
-from psycopg.errors import InsufficientPrivilege
 
 # Append-only tables have a trigger of this name against TRUNCATE; no other table has one.
 FROZEN = r"SELECT tgrelid::regclass::text FROM pg_trigger WHERE tgname LIKE '%\_not\_truncated' ORDER BY 1"
@@ -15,6 +16,19 @@ OWNERS = ("people_audithead", "people_erasedentry", "django_migrations")
 # Read by triggers alone.
 HIDDEN = ("designer_publishingcheck",)
 TRAIL = "people_auditentry"
+# An administrator may have put other relations into the schema, such as the views of an extension.
+OWN_RELATIONS = (
+    "SELECT relkind::text, relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+    " AND relkind IN ('r', 'p', 'v', 'm', 'S') AND pg_has_role(relowner, 'USAGE') ORDER BY 1, 2"
+)
+RIGHTS = (
+    "SELECT has_database_privilege(%(role)s, current_database(), 'CONNECT')"
+    " AND has_database_privilege(%(role)s, current_database(), 'TEMPORARY'),"
+    " has_schema_privilege(%(role)s, current_schema(), 'USAGE'),"
+    " has_schema_privilege(%(role)s, current_schema(), 'CREATE')"
+)
+# The parameters of a connection that state where the server is.
+ADDRESS = ("host", "port", "dbname", "connect_timeout", "sslmode", "sslrootcert")
 # What the owner of the tables does for the role beside granting: registered by apps when the product starts.
 FOR_THE_ROLE: list[Callable[[], object]] = []
 
@@ -59,41 +73,50 @@ class Command(BaseCommand):
 
 
 def _make(name: str, password: str) -> None:
-    """Create the role, or give it its rights. An owner without CREATEROLE needs a role that exists."""
+    """Create the role, or change what it lacks. An owner without CREATEROLE needs a role that exists."""
     role = sql.Identifier(name)
     row = _rows(
-        "SELECT rolsuper OR rolname = current_user, rolcanlogin AND NOT (rolcreatedb OR rolcreaterole)"
-        " FROM pg_roles WHERE rolname = %s",
-        [name],
+        "SELECT rolsuper OR pg_has_role(rolname, current_user, 'MEMBER'),"
+        " rolcanlogin AND NOT (rolcreatedb OR rolcreaterole) FROM pg_roles WHERE rolname = %(role)s",
+        {"role": name},
     )
     if row and row[0][0]:
         raise CommandError(f"{name} owns the tables or may do everything. Choose another name.")
-    statements = [] if row else [sql.SQL("CREATE ROLE {}").format(role)]
-    if not row or not row[0][1]:
-        statements.append(sql.SQL("ALTER ROLE {} LOGIN NOCREATEDB NOCREATEROLE").format(role))
-    if password:
-        statements.append(sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, sql.Literal(password)))
+    if not row:
+        _change(sql.SQL("CREATE ROLE {} LOGIN").format(role), f"CREATE ROLE {name} LOGIN PASSWORD '...'")
+    elif not row[0][1]:
+        rights = "LOGIN NOCREATEDB NOCREATEROLE"
+        _change(sql.SQL("ALTER ROLE {} " + rights).format(role), f"ALTER ROLE {name} {rights}")
+    if password and not (row and _signs_in(name, password)):
+        literal = sql.Literal(password)
+        _change(
+            sql.SQL("ALTER ROLE {} PASSWORD {}").format(role, literal), f"ALTER ROLE {name} PASSWORD '...'"
+        )
+
+
+def _change(statement: sql.Composed, shown: str) -> None:
+    """Run a statement about roles. Raises CommandError with `shown` for a user who may not."""
     try:
         with transaction.atomic():
-            for statement in statements:
-                _run(statement)
-    except ProgrammingError as error:
-        if not isinstance(error.__cause__, InsufficientPrivilege):
+            _run(statement)
+    except DatabaseError as error:
+        if not isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
             raise
-        raise CommandError(_without_createrole(name, is_there=bool(row))) from error
+        ((owner,),) = _rows("SELECT session_user")
+        raise CommandError(
+            f"The role {owner} may not create or change roles. Have an administrator of PostgreSQL run this, "
+            f"and repeat the command: {shown}"
+        ) from error
 
 
-def _without_createrole(name: str, *, is_there: bool) -> str:
-    ((owner,),) = _rows("SELECT session_user")
-    if is_there:
-        return (
-            f"The role {owner} may not change roles. Call this command without --password-from, and have an "
-            f"administrator of PostgreSQL run: ALTER ROLE {name} LOGIN NOCREATEDB NOCREATEROLE PASSWORD '...'"
-        )
-    return (
-        f"The role {owner} may not create roles. Call this command without --password-from, after an "
-        f"administrator of PostgreSQL has run: CREATE ROLE {name} LOGIN PASSWORD '...'"
-    )
+def _signs_in(name: str, password: str) -> bool:
+    parameters = connection.get_connection_params()
+    address = {key: parameters[key] for key in ADDRESS if parameters.get(key)}
+    try:
+        psycopg.connect(**address, user=name, password=password).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _grant(name: str, read_only: list[str]) -> None:
@@ -108,20 +131,41 @@ def _grant(name: str, read_only: list[str]) -> None:
         "GRANT CONNECT, TEMPORARY ON DATABASE {database} TO {role}",
         "GRANT USAGE ON SCHEMA {place} TO {role}",
         "REVOKE CREATE ON SCHEMA {place} FROM PUBLIC, {role}",
-        "REVOKE ALL ON ALL TABLES IN SCHEMA {place} FROM {role}",
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {place} TO {role}",
-        "GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA {place} TO {role}",
     ):
-        _run(sql.SQL(statement).format(database=database, place=place, role=role))
-    for (table,) in _rows(FROZEN):
-        _take("UPDATE, DELETE", table, role)
-    for table in OWNERS:
-        _take("INSERT, UPDATE, DELETE", table, role)
-    for table in HIDDEN:
-        _take("ALL", table, role)
-    for table in connection.introspection.table_names():
-        if table.startswith(tuple(f"{app}_" for app in read_only)):
-            _take("UPDATE, DELETE" if table == TRAIL else "INSERT, UPDATE, DELETE", table, role)
+        # PostgreSQL only warns an owner of the tables who owns neither database nor schema, or refuses.
+        with suppress(ProgrammingError), transaction.atomic():
+            _run(sql.SQL(statement).format(database=database, place=place, role=role))
+    _check_rights(name, connection.settings_dict["NAME"], schema)
+    for kind, relation in _rows(OWN_RELATIONS):
+        table = sql.Identifier(schema, relation)
+        _run(sql.SQL("REVOKE ALL ON {} FROM {}").format(table, role))
+        rights = "USAGE, SELECT" if kind == "S" else "SELECT, INSERT, UPDATE, DELETE"
+        _run(sql.SQL("GRANT " + rights + " ON {} TO {}").format(table, role))
+    for (table_name,) in _rows(FROZEN):
+        _take("UPDATE, DELETE", table_name, role)
+    for table_name in OWNERS:
+        _take("INSERT, UPDATE, DELETE", table_name, role)
+    for table_name in HIDDEN:
+        _take("ALL", table_name, role)
+    for table_name in connection.introspection.table_names():
+        if table_name.startswith(tuple(f"{app}_" for app in read_only)):
+            _take("UPDATE, DELETE" if table_name == TRAIL else "INSERT, UPDATE, DELETE", table_name, role)
+
+
+def _check_rights(name: str, database: str, schema: str) -> None:
+    """Raises CommandError with the statements that the owner of the database has to run."""
+    ((may_connect, may_use, may_create),) = _rows(RIGHTS, {"role": name})
+    missing = []
+    if not may_connect:
+        missing.append(f'GRANT CONNECT, TEMPORARY ON DATABASE "{database}" TO {name};')
+    if not may_use:
+        missing.append(f'GRANT USAGE ON SCHEMA "{schema}" TO {name};')
+    if may_create:
+        missing.append(f'REVOKE CREATE ON SCHEMA "{schema}" FROM PUBLIC, {name};')
+    if missing:
+        raise CommandError(
+            f"Have the owner of the database run this, and repeat the command: {' '.join(missing)}"
+        )
 
 
 def _take(rights: str, table: str, role: sql.Identifier) -> None:
@@ -133,7 +177,7 @@ def _run(statement: sql.Composed) -> None:
         cursor.execute(statement)
 
 
-def _rows(statement: str, values: list[str] | None = None) -> list[tuple[Any, ...]]:
+def _rows(statement: str, values: dict[str, str] | None = None) -> list[tuple[Any, ...]]:
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         rows: list[tuple[Any, ...]] = cursor.fetchall()

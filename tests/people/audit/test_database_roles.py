@@ -255,7 +255,10 @@ def plain_owner(db):
 
 
 def test_an_owner_without_rights_over_roles_uses_a_role_that_exists(plain_owner):
-    plain_owner.execute("CREATE ROLE made_by_another LOGIN PASSWORD 'x'; SET LOCAL ROLE plain_owner")
+    plain_owner.execute(
+        "CREATE ROLE made_by_another LOGIN PASSWORD 'x'; CREATE VIEW of_an_extension AS SELECT 1;"
+        "SET LOCAL ROLE plain_owner"
+    )
     call_command("database_role", "made_by_another", verbosity=0)
     plain_owner.execute(
         "SELECT has_table_privilege('made_by_another', 'catalog_tool', 'INSERT'),"
@@ -266,11 +269,28 @@ def test_an_owner_without_rights_over_roles_uses_a_role_that_exists(plain_owner)
     assert plain_owner.fetchone() == (True, False, False, False)
 
 
+def test_an_owner_of_the_tables_alone_is_referred_to_the_owner_of_the_database(plain_owner):
+    name = connection.settings_dict["NAME"]
+    plain_owner.execute(
+        f"ALTER DATABASE {name} OWNER TO CURRENT_USER; REVOKE ALL ON DATABASE {name} FROM PUBLIC;"
+        "CREATE ROLE made_by_another LOGIN; SET LOCAL ROLE plain_owner"
+    )
+    with pytest.raises(CommandError) as refused:
+        call_command("database_role", "made_by_another", verbosity=0)
+    assert f'GRANT CONNECT, TEMPORARY ON DATABASE "{name}" TO made_by_another;' in str(refused.value)
+
+
+def test_a_member_of_the_owner_is_not_made_into_the_role(plain_owner):
+    plain_owner.execute("CREATE ROLE member LOGIN IN ROLE plain_owner; SET LOCAL ROLE plain_owner")
+    with pytest.raises(CommandError, match="Choose another name"):
+        call_command("database_role", "member", verbosity=0)
+
+
 @pytest.mark.parametrize("setup", ["SELECT", "CREATE ROLE made_by_another LOGIN"])
 def test_an_owner_without_rights_over_roles_is_referred_to_who_has_them(plain_owner, monkeypatch, setup):
     monkeypatch.setenv("A_PASSWORD", "hidden-password")
     plain_owner.execute(f"{setup}; SET LOCAL ROLE plain_owner")
     with pytest.raises(CommandError) as refused:
         call_command("database_role", "made_by_another", "--password-from", "A_PASSWORD", verbosity=0)
-    assert "ROLE made_by_another LOGIN" in str(refused.value)
+    assert "ROLE made_by_another " in str(refused.value)
     assert "hidden-password" not in str(refused.value)
