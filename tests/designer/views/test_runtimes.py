@@ -63,7 +63,7 @@ def test_each_runtime_with_its_release_its_way_and_how_far_it_is_behind(ada, des
     by_form = {row["surface"]: row for row in listed(ada)}
     assert by_form["mcp"] | {"first_at": "", "last_at": ""} == {
         "agent": "desk", "key_id": till.pk, "live": 1, "behind": 0, "key": "Till", "owner": "ada",
-        "release": 1, "channel": "live", "surface": "mcp", "first_at": "", "last_at": "",
+        "release": 1, "channel": "live", "surface": "mcp", "first_at": "", "last_at": "", "activities": [],
     }  # fmt: skip
     assert (by_form["anthropic"]["channel"], by_form["anthropic"]["behind"]) == ("", 0)
     page = page_of(ada)

@@ -144,6 +144,7 @@ def use_mail_server(settings, server):
     settings.EMAIL_USE_TLS = settings.EMAIL_USE_SSL = False
     settings.EMAIL_HOST_USER = settings.EMAIL_HOST_PASSWORD = ""
     settings.MAIL_IS_SET_UP, settings.PUBLIC_URL = True, "https://pegboard.example"
+    settings.MAIL_FROM = "Pegboard <pegboard@pegboard.example>"
 
 
 def test_a_mail_server_that_works_is_left_in_peace(settings):
