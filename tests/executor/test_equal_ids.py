@@ -45,6 +45,7 @@ WITHOUT_OWNER = {
     "designer.signingkey.public": RANDOM,
     "notifications.notice.one_waiting_notice_per_subject": DERIVED,
     "people.apikey.digest": RANDOM,
+    "people.erasedentry.one_row_per_erased_entry": DERIVED,
     "people.idempotentwrite.id": RANDOM,
     "people.identity.one_person_per_subject": DERIVED,
     "people.team.one_live_team_per_slug": PEOPLE,

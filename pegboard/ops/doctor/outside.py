@@ -19,7 +19,7 @@ from core.outbound.addresses import CheckedUrl, Policy, check_url
 from core.outbound.authorities import parse_certificates, read_certificates
 from core.outbound.connection import Connection, system_resolver
 from core.outbound.errors import ProtocolError, RefusedError
-from core.outbound.policy import outbound_policy
+from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.sockets import tls_problem
 from pegboard import startup_checks
 from pegboard.ops.doctor.frame import Limits, Trouble, check
@@ -73,7 +73,7 @@ def endpoint_authorities(limits: Limits) -> Iterator[Trouble]:
     after=("outbound_settings", "database", "migrations"),
 )
 def outbound_proxy(limits: Limits) -> Iterator[Trouble]:
-    policy = outbound_policy()
+    policy = policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR)
     if policy.egress.proxy is None:
         return
     try:
