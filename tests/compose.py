@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-# What the manual has an operator set first.
+# The variables that an operator sets first, as the manual lists them.
 VARIABLES = {
     "POSTGRES_PASSWORD": "owner1",
     "POSTGRES_APP_PASSWORD": "app1",

@@ -136,7 +136,7 @@ class ImageRoot:
         accounts = [line.split(":") for line in self.path("etc/passwd").read_text().splitlines()]
         return next((account[3] for account in accounts if account[2] == user), user)
 
-    def perform(self, step: Instruction, stages: Mapping[str, "ImageRoot"], wheels: Path | None) -> None:
+    def perform(self, step: Instruction, stages: Mapping[str, "ImageRoot"]) -> None:
         """Perform one instruction. Raises AssertionError with the output of a step that fails."""
         match step.name:
             case "ENV":
@@ -153,7 +153,7 @@ class ImageRoot:
             case "COPY":
                 self._copy(step, stages)
             case "RUN":
-                self._run_step(step, wheels)
+                self._run_step(step)
             case "EXPOSE":
                 pass
             case name:
@@ -174,34 +174,26 @@ class ImageRoot:
                 (base / inner).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(ROOT / name, base / inner)
 
-    def _run_step(self, step: Instruction, wheels: Path | None) -> None:
-        # The tests have no network: pip takes the packages of their own environment, or those in `wheels`.
-        variables = {}
+    def _run_step(self, step: Instruction) -> None:
+        # The tests have no network: pip takes the packages of their own environment.
         mounts = list(self.mounts)
-        if wheels:
-            self._mount(wheels, "/wheels", "ro")
-            variables = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "/wheels"}
-        else:
-            self._mount(Path(sysconfig.get_path("purelib")), "/present", "ro")
-            for directory in self.environment["PATH"].split(":"):
-                pip = self.path(f"{directory}/pip")
-                if pip.exists():
-                    text = (ROOT / "tests" / "present_pip.py").read_text()
-                    pip.write_text(f"#!{directory}/python\n{text}")
-        done = self.run(["sh", "-ec", step.text], user="0", environment=variables)
+        self._mount(Path(sysconfig.get_path("purelib")), "/present", "ro")
+        for directory in self.environment["PATH"].split(":"):
+            pip = self.path(f"{directory}/pip")
+            if pip.exists():
+                text = (ROOT / "tests" / "present_pip.py").read_text()
+                pip.write_text(f"#!{directory}/python\n{text}")
+        done = self.run(["sh", "-ec", step.text], user="0")
         self.mounts = mounts
         assert done.returncode == 0, f"RUN {step.text}\n{done.stdout}{done.stderr}"
 
 
-def build_image(directory: Path, *, wheels: Path | None = None) -> ImageRoot:
-    """Perform every step of the Dockerfile below `directory` and return the last stage.
-
-    wheels: a directory with all packages of requirements.txt, which pip then installs with their hashes.
-    """
+def build_image(directory: Path) -> ImageRoot:
+    """Perform every step of the Dockerfile below `directory` and return the last stage."""
     stages: dict[str, ImageRoot] = {}
     for number, stage in enumerate(parse_dockerfile((ROOT / "Dockerfile").read_text())):
         assert stage.base.startswith("python:"), stage.base
         image = stages[stage.name or str(number)] = ImageRoot(directory / str(number))
         for step in stage.instructions:
-            image.perform(step, stages, wheels)
+            image.perform(step, stages)
     return image

@@ -15,13 +15,13 @@ _GENERIC = frozenset((
     "current", "target", "desired", "requested", "preferred", "chosen", "selected", "pickup", "dropoff",
     "delivery", "billing", "home",
 ))  # fmt: skip
-# What a model writes by itself, out of the conversation.
+# Inputs that a model writes by itself, out of the conversation.
 _COMPOSED = frozenset((
     "message", "body", "content", "query", "question", "prompt", "summary", "subject", "note", "comment",
     "description", "title", "q", "search", "keyword", "term", "request", "instruction", "explanation",
     "text", "reason",
 ))  # fmt: skip
-# What knowing who a person is gives.
+# Inputs that the identity of a person supplies.
 IDENTITY_WORDS = frozenset((
     "account", "customer", "member", "user", "patient", "client", "caller", "subscriber", "employee",
     "colleague",
@@ -53,7 +53,7 @@ _KINDS = (
     frozenset(("surname", "last", "family", "lastname")),
     frozenset(("order", "job", "case", "ticket")),
 )
-# What is a fact already, so that only a question with this word asks for it.
+# Words for facts: only a question that contains such a word asks for one.
 _FACTS = frozenset((
     "birth", "born", "expiry", "expiration", "expire", "issue", "issued", "purchase", "invoice", "due",
     "hire", "employment", "registration", "manufacture", "creation", "created", "update", "updated",

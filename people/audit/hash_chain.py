@@ -17,7 +17,7 @@ from typing import Any
 GENESIS = "0" * 64
 # What the entry does that notes the ids of those before it.
 NOTED_IDS = "note ids"
-# What the entry does that names the digest of an erasure.
+# The action of the entry that names the digest of an erasure.
 ERASE = "erase"
 CONTENT = (
     *("at", "actor", "actor_name", "action", "kind", "object_id", "label", "agent"),

@@ -288,7 +288,7 @@ def test_the_migration_reads_the_address_of_the_owner_last(secret, owner):
         assert int(annotations["helm.sh/hook-weight"]) < 0
 
 
-# What the operator makes, by its kind.
+# Objects that the operator makes, by their kind.
 MADE_BY_OPERATOR = {
     "Secret": {"pegboard-secrets", "pegboard-owner", "keys", "tls", "registry"},
     "PersistentVolumeClaim": {"mine"},

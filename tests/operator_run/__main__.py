@@ -57,7 +57,6 @@ class OperatorRun:
         self.admin = directory / "admin"
         self.newest_commit = run_commands(["git", "-C", str(ROOT), "rev-parse", "HEAD"], "admin", 10).strip()
         self._installation: Installation | None = None
-        self.seconds: list[tuple[str, float]] = []
 
     def machine(self, name: str) -> Machine:
         """Return the machine of this name; it is started at its first use."""
@@ -93,7 +92,6 @@ class OperatorRun:
                 self.machine(block.machine).run(block.commands)
         finally:
             seconds = time.monotonic() - started
-            self.seconds.append((place, seconds))
             print(f"{seconds:6.1f} s  {place}  ({block.section or block.chapter})", flush=True)
 
     def installation(self) -> Installation:

@@ -16,7 +16,7 @@ class UnexpectedAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """What the first user has made: the agent's slug, its release's digest and a key that runs its tools."""
+    """The slug of the agent that the first user has made, and the digest of its release."""
 
     agent: str
     digest: str

@@ -47,7 +47,7 @@ fastcgi_temp_path {directory}/fastcgi; uwsgi_temp_path {directory}/uwsgi; scgi_t
 {block}
 }}
 """
-# What the manual tells to set beside the block.
+# The settings that the manual lists beside the configuration.
 VARIABLES = {
     "PEGBOARD_HTTPS": "1",
     "PEGBOARD_PROXIES": "1",
