@@ -18,6 +18,7 @@ COPY people people
 COPY core core
 COPY catalog catalog
 COPY designer designer
+COPY protocols protocols
 COPY executor executor
 COPY demo demo
 COPY pegboard pegboard

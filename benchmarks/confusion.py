@@ -18,11 +18,11 @@ from msgspec.structs import replace
 
 from benchmarks import rows
 from benchmarks.frame import Figure, seconds
-from catalog.protocols import PROTOCOLS
-from catalog.protocols.signature import Parameter, Signature
 from catalog.search import lexicon
 from designer.rehearsals import tool_purpose
 from designer.rehearsals.confusion import Confusion, described
+from protocols import PROTOCOLS
+from protocols.signature import Parameter, Signature
 
 LABELS = Path(__file__).with_name("confusion_labels.txt")
 WIDE_LABELS = Path(__file__).with_name("confusion_wide_labels.txt")

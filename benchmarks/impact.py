@@ -9,11 +9,11 @@ from django.test import Client
 from benchmarks import rows
 from benchmarks.frame import Figure, percentile, samples
 from catalog.models import Tool, ToolVersion
-from catalog.protocols.base import digest
-from catalog.protocols.signature import Parameter, from_json, to_json
 from designer.models import Agent, Pin
 from designer.procedures import editing
 from people.models import User
+from protocols.base import digest
+from protocols.signature import Parameter, from_json, to_json
 
 AGENTS, TOOLS = 500, 50
 TIMES = 10

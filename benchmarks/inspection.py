@@ -17,11 +17,11 @@ from benchmarks.enumeration import endpoint_at, run, vendor
 from benchmarks.frame import Figure, seconds
 from benchmarks.vendor import COUNT
 from catalog.models import ToolVersion
-from catalog.protocols import PROTOCOLS
-from catalog.protocols.signature import Parameter, Signature, to_json
 from catalog.review import inspector
 from catalog.rules import inspection
 from catalog.rules.inspection.mentions import mentioned
+from protocols import PROTOCOLS
+from protocols.signature import Parameter, Signature, to_json
 
 # Of a hundred tools, one may ask a person to look; of a thousand, about one severely.
 ALARMING, SEVERE = 1.0, 0.125

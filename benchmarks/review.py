@@ -13,9 +13,9 @@ from benchmarks.frame import Figure
 from catalog import search
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.protocols.base import canonical, digest
-from catalog.protocols.signature import from_json, to_json
 from people.models import User
+from protocols.base import canonical, digest
+from protocols.signature import from_json, to_json
 
 FEW, MANY = 500, 20_000
 MAX_MS, MAX_KB = 50, 60

@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from catalog import search
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
-from catalog.protocols import PROTOCOLS
-from catalog.protocols.base import canonical, digest
-from catalog.protocols.signature import Parameter, Signature, to_json
+from protocols import PROTOCOLS
+from protocols.base import canonical, digest
+from protocols.signature import Parameter, Signature, to_json
 
 VERBS = ("create", "list", "get", "update", "cancel", "search", "export", "archive", "share", "approve")
 NOUNS = (

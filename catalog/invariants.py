@@ -21,11 +21,11 @@ from django.apps import apps
 from django.db import connection
 from django.utils.module_loading import module_has_submodule
 
-from catalog import protocols
+import protocols
 from catalog.models import ToolVersion
 from catalog.models.runs import ACTIVE
-from catalog.protocols import base
 from core import encryption
+from protocols import base
 
 EXAMPLES = 5
 # The scheduler takes up a run within seconds of its lease's end; later than this, it is not taken up.

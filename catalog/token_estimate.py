@@ -6,7 +6,7 @@ product starts: so a tool has the same figure in the catalog, in an agent and in
 
 from collections.abc import Callable
 
-from catalog.protocols.signature import Signature
+from protocols.signature import Signature
 
 CHARACTERS_PER_TOKEN = 4
 

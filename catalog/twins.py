@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from catalog import protocols
+import protocols
 from catalog.models import Endpoint
 from core.outbound.addresses import check_url
 from core.outbound.errors import RefusedError

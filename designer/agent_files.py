@@ -9,11 +9,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from django.db import transaction
 
-from catalog import protocols
+import protocols
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
 from catalog.models.tools import ToolStatus
-from catalog.protocols import definition
-from catalog.protocols.base import UnreadableItemError, canonical
 from catalog.rules import retries
 from catalog.tools import definitions, versions
 from core import strict_json
@@ -28,6 +26,8 @@ from designer.rehearsals import plans, sentences
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
+from protocols import definition
+from protocols.base import UnreadableItemError, canonical
 
 SCHEMA = "pegboard.agent/1"
 # Strings of the file are bounded one by one as well, or a single one could be all of it.

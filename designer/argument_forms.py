@@ -13,17 +13,17 @@ from msgspec.structs import replace
 
 from catalog.calls import results
 from catalog.models.calls import Asked
-from catalog.protocols.base import canonical
-from catalog.protocols.calls import arguments, outcomes
-from catalog.protocols.calls.arguments import TOGETHER
-from catalog.protocols.json.subschemas import DEFINITIONS
-from catalog.protocols.signature import Parameter, Signature
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
+from protocols.base import canonical
+from protocols.calls import arguments, outcomes
+from protocols.calls.arguments import TOGETHER
+from protocols.json.subschemas import DEFINITIONS
+from protocols.signature import Parameter, Signature
 
 # A longer list is scrolled through; typing and the check after it are quicker.
 MAX_CHOICES = 200

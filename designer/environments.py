@@ -13,10 +13,9 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Q
 
-from catalog import protocols
+import protocols
 from catalog.activities import interfaces, kinds, operations, reach
 from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
-from catalog.protocols.signature import Signature
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
@@ -26,6 +25,7 @@ from designer.models import Agent, Binding, Environment, NamedActivity, Pin, Pla
 from designer.resolution import ACTIVITY_REPLACED, VENDOR, Facts, Resolution, resolved
 from people import audit
 from people.models import ApiKey, User
+from protocols.signature import Signature
 
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 NAME_RULE = (

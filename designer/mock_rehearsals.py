@@ -9,12 +9,12 @@ from typing import Any
 from catalog.activities.mocks.assertions import Made, Verdict
 from catalog.calls import call_keys
 from catalog.models import Call
-from catalog.protocols.signature import Signature
 from designer import mocks, pinned_signatures
 from designer.models import Agent, Pin, Procedure
 from designer.procedures import references, step_results, steps, vocabulary
 from designer.procedures.steps import ToolStep
 from people.models import User
+from protocols.signature import Signature
 
 # A step may be tried again so often.
 TRIES = 20

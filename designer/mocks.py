@@ -23,13 +23,13 @@ from catalog.activities.mocks.assertions import AnyAssertion, Assertion, Made, V
 from catalog.activities.mocks.situations import SITUATIONS
 from catalog.calls import invocation, versions
 from catalog.models import Activity, ActivityVersion, Call
-from catalog.protocols.calls import outcomes
 from core.errors import DomainError, invalid
 from designer import agents, environments, pinned_signatures
 from designer.models import Agent, Environment, MockAssertions, Pin
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
+from protocols.calls import outcomes
 
 KIND = "mock"
 NOTHING: Mapping[str, Any] = {}

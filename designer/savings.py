@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols.signature import Parameter, Signature
 from catalog.token_estimate import tokens_of_size
 from designer.exports.base import Limits, lists_values
 from designer.signatures.words import Path
+from protocols.signature import Parameter, Signature
 
 # Longer lists are rare in a text, and would make a slow pattern.
 MAX_VALUES = 200

@@ -4,8 +4,6 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.signature import Parameter, Signature
 from catalog.token_estimate import estimate_tokens, tokens_of_size
 from designer import exports
 from designer.exports import parts, root_rules, schema, transfers
@@ -13,6 +11,8 @@ from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Input, effective
+from protocols.json import schema as json_schema
+from protocols.signature import Parameter, Signature
 
 # What is written around the parts of a tool and of an input of a plain type, and what follows each of these.
 _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'

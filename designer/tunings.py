@@ -15,8 +15,6 @@ from django.utils import timezone
 from msgspec import UNSET
 
 from catalog.models import Tool, ToolVersion
-from catalog.protocols.base import canonical
-from catalog.protocols.signature import Signature
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import Rewrite
 from core.errors import DomainError
@@ -41,6 +39,8 @@ from designer.texts import why_not
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
+from protocols.base import canonical
+from protocols.signature import Signature
 
 MEMBERS = ("title", "description", "parameters", "outputs", "effects")
 ACTIONS = ("tune", "revert", "restore", "settle")

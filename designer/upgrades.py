@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from django.db.models import QuerySet
 
 from catalog.models import Tool, ToolVersion
-from catalog.protocols.signature import Signature
 from catalog.review import holds
 from catalog.rules import diff
 from catalog.tools import versions
@@ -19,6 +18,7 @@ from designer.procedures import broken_lines, impact
 from designer.signatures.effective import misfits
 from designer.signatures.words import merged
 from people.models import User
+from protocols.signature import Signature
 
 
 @dataclass(frozen=True, slots=True)

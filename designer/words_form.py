@@ -12,13 +12,13 @@ from django.forms import BoundField
 from msgspec import UNSET
 
 from catalog.models import ToolVersion
-from catalog.protocols.signature import AllowedValue, Parameter
 from core.errors import DomainError
 from designer.signatures import model_names
 from designer.signatures.words import EFFECTS, Path, Words, from_members, members, of_vendor
 from designer.tunings import MAX_TITLE_LENGTH
 from people.audit.edit_conflicts import Difference, LateEditError
 from people.forms import OperationForm
+from protocols.signature import AllowedValue, Parameter
 
 # Django takes so many fields from one form, a few of which are not ours. Values come last: an input with
 # more of them than have room is tuned over REST.

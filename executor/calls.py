@@ -31,7 +31,6 @@ from catalog.calls.runtime import USUAL, CallerSide, Runtime
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
 from catalog.notifications.callbacks import Recipient
-from catalog.protocols.base import Outcome, canonical
 from catalog.rules.retries import Terms
 from catalog.tools import configurations
 from catalog.user_grants import end_users
@@ -50,6 +49,7 @@ from executor.outputs import taken
 from executor.released_documents import sealed, wires
 from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
+from protocols.base import Outcome, canonical
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.

@@ -7,12 +7,12 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from catalog.calls.checks import ArgumentsError
-from catalog.protocols.base import Outcome
-from catalog.protocols.calls.arguments import given, problems, with_whole_numbers
-from catalog.protocols.signature import Signature
 from designer.exports import schema, wire
 from designer.signatures.effective import Effective, Hidden, Input
 from executor.released_documents import wires
+from protocols.base import Outcome
+from protocols.calls.arguments import given, problems, with_whole_numbers
+from protocols.signature import Signature
 
 DOES_NOT_FIT = "does not fit together with the other inputs"
 

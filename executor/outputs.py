@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from catalog.calls.results import MAX_OUTPUTS_BYTES
-from catalog.protocols.json import error_messages, validation
 from core.errors import DomainError
 from designer.exports import outputs
 from designer.signatures.effective import Effective
+from protocols.json import error_messages, validation
 
 MAX_FAULTS = 20
 

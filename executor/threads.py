@@ -7,14 +7,14 @@ from typing import Any
 
 from catalog.calls import threads
 from catalog.models import Call, Thread
-from catalog.protocols.acp.threads import schema_of
-from catalog.protocols.base import Note, ThreadState
 from designer.exports import transfers
 from designer.exports.document import ReleasedTool
 from designer.models import Release
 from executor.calls import Answer, UnknownToolError, answer_of, released_version, runtime_of, tool_within
 from executor.released_documents import sealed
 from people.models import ApiKey, User
+from protocols.acp.threads import schema_of
+from protocols.base import Note, ThreadState
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")
 

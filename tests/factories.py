@@ -5,11 +5,11 @@ from itertools import count
 from typing import Any
 
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
-from catalog.protocols.base import canonical, digest
-from catalog.protocols.signature import Parameter, Signature, to_json
 from designer import transfers
 from designer.models import Agent, Pin
 from people.models import Role, User
+from protocols.base import canonical, digest
+from protocols.signature import Parameter, Signature, to_json
 
 _numbers = count(1)
 PASSWORD = "correct horse battery"

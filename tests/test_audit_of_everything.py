@@ -31,7 +31,6 @@ from catalog.models import Vendor as Vendors
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.user_grants import GrantState
 from catalog.notifications import webhooks
-from catalog.protocols.definition import Parts
 from catalog.review import decisions, inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import configurations, definition_import, definitions
@@ -68,6 +67,7 @@ from people import api_keys, teams, users
 from people.audit import verify
 from people.models import ApiKey, AuditEntry, Role, User
 from people.sso import accounts
+from protocols.definition import Parts
 from tests.authorization_server import AuthorizationServer, scripted
 from tests.catalog.credentials.oauth.cases import grant_of, make_client, sign, wear_out
 from tests.factories import PASSWORD, make_user

@@ -38,7 +38,6 @@ from catalog.models import Call, Credential, Endpoint, Grant, Run, Tool, UserGra
 from catalog.models.runs import Trigger
 from catalog.notifications import callbacks, webhooks
 from catalog.notifications.models import Callback, Webhook
-from catalog.protocols.signature import Requirements
 from core import redis_client
 from core.errors import DomainError
 from core.outbound import secret_echo
@@ -51,6 +50,7 @@ from designer.releases import publishing, rehearsed
 from pegboard.ops import backups, logs
 from people.models import Identity, Role, User
 from people.sso import provider
+from protocols.signature import Requirements
 from tests import vendor as vendors
 from tests.acp_runs import Runs
 from tests.authorization_server import AuthorizationServer, scripted

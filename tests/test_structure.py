@@ -7,7 +7,7 @@ from pathlib import Path
 import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("core", "people", "catalog", "designer", "executor", "pegboard", "demo")
+ROOMS = ("core", "people", "catalog", "protocols", "designer", "executor", "pegboard", "demo")
 
 
 def test_no_modules_import_each_other_in_a_circle():

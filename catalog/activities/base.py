@@ -13,12 +13,12 @@ from typing import Protocol as Interface
 
 from catalog.activities.picking import Fault
 from catalog.models import ActivityVersion, Call
-from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Annotations, Signature
 from core.errors import DomainError
 from core.outbound.exchange import Exchange
 from core.outbound.limits import Limits
 from core.outbound.session import Session
+from protocols.base import Outcome
+from protocols.signature import Annotations, Signature
 
 # Opens a conversation, which adds its exchanges to the list and keeps to the limits.
 Open = Callable[[MutableSequence[Exchange], Limits], AbstractContextManager[Session]]

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from catalog.models import Activity, ToolVersion
-from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
+from protocols.signature import Signature
 
 
 class Reference(NamedTuple):

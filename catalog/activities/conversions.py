@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from catalog.protocols.signature import Parameter, ParameterType
+from protocols.signature import Parameter, ParameterType
 
 # `perhaps`: it depends on the value, and is judged when the value is there.
 Fit = Literal["same", "converted", "perhaps", "no"]

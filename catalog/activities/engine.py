@@ -19,12 +19,12 @@ from catalog.activities.nesting import MAX_DEPTH
 from catalog.activities.picking import Source, Step, Steps, picked
 from catalog.models import ActivityVersion, Call, ToolVersion
 from catalog.models.calls import Result
-from catalog.protocols.base import Ask, Note, Outcome, OutcomeKind
-from catalog.protocols.calls import outcomes
-from catalog.protocols.signature import Parameter, Signature
 from catalog.user_grants.context import USER
 from core.errors import DomainError
 from core.failpoints import failpoint
+from protocols.base import Ask, Note, Outcome, OutcomeKind
+from protocols.calls import outcomes
+from protocols.signature import Parameter, Signature
 
 # Of a step that was made, and of what it asks.
 _ASKS = ("needs_input", "needs_authorization")

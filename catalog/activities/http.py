@@ -19,13 +19,13 @@ from catalog.activities.picking import Fault
 from catalog.credentials import sessions
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
-from catalog.protocols.base import Note, Outcome
-from catalog.protocols.calls import outcomes
-from catalog.protocols.signature import Annotations, Signature
 from core.errors import DomainError, invalid
 from core.outbound.errors import RefusedError
 from core.outbound.policy import origin_of, source_of
 from core.outbound.session import Session
+from protocols.base import Note, Outcome
+from protocols.calls import outcomes
+from protocols.signature import Annotations, Signature
 
 # Of all others a session says by itself what they mean: who may not, when to come back, what is away.
 _ACCEPTED = {*range(200, 300), *range(400, 500)} - {401, 408, 425, 429}

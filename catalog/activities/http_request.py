@@ -16,12 +16,12 @@ from msgspec import UNSET
 from catalog.activities import conversions, picking
 from catalog.activities.conversions import UnfitValueError
 from catalog.activities.picking import Fault, Reach, Source
-from catalog.protocols.base import OutcomeKind
-from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.reply import Reply
 from core.outbound.request import Request
 from core.strict_json import Answer
+from protocols.base import OutcomeKind
+from protocols.signature import Parameter, Signature
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 WITHOUT_BODY = ("GET", "DELETE")

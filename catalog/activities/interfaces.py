@@ -1,7 +1,7 @@
 """Whether what was made for one interface can run for another: a pure rule."""
 
-from catalog.protocols.signature import Parameter, Signature
 from core.outbound.errors import printable
+from protocols.signature import Parameter, Signature
 
 
 def why_unfit(made_for: Signature, tool: Signature) -> str:

@@ -13,8 +13,8 @@ from msgspec import UNSET
 
 from catalog.activities import conversions, picking
 from catalog.activities.picking import Fault, Reach, Source
-from catalog.protocols.signature import Parameter, Signature
 from catalog.search.words import name_key, words
+from protocols.signature import Parameter, Signature
 
 Why = Literal["id", "name", "meaning"]
 # Less than this is a guess that a reader would take for nonsense.

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from catalog.protocols.json import subschemas
-from catalog.protocols.signature import Parameter
+from protocols.json import subschemas
+from protocols.signature import Parameter
 
 # Deeper, or more, is typed by hand: a list to choose from stays one.
 MAX_DEPTH = 4

@@ -13,10 +13,10 @@ from catalog.activities.base import Kind, Work
 from catalog.activities.mocks import answers
 from catalog.activities.mocks.situations import Interrupt, Situation
 from catalog.models import Call
-from catalog.protocols.base import Outcome, is_withheld
-from catalog.protocols.calls import outcomes
-from catalog.protocols.signature import Signature
 from core import redis_client
+from protocols.base import Outcome, is_withheld
+from protocols.calls import outcomes
+from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 # After the last call of a caller.

@@ -14,7 +14,6 @@ from catalog.activities import kinds, pinned_callees, reach
 from catalog.activities.picking import Fault
 from catalog.locking import check_name, locked
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
-from catalog.protocols.base import canonical, digest
 from core import unique_violations
 from core.errors import DomainError, invalid
 from core.outbound import policy
@@ -22,6 +21,7 @@ from core.outbound.errors import RefusedError
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
+from protocols.base import canonical, digest
 
 MAX_NAME_LENGTH = 150
 MAX_CONFIG_BYTES = 256 * 1024

@@ -13,8 +13,8 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.activities import conversions
-from catalog.protocols.calls import arguments
-from catalog.protocols.signature import Parameter, Signature
+from protocols.calls import arguments
+from protocols.signature import Parameter, Signature
 
 MAX_POINTER_LENGTH = 500
 _POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*)*")

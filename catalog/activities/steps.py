@@ -13,10 +13,10 @@ from catalog.activities.base import Kind, Work
 from catalog.activities.picking import Fault, Reach, Step, Steps
 from catalog.models import Activity, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Signature
 from catalog.review import holds
 from core.errors import DomainError, invalid
+from protocols.base import Outcome
+from protocols.signature import Signature
 
 MAX_STEPS = 20
 # A code and a sentence.

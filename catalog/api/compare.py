@@ -8,12 +8,12 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Effect
 from catalog.tools import comparison
 from catalog.tools.comparison import Comparison, Line
 from catalog.tools.effective_texts import ShownInput
 from core.errors import invalid
 from people.api.generics import APIView
+from protocols.signature import Effect
 
 MAX_KEY = 2**63 - 1
 TOOLS = OpenApiParameter(

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import protocols
+import protocols
 from catalog.api.vendors import Address
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions

@@ -16,7 +16,6 @@ from rest_framework.response import Response
 
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
-from catalog.protocols.definition import NAME, Parts
 from catalog.tools import definition_import, definitions
 from core.errors import invalid
 from core.serializers import Input
@@ -24,6 +23,7 @@ from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
 from people.permissions import person
+from protocols.definition import NAME, Parts
 
 CHANGES_SHOWN = 50
 

@@ -8,7 +8,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import bounds, protocols, twins
+import protocols
+from catalog import bounds, twins
 from catalog.api.progress import ProgressOutput
 from catalog.api.retries import RetryChange, RetryStated, taken
 from catalog.api.vendors import Address, chosen_vendor

@@ -10,16 +10,16 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
-from catalog import protocols
+import protocols
 from catalog.api.progress import ProgressOutput
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Effect
 from catalog.search import Query, search
 from catalog.search.listing import MAX_QUESTION_LENGTH, SORT_NAMES
 from catalog.tools.progress import catalog_progress
 from core.errors import invalid
 from core.public_url import public_url
 from people.api.generics import APIView
+from protocols.signature import Effect
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 

@@ -7,7 +7,8 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog import protocols, twins
+import protocols
+from catalog import twins
 from catalog.api.endpoints import PreviewOutput
 from catalog.api.vendors import Address
 from catalog.models import VendorRequest

@@ -10,13 +10,13 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from catalog.models import Tool, ToolVersion
-from catalog.protocols.losses import Loss
 from catalog.review.holds import ReviewState, with_review_state
 from catalog.rules import diff
 from catalog.tools import versions
 from core.errors import DomainError
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
+from protocols.losses import Loss
 
 MAX_ORDINAL = 2**31 - 1
 MAX_LABEL_LENGTH = 100

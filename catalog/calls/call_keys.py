@@ -7,8 +7,8 @@ id that a client has chosen is stored beside it (`Call.idempotency_key`).
 import uuid
 from dataclasses import dataclass
 
-from catalog.protocols.base import canonical
 from core import encryption
+from protocols.base import canonical
 
 FIELD = "catalog.call.key"
 MAX_STORED_LENGTH = 255

@@ -13,13 +13,13 @@ from catalog.credentials import sessions
 from catalog.models import Call
 from catalog.models.calls import ACTIVE_CALLS, CallStatus
 from catalog.notifications import callbacks
-from catalog.protocols.base import Outcome
-from catalog.protocols.calls import outcomes
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError
 from core.postgresql.base import give_back
 from people import audit
 from people.models import User
+from protocols.base import Outcome
+from protocols.calls import outcomes
 
 logger = logging.getLogger(__name__)
 

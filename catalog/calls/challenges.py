@@ -15,7 +15,6 @@ from django.db.models.functions import Now
 from catalog.credentials import sessions
 from catalog.models import Call, Endpoint, UserGrant
 from catalog.models.user_grants import GrantState
-from catalog.protocols.base import Outcome
 from catalog.user_grants import grants
 from catalog.user_grants import tokens as user_tokens
 from core import strict_json, wakes
@@ -23,6 +22,7 @@ from core.errors import DomainError
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS, KIB
 from core.outbound.policy import origin_of
+from protocols.base import Outcome
 
 TASK = "catalog.tasks.check_user_grant"
 LEASE = timedelta(seconds=60)  # longer than one question

@@ -10,11 +10,11 @@ from catalog.calls.runtime import Runtime
 from catalog.models import ActivityVersion, Endpoint, ToolVersion
 from catalog.models.calls import Asked
 from catalog.models.findings import FindingState
-from catalog.protocols.base import Outcome, canonical, is_withheld
-from catalog.protocols.signature import Annotations
 from catalog.review import holds
 from catalog.tools import effective_texts
 from core.errors import DomainError
+from protocols.base import Outcome, canonical, is_withheld
+from protocols.signature import Annotations
 
 MAX_ARGUMENTS_BYTES = 256 * 1024
 

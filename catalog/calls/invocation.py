@@ -46,9 +46,6 @@ from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Attempt, CallStatus, Mode
 from catalog.models.threads import ThreadStatus
 from catalog.notifications import callbacks
-from catalog.protocols.base import Outcome, Protocol
-from catalog.protocols.calls import outcomes
-from catalog.protocols.signature import Signature
 from catalog.rules import retries
 from catalog.rules.retries import Terms
 from catalog.user_grants import context
@@ -62,6 +59,9 @@ from core.outbound.session import Session
 from core.postgresql.base import give_back
 from core.prepared_statements import run_prepared
 from people.models import User
+from protocols.base import Outcome, Protocol
+from protocols.calls import outcomes
+from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 

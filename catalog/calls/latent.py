@@ -10,11 +10,11 @@ from django.db.models.functions import Now
 
 from catalog.calls import invocation, requesting, results
 from catalog.models import Call, ToolVersion
-from catalog.protocols.base import Note, Outcome, canonical
-from catalog.protocols.calls import outcomes
 from core.errors import DomainError
 from people import audit
 from people.models import User
+from protocols.base import Note, Outcome, canonical
+from protocols.calls import outcomes
 
 LATENT = outcomes.failed(
     "latent",

@@ -18,15 +18,15 @@ from django.db.models import Count, DateTimeField, DurationField, ExpressionWrap
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog import protocols
+import protocols
 from catalog.calls import events, results
 from catalog.credentials.oauth import clients
 from catalog.models import Call
 from catalog.models.calls import CallStatus, Mode
-from catalog.protocols.calls import outcomes
 from core import wakes
 from core.errors import DomainError
 from core.postgresql.base import give_back
+from protocols.calls import outcomes
 
 TASK = "catalog.tasks.perform_call"
 # Accepting more would promise what the workers of an installation cannot keep.

@@ -5,8 +5,8 @@ from django.db import transaction
 from catalog.models import Call, Finding
 from catalog.models.findings import Severity
 from catalog.notifications import outbox
-from catalog.protocols.base import Outcome
 from core.outbound.errors import printable
+from protocols.base import Outcome
 
 CODE = "REFUSES_VALID"
 # What we say ourselves, before anything is sent.

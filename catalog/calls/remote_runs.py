@@ -20,8 +20,6 @@ from catalog.calls.lease import Heartbeat
 from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call
 from catalog.models.calls import Attempt, CallStatus, Mode
-from catalog.protocols.base import Outcome, Protocol
-from catalog.protocols.calls import outcomes
 from catalog.user_grants import context
 from core.errors import DomainError
 from core.failpoints import failpoint
@@ -30,6 +28,8 @@ from core.outbound.exchange import Exchange
 from core.outbound.limits import DEFAULT_LIMITS, Limits
 from core.outbound.session import Session
 from core.postgresql.base import give_back
+from protocols.base import Outcome, Protocol
+from protocols.calls import outcomes
 
 logger = logging.getLogger(__name__)
 

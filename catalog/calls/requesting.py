@@ -28,9 +28,6 @@ from catalog.models.findings import FindingState
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
 from catalog.notifications.models import SendingState
-from catalog.protocols.base import Outcome, canonical, digest
-from catalog.protocols.calls import outcomes
-from catalog.protocols.calls.arguments import with_whole_numbers
 from catalog.rules import retries
 from catalog.rules.retries import Terms
 from catalog.tools import effective_texts
@@ -43,6 +40,9 @@ from core.errors import DomainError
 from core.prepared_statements import run_prepared, run_together
 from people import audit
 from people.models import ApiKey, User
+from protocols.base import Outcome, canonical, digest
+from protocols.calls import outcomes
+from protocols.calls.arguments import with_whole_numbers
 
 logger = logging.getLogger(__name__)
 

@@ -9,12 +9,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.calls import Asked, Attempt, Call, CallStatus, Result, Retry, Sent
-from catalog.protocols.base import Ask, Outcome, UnreadableItemError, canonical
-from catalog.protocols.calls import outcomes
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
+from protocols.base import Ask, Outcome, UnreadableItemError, canonical
+from protocols.calls import outcomes
+from protocols.json import schema as json_schema
+from protocols.signature import Signature
 
 NO_WORKER = (
     "No worker took this call, so nothing was sent. Look whether a worker is running, then run it again."

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
-from catalog.protocols.base import QUESTIONS
 from catalog.user_grants.end_users import OnBehalfOf
 from people.models import ApiKey, User
+from protocols.base import QUESTIONS
 
 MAX_NAME_LENGTH = 150
 

@@ -10,10 +10,10 @@ from django.db.models.expressions import RawSQL
 
 from catalog.calls.requesting import NEXT_CALL
 from catalog.models import ToolVersion
-from catalog.protocols.signature import Signature
 from catalog.review import holds
 from core.compiled_queries import Ask, RepeatedQuery, given
 from core.prepared_statements import run_prepared
+from protocols.signature import Signature
 
 MAX_KEPT = 2_000
 _signatures: dict[int, Signature] = {}

@@ -15,10 +15,10 @@ from django.utils import timezone
 
 from catalog.models import Circuit, Endpoint, Tool, ToolCircuit
 from catalog.models.circuit import OpenCircuit
-from catalog.protocols.base import Outcome
-from catalog.protocols.calls.outcomes import CUT_OFF
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.retry_after import DAY
+from protocols.base import Outcome
+from protocols.calls.outcomes import CUT_OFF
 
 # A call that is repeated fails three times by itself; it takes another one to say that the vendor is down.
 OPENS_AFTER = 5

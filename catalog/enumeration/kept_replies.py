@@ -25,12 +25,12 @@ from catalog.enumeration import lease
 from catalog.enumeration.lease import LostLeaseError
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
-from catalog.protocols import base
 from core.outbound.limits import Limits, too_much_in_all
 from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request
+from protocols import base
 
 logger = logging.getLogger(__name__)
 

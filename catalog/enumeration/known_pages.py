@@ -5,9 +5,9 @@ import hashlib
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients
 from catalog.models import Endpoint, KnownPage
-from catalog.protocols import base
-from catalog.protocols.base import Item, Page, Protocol
 from core.outbound.reply import Reply
+from protocols import base
+from protocols.base import Item, Page, Protocol
 
 
 class FirstPage:

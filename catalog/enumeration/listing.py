@@ -32,9 +32,6 @@ from catalog.enumeration.staging import (
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
-from catalog.protocols import base, signature
-from catalog.protocols.base import Ending, Item, Note, Page, Protocol, UnreadableItemError, identity
-from catalog.protocols.paging import PageGuard, note_on_ending
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
@@ -42,6 +39,9 @@ from catalog.rules.diff import compare
 from catalog.rules.version_names import version_name
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
+from protocols import base, signature
+from protocols.base import Ending, Item, Note, Page, Protocol, UnreadableItemError, identity
+from protocols.paging import PageGuard, note_on_ending
 
 # A list that changes while it is read gives no one moment. After so many tries it is left for later.
 MAX_PASSES = 3

@@ -28,13 +28,13 @@ from catalog.models.findings import Severity
 from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
-from catalog.protocols import base
-from catalog.protocols.base import Item, Page, UnreadableItemError
-from catalog.protocols.paging import PageGuard
-from catalog.protocols.signature import Signature
 from catalog.review import inspector
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
+from protocols import base
+from protocols.base import Item, Page, UnreadableItemError
+from protocols.paging import PageGuard
+from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 

@@ -29,14 +29,14 @@ from catalog.models import Finding, KnownPage, ListFetch, Run, Tool, ToolFetch
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus, Trigger
 from catalog.notifications import outbox
-from catalog.protocols.base import Item, NothingKnown, Protocol, Session, UnreadableItemError, identity
-from catalog.protocols.paging import PageGuard
 from catalog.review import breaches, inspector
 from core import db_errors
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import Limits
 from core.postgresql.base import give_back
+from protocols.base import Item, NothingKnown, Protocol, Session, UnreadableItemError, identity
+from protocols.paging import PageGuard
 
 logger = logging.getLogger(__name__)
 

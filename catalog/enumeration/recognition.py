@@ -6,13 +6,13 @@ So the other protocols are tried before an administrator is told to look for one
 
 from dataclasses import replace
 
-from catalog import protocols
+import protocols
 from catalog.credentials import sessions
 from catalog.models import Endpoint
-from catalog.protocols.base import NothingKnown, Protocol
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS
+from protocols.base import NothingKnown, Protocol
 
 SECONDS_OF_EACH = 4.0
 LIMITS = replace(DEFAULT_LIMITS, request=SECONDS_OF_EACH, session=SECONDS_OF_EACH, backoff=())

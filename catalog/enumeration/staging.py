@@ -20,13 +20,13 @@ import psycopg
 from django.db import connection
 
 from catalog.models import Finding, KnownPage, Rejection
-from catalog.protocols import base, signature
-from catalog.protocols.base import Item
-from catalog.protocols.signature import Signature
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
 from core.failpoints import failpoint
 from core.server_session import session_of
+from protocols import base, signature
+from protocols.base import Item
+from protocols.signature import Signature
 
 
 class StagedTool(msgspec.Struct, frozen=True):

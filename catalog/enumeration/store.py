@@ -26,11 +26,11 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus, Trigger
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
-from catalog.protocols.base import identity
 from catalog.review import breaches
 from core.errors import DomainError
 from core.failpoints import failpoint
 from core.metrics import Counter
+from protocols.base import identity
 
 # As many as a person reads; a list in which all is wrong must not fill the table.
 REJECTIONS_KEPT = 1_000

@@ -8,7 +8,7 @@ from django.forms import BoundField
 from django.http import QueryDict
 from django.template.defaultfilters import filesizeformat
 
-from catalog import protocols
+import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients
 from catalog.credentials.sessions import DEFAULT_LIFE_SECONDS, MAX_LIFE_SECONDS
@@ -17,12 +17,12 @@ from catalog.forms.reach_fields import ReachForm
 from catalog.forms.setting_fields import DocumentField, setting_field
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.vendors import CredentialKind
-from catalog.protocols.base import Protocol
 from catalog.rules import retries
 from catalog.vendors import operations as vendor_operations
 from core.outbound.addresses import without_keys
 from people.audit.edit_conflicts import Difference
 from people.forms import OperationForm
+from protocols.base import Protocol
 
 INTERVALS = {
     5: "Every 5 minutes",

@@ -22,11 +22,11 @@ from catalog.activities.mocks.answers import Mock
 from catalog.activities.picking import Fault, Source, Step, Steps
 from catalog.forms import source_rows
 from catalog.forms.source_rows import Origin, Posted, Row
-from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError
 from people.forms import OperationForm
+from protocols.signature import Parameter, Signature
 
 MAX_ROWS = 500
 SPARE = 2

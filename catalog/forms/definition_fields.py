@@ -14,16 +14,16 @@ from django.forms import BaseFormSet, formset_factory
 from django.http import QueryDict
 
 from catalog.models import Activity
-from catalog.protocols import definition
-from catalog.protocols.base import UnreadableItemError
-from catalog.protocols.definition import Parts
-from catalog.protocols.json import rows
-from catalog.protocols.json.rows import KINDS, Row, RowError
 from catalog.tools import definitions
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
+from protocols import definition
+from protocols.base import UnreadableItemError
+from protocols.definition import Parts
+from protocols.json import rows
+from protocols.json.rows import KINDS, Row, RowError
 
 MAX_JSON_LENGTH = 1_000_000
 SPARE, MORE, MAX_ROWS = 2, 3, 1_000

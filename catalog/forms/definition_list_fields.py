@@ -8,12 +8,12 @@ from typing import Any
 
 from django import forms
 
-from catalog.protocols.definition import TOOL
 from catalog.tools import definition_import
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
+from protocols.definition import TOOL
 
 # A form of a page has at most 1 MB, as a body of REST has.
 MAX_BYTES = 900_000

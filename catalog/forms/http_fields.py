@@ -11,8 +11,8 @@ from catalog.forms.activity_fields import SPARE, Draft, Editor, count_of, signat
 from catalog.forms.source_rows import Posted, Row
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
-from catalog.protocols.base import OutcomeKind
-from catalog.protocols.signature import Parameter
+from protocols.base import OutcomeKind
+from protocols.signature import Parameter
 
 LISTS = {
     "query": "Query",

@@ -15,9 +15,9 @@ from catalog.activities.mocks.answers import Mock, MockExample
 from catalog.activities.mocks.situations import KINDS, Situation
 from catalog.forms.activity_fields import Draft, Editor, count_of, signature_of
 from catalog.forms.source_rows import TYPES, Posted, named, text_of, value_of
-from catalog.protocols.signature import Parameter, Signature
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
+from protocols.signature import Parameter, Signature
 
 # How `switch` is chosen.
 SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that are said below"}

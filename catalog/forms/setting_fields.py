@@ -4,8 +4,8 @@ from typing import Any
 
 from django import forms
 
-from catalog.protocols.base import Setting
 from catalog.vendors.setting_values import MAX_DOCUMENT_BYTES
+from protocols.base import Setting
 
 
 class LinesField(forms.CharField):

@@ -15,9 +15,9 @@ from catalog.activities import conversions
 from catalog.activities.conversions import UnfitValueError
 from catalog.activities.members import members
 from catalog.activities.picking import Source
-from catalog.protocols.signature import Parameter
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, printable
+from protocols.signature import Parameter
 
 FIXED = "fixed"
 Posted = Mapping[str, str]

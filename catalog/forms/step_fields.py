@@ -21,8 +21,8 @@ from catalog.forms.activity_fields import (
     sources,
 )
 from catalog.forms.source_rows import Origin, Posted, Row
-from catalog.protocols.signature import Signature
 from core.outbound.errors import printable
+from protocols.signature import Signature
 
 WHY = {"id": "same id", "name": "same name", "meaning": "similar meaning, to be checked"}
 FIT = {"same": "", "converted": ", converted", "perhaps": ", perhaps: it depends on the value", "no": ""}

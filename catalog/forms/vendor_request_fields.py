@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from catalog import protocols
+import protocols
 from catalog.forms import AddressInput
 from catalog.vendors.vendor_requests import MAX_TEXT_LENGTH
 from people.forms import OperationForm

@@ -11,7 +11,7 @@ import django.utils.timezone
 from django.conf import settings
 from django.db import migrations, models
 
-import catalog.protocols
+import protocols
 
 
 class Migration(migrations.Migration):
@@ -74,7 +74,7 @@ class Migration(migrations.Migration):
                         auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
                     ),
                 ),
-                ("protocol", models.CharField(choices=catalog.protocols.choices, max_length=20)),
+                ("protocol", models.CharField(choices=protocols.choices, max_length=20)),
                 ("url", models.CharField(max_length=2048)),
                 ("name", models.CharField(blank=True, max_length=120)),
                 ("settings", models.JSONField(blank=True, default=dict)),

@@ -11,9 +11,9 @@ from django.db.models.functions import Coalesce, Now
 from catalog.models.activities import ActivityVersion
 from catalog.models.threads import MadeInTeams, Thread
 from catalog.models.tools import Tool, ToolVersion
-from catalog.protocols.base import OutcomeKind
 from catalog.rules.retries import Terms
 from people.models import ApiKey
+from protocols.base import OutcomeKind
 
 OUTCOMES: tuple[str, ...] = get_args(OutcomeKind)
 

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from catalog.models.findings import Finding
 from catalog.models.vendors import Endpoint
-from catalog.protocols.signature import Signature, from_json
+from protocols.signature import Signature, from_json
 
 
 class OtherClient(models.TextChoices):

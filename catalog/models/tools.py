@@ -11,11 +11,11 @@ from django.utils import timezone
 
 from catalog.models.runs import Run
 from catalog.models.vendors import Endpoint
-from catalog.protocols import losses
-from catalog.protocols.losses import Loss
-from catalog.protocols.signature import Signature, from_json
 from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
+from protocols import losses
+from protocols.losses import Loss
+from protocols.signature import Signature, from_json
 
 
 class ToolStatus(models.TextChoices):

@@ -13,9 +13,9 @@ from django.db import models
 from django.db.models.functions import Now
 from django.utils import timezone
 
-from catalog import protocols
-from catalog.protocols.base import Protocol
+import protocols
 from core.encryption import EncryptedField, KeyIdField
+from protocols.base import Protocol
 
 
 class VendorQuerySet(models.QuerySet["Vendor"]):
@@ -155,7 +155,7 @@ class EndpointStatus(models.TextChoices):
 class Endpoint(models.Model):
     """One platform root of a vendor, spoken to in one protocol with one credential.
 
-    `memory` is what its protocol found out about it; see `catalog.protocols.base.Session`. `authorities` are
+    `memory` is what its protocol found out about it; see `protocols.base.Session`. `authorities` are
     certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
     those after it bound one run over its list. `retry` is what it states of a retry policy for its tools
     (catalog/rules/retries.py). Until `history_lease_until` one worker reads older versions of its tools.

@@ -5,7 +5,7 @@ from itertools import islice
 
 from django.db import connection
 
-from catalog import protocols
+import protocols
 from catalog.models import Finding, Run, Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus

@@ -22,8 +22,6 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
 from catalog.models.tools import lock_in_order
 from catalog.notifications import outbox
-from catalog.protocols import signature as normal_form
-from catalog.protocols.signature import Signature
 from catalog.review import holds
 from catalog.review.holds import Caught
 from catalog.rules import inspection, policy
@@ -38,6 +36,8 @@ from catalog.tools.versions import predecessors
 from catalog.twins import twins_of
 from core.failpoints import failpoint
 from core.outbound.errors import printable
+from protocols import signature as normal_form
+from protocols.signature import Signature
 
 # Signatures that are in memory at once, and in one transaction.
 CHUNK = 300

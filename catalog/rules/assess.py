@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from catalog.protocols.signature import Signature
 from catalog.rules import diff, inspection, policy, promises
 from catalog.rules.diff import Class, Effect
 from catalog.rules.inspection import REVISION, Alarm
 from catalog.rules.policy import Actions, Stop
 from catalog.rules.promises import Breach
+from protocols.signature import Signature
 
 
 class Offer(NamedTuple):

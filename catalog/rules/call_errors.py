@@ -6,7 +6,7 @@ anything is sent, and come with a status of HTTP of their own.
 
 from collections.abc import Iterable, Mapping
 
-from catalog.protocols.base import CallError
+from protocols.base import CallError
 
 _FIELDS = {"type": "object", "additionalProperties": {"type": "string"}}
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from catalog.protocols.signature import Parameter, Signature
 from catalog.rules.diff import Comparison
+from protocols.signature import Parameter, Signature
 
 Promise = Literal["locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"]
 Severity = Literal["low", "medium", "high"]

@@ -9,9 +9,9 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Annotations
 from core.errors import invalid
+from protocols.base import Outcome
+from protocols.signature import Annotations
 
 When = Literal["none", "safe", "all"]
 Level = Literal["pin", "agent", "endpoint", "default"]

@@ -7,9 +7,9 @@ argument. A word is as rare as it is among these tools.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from catalog.protocols.signature import Signature
 from catalog.search import question, ranking, searched_texts, words
 from catalog.search.vocabulary import Known
+from protocols.signature import Signature
 
 
 def words_in(signatures: Iterable[Signature], texts: Iterable[str]) -> set[str]:

@@ -16,12 +16,12 @@ import msgspec
 from django.db import connection, transaction
 
 from catalog.models import IndexQueueEntry
-from catalog.protocols.signature import from_json, to_json
 from catalog.search import ranking, searched_texts, segments, words
 from catalog.search.lexicon import Lexicon
 from catalog.search.searched_texts import SearchedSignature, Weighted
 from catalog.search.segments import Document, State
 from catalog.tools import effective_texts
+from protocols.signature import from_json, to_json
 
 # Small enough that a batch commits well before the database ends an idle transaction, on a busy machine too.
 BATCH = 500

@@ -15,11 +15,10 @@ import msgspec
 from django.core import signing
 from django.db.models import Case, F, Func, TextField, When
 
-from catalog import protocols
+import protocols
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Annotations, Signature
 from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
@@ -28,6 +27,7 @@ from catalog.tools import effective_texts
 from core.compiled_queries import CompiledQuery, given_keys
 from core.consistent_read import one_moment
 from core.errors import DomainError, invalid
+from protocols.signature import Annotations, Signature
 
 RELEVANCE = "relevance"
 SORT_NAMES = (RELEVANCE, *orders.SORTS)

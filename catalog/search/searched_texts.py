@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from catalog.protocols.signature import Signature
 from catalog.search import ranking, words
+from protocols.signature import Signature
 
 Weighted = tuple[tuple[float, str], ...]
 

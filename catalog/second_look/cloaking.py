@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from catalog.protocols.signature import Signature
 from catalog.rules.diff import Comparison
 from catalog.rules.diff.changes import Effect
 from catalog.rules.inspection import Severity
 from catalog.rules.inspection.texts import by_place
 from core.outbound.errors import ProtocolError, UnavailableError, printable
+from protocols.signature import Signature
 
 CODE = "CLOAKING"
 _ALIKE = 49  # characters of a digest, so that two of them fit into what identifies a finding

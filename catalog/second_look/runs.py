@@ -36,9 +36,6 @@ from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE
 from catalog.models.second_looks import LookResult, OtherClient
 from catalog.notifications import outbox
-from catalog.protocols import base, signature
-from catalog.protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
-from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from catalog.second_look import cloaking
 from catalog.second_look.cloaking import CODE, Sight
@@ -49,6 +46,9 @@ from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.session import AGENT
 from people import audit
 from people.models import User
+from protocols import base, signature
+from protocols.base import Item, NothingKnown, Page, UnreadableItemError, identity
+from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 

@@ -14,9 +14,9 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import clients
 from catalog.models import Call, Endpoint
 from catalog.models.calls import Attempt, Retry, Sent
-from catalog.protocols.signature import Parameter
 from catalog.templatetags.display import milliseconds, shown
 from people.models import Membership, User
+from protocols.signature import Parameter
 
 register = template.Library()
 

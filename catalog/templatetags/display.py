@@ -14,9 +14,9 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from catalog.protocols.signature import Effect
 from catalog.token_estimate import estimate_tokens
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
+from protocols.signature import Effect
 
 register = template.Library()
 

@@ -8,8 +8,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from catalog.protocols.signature import Annotations, Parameter
 from catalog.templatetags.display import shown
+from protocols.signature import Annotations, Parameter
 
 register = template.Library()
 

@@ -7,11 +7,11 @@ from functools import cached_property
 from msgspec.structs import replace
 
 from catalog.models import Tool
-from catalog.protocols.signature import Parameter, Signature
 from catalog.rules import word_diff
 from catalog.rules.word_diff import Pieces
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import ShownInput
+from protocols.signature import Parameter, Signature
 
 # As many columns as fit on a screen.
 MAX_TOOLS = 4

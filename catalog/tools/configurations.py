@@ -12,13 +12,13 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog.models import Configuration, Tool, ToolVersion
-from catalog.protocols.base import canonical
-from catalog.protocols.calls import arguments
-from catalog.protocols.signature import Parameter
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from people import audit
 from people.models import User
+from protocols.base import canonical
+from protocols.calls import arguments
+from protocols.signature import Parameter
 
 MAX_VALUES_BYTES = 64 * 1024
 MAX_NAMES = 100

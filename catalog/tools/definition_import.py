@@ -10,14 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from catalog.models import Tool
-from catalog.protocols import definition
-from catalog.protocols.base import UnreadableItemError
-from catalog.protocols.definition import ACTIVITY, Parts
 from catalog.tools import definitions
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.query_deadline import long_transaction
 from people.models import User
+from protocols import definition
+from protocols.base import UnreadableItemError
+from protocols.definition import ACTIVITY, Parts
 
 MAX_TOOLS = 200
 MEMBERS: dict[str, type] = {

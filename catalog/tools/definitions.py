@@ -19,9 +19,6 @@ from catalog.models import Endpoint, Tool, ToolVersion, Vendor, Withdrawal
 from catalog.models.tools import ToolStatus
 from catalog.notifications import outbox
 from catalog.notifications.events import TOOL, VERSION
-from catalog.protocols import base, definition, signature
-from catalog.protocols.base import UnreadableItemError
-from catalog.protocols.definition import Definition, Parts
 from catalog.rules import assess
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts, versions
@@ -31,6 +28,9 @@ from core.outbound.errors import printable
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
+from protocols import base, definition, signature
+from protocols.base import UnreadableItemError
+from protocols.definition import Definition, Parts
 
 SLUG = "defined-here"
 MAX_TITLE_LENGTH = 200

@@ -15,9 +15,9 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from catalog.models import Tool
-from catalog.protocols.signature import Annotations, Parameter, Signature
 from catalog.token_estimate import tokens_of
 from core import wakes
+from protocols.signature import Annotations, Parameter, Signature
 
 INDEX = "catalog.tasks.index_pending"
 AT_ONCE = 200

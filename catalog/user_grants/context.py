@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from catalog.credentials.oauth import token_replies
 from catalog.models import Call, EndUser
-from catalog.protocols.base import QUESTIONS, Ask, Context, Needs, Outcome, Protocol
 from catalog.user_grants import authorizing, end_users, grants, providers, vault
 from catalog.user_grants import tokens as user_tokens
 from core.outbound.errors import printable
+from protocols.base import QUESTIONS, Ask, Context, Needs, Outcome, Protocol
 
 # In place of a protocol's own state: the call that goes on is made as it would have been at first.
 NOTHING_SENT = {"nothing_sent": True}

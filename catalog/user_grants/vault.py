@@ -11,13 +11,13 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog.models import Endpoint, EndpointSecret, ToolVersion
-from catalog.protocols.base import Needs
 from core import encryption
 from core.encryption import Secret
 from core.errors import DomainError, invalid
 from core.outbound.policy import origin_of
 from people import audit
 from people.models import User
+from protocols.base import Needs
 
 FIELD = "catalog.endpointsecret.sealed"
 MAX_LENGTH, MAX_NAME_LENGTH, MAX_SECRETS = 8_000, 500, 100

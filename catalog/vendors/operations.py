@@ -17,7 +17,8 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from catalog import bounds, protocols
+import protocols
+from catalog import bounds
 from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
 from catalog.locking import check_name, locked, origin_of

@@ -9,12 +9,12 @@ from catalog import bounds
 from catalog.credentials import sessions
 from catalog.enumeration import recognition
 from catalog.models import Endpoint
-from catalog.protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
-from catalog.protocols.paging import note_on_ending
 from catalog.token_estimate import tokens_of
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.limits import DEFAULT_LIMITS
 from core.outbound.policy import AddressSource, Door, policy_for
+from protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
+from protocols.paging import note_on_ending
 
 # An administrator looks at what is there before connecting; the enumeration itself has other limits.
 MAX_TOOLS = 5_000

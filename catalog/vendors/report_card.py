@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
 
-from catalog import protocols
+import protocols
 from catalog.models import Endpoint, Finding, Run, Vendor
 from catalog.models.runs import RunStatus
 from catalog.rules.promises import CODES, PROMISES

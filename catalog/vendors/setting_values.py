@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.protocols.base import Setting
 from core.errors import invalid
+from protocols.base import Setting
 
 KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
     "text": (str, "text"),

@@ -11,11 +11,11 @@ from django.views.decorators.http import require_POST
 from catalog.forms.definition_fields import BLANK, SIDES, Editor
 from catalog.forms.definition_list_fields import DefinitionListForm
 from catalog.models import Tool
-from catalog.protocols.definition import Parts
 from catalog.tools import definition_import, definitions
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
+from protocols.definition import Parts
 
 
 @requires(Role.DESIGNER)

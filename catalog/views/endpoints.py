@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from catalog import protocols
+import protocols
 from catalog.credentials import circuit_breaker
 from catalog.credentials import operations as credential_operations
 from catalog.credentials.oauth import clients

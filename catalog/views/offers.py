@@ -9,7 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 
-from catalog import protocols
+import protocols
 from catalog.credentials.oauth import client_registration, discovery, sign_in
 from catalog.credentials.oauth.client_metadata import document_url, redirect_uri
 from catalog.credentials.oauth.clients import Registered

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog import protocols
+import protocols
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState

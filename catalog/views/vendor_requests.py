@@ -6,7 +6,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from catalog import protocols
+import protocols
 from catalog.forms.vendor_request_fields import AskForm, DeclineForm
 from catalog.models import Endpoint, VendorRequest
 from catalog.twins import already_connected

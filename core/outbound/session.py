@@ -82,7 +82,7 @@ def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
 
 
 class Session(RequestMethods):
-    """See `catalog.protocols.base.Session`. `authorization` are the headers that carry the credential.
+    """See `protocols.base.Session`. `authorization` are the headers that carry the credential.
 
     They go to `authorized_for` (an origin) alone; None: to the root's. So does `authorization_query`,
     which is added to every address on its way out and to none that is shown or kept. A reply that

@@ -12,7 +12,6 @@ from rest_framework.response import Response
 from catalog.api.retries import RetryChange, RetryStated, WhenItFailsOutput, taken, when_it_fails
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
-from catalog.protocols.signature import Effect
 from catalog.rules import retries
 from catalog.tools import definitions
 from core import slugs
@@ -29,6 +28,7 @@ from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.audit import edit_conflicts
 from people.models import Role
 from people.permissions import key_of, person
+from protocols.signature import Effect
 
 MODE_HELP = (
     "What a runtime is told that asks with `fresh=1`: with `cached` the signature of the release, with "

@@ -13,7 +13,6 @@ from catalog.api import tools as catalog_tools
 from catalog.api.findings import FindingOutput
 from catalog.api.versions import VersionOf, VersionRow, signature_document
 from catalog.models import Tool
-from catalog.protocols.signature import Effect
 from catalog.review.holds import with_review_state
 from core.errors import invalid
 from designer import agent_vendors, pinned_signatures, vendor_usage
@@ -21,6 +20,7 @@ from designer.models import Agent, Pin
 from designer.signatures.effective import as_document
 from people.api.generics import GenericAPIView
 from people.permissions import key_of, person
+from protocols.signature import Effect
 
 VERSIONS = 50
 FINDINGS = 50

@@ -13,13 +13,13 @@ from typing import Any
 
 from msgspec import structs
 
-from catalog.protocols.signature import Parameter
 from designer.exports import schema, transfers
 from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective
+from protocols.signature import Parameter
 
 LIMITS = Limits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",

@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from catalog.protocols.json import validation
-from catalog.protocols.signature import Parameter, ParameterType
 from designer.exports import dialects, schema, transfers
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
+from protocols.json import validation
+from protocols.signature import Parameter, ParameterType
 
 JSON = "application/json"
 ALL_TYPES: frozenset[ParameterType] = frozenset(("string", "int", "number", "boolean", "enum", "json"))

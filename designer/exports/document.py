@@ -6,11 +6,11 @@ from typing import Literal
 
 import msgspec
 
-from catalog.protocols.base import canonical
 from catalog.rules import retries
 from catalog.rules.retries import RetryPolicy
 from designer.signatures.effective import Effective
 from designer.signatures.words import Words
+from protocols.base import canonical
 
 SCHEMA = "pegboard.release/1"
 

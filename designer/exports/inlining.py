@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from catalog.protocols.json import subschemas
+from protocols.json import subschemas
 
 # What one schema may grow to; many references to large definitions multiply.
 MAX_PARTS = 20_000

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from catalog.protocols.json import subschemas
+from protocols.json import subschemas
 
 
 def without_absent(schema: Any, value: Any) -> Any:

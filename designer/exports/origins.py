@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols.signature import Parameter
 from designer.exports.parts import Path, Places, at
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
+from protocols.signature import Parameter
 
 # "catalog" are our words for all agents, "agent" those of one; "generated" is what the format writes around.
 Origin = Literal["vendor", "catalog", "agent", "generated"]

@@ -13,11 +13,11 @@ from urllib.parse import quote, unquote
 
 from msgspec import UNSET
 
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.json import subschemas
-from catalog.protocols.signature import Parameter
 from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
+from protocols.json import schema as json_schema
+from protocols.json import subschemas
+from protocols.signature import Parameter
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
 _HARMLESS = {

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from catalog.protocols.calls.arguments import TOGETHER
-from catalog.protocols.json import schema as json_schema
 from designer.exports import nulls
 from designer.signatures.effective import Effective, Input, Output
+from protocols.calls.arguments import TOGETHER
+from protocols.json import schema as json_schema
 
 UNKNOWN = "is not an input of this tool"
 

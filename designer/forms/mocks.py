@@ -7,8 +7,8 @@ from django import forms
 from catalog.activities.mocks import answers, situations
 from catalog.activities.mocks.assertions import ASSERTIONS, Assertion
 from catalog.activities.mocks.situations import KINDS
-from catalog.protocols.signature import Signature
 from people.forms import OperationForm
+from protocols.signature import Signature
 
 IS: dict[str, type[Assertion]] = {str(each.__struct_config__.tag): each for each in ASSERTIONS}
 

@@ -1,8 +1,8 @@
 from django.db import migrations
 from django.db.models import F
 
-from catalog.protocols import signature
 from designer import token_budget
+from protocols import signature
 
 AT_ONCE = 1_000
 

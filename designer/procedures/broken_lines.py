@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from django.db.models import F
 
 from catalog.models import ToolVersion
-from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from catalog.rules.diff import Change
 from core.outbound.errors import printable
@@ -21,6 +20,7 @@ from designer.procedures.impact import LineImpact
 from designer.procedures.lint import Remark
 from designer.signatures import model_names
 from designer.signatures.effective import effective
+from protocols.signature import Signature
 
 
 def move_between(

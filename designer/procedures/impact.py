@@ -11,11 +11,11 @@ from contextlib import suppress
 
 import msgspec
 
-from catalog.protocols.signature import Parameter, Signature
 from catalog.rules.diff import Change
 from designer.procedures import input_names, lint, references, supplies
 from designer.procedures.references import KnownTool, Vocabulary
 from designer.signatures.effective import why_not_preset
+from protocols.signature import Parameter, Signature
 
 _PIN_NAMED = re.compile(r"\{(?:tool|in|out):(\d{1,18})")
 _FOLLOWS = "The reference follows by itself; read the words around it."

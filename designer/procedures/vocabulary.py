@@ -11,7 +11,6 @@ from msgspec import UNSET
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Parameter
 from designer import pinned_signatures, transfers
 from designer.agents import tree_of
 from designer.models import Agent, Pin, Transfer
@@ -27,6 +26,7 @@ from designer.procedures.references import (
 )
 from designer.signatures.effective import Effective
 from people.models import User
+from protocols.signature import Parameter
 
 _PINS_NAMED = re.compile(r"\{(?:tool:|(?:in|out):)(\d{1,18})")
 _AGENTS_NAMED = re.compile(r"\{agent:(\d{1,18})\}")

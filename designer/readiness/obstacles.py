@@ -20,7 +20,6 @@ from catalog.credentials.oauth.grant_status import CredentialStatus, State
 from catalog.models import ActivityVersion, Credential, Endpoint, ToolVersion, UserGrant
 from catalog.models.findings import FindingState
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Annotations
 from catalog.review import holds
 from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
@@ -33,6 +32,7 @@ from designer.readiness import evidence
 from designer.readiness.judgement import BreakingUpdate, LastCall, Obstacle, Page, ToolFacts, judge_tool
 from designer.readiness.judgement import State as ToolState
 from designer.resolution import Resolution, Runs
+from protocols.signature import Annotations
 
 _ENDED = {State.REFUSED, State.NEEDS_SIGN_IN}
 

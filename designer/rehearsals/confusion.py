@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from operator import mul
 
-from catalog.protocols.signature import Signature
 from designer.rehearsals.tool_purpose import Purpose, Stems, doing, one_line, purpose
+from protocols.signature import Signature
 
 # From this score on a pair is shown.
 CONFUSABLE = 0.5

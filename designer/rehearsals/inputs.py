@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from catalog.protocols.signature import Parameter
 from catalog.search import words
 from designer.rehearsals.results import InputAnswer
 from designer.signatures.effective import Effective
+from protocols.signature import Parameter
 
 _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:,\d{3})*(?:\.\d+)?")
 _NUMBER_WORDS = {

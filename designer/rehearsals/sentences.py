@@ -10,14 +10,14 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from catalog.activities.conversions import UnfitValueError, converted
-from catalog.protocols.base import canonical
-from catalog.protocols.signature import Signature
 from core.errors import DomainError, invalid
 from designer import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
 from designer.texts import checked
 from people import audit
 from people.models import User
+from protocols.base import canonical
+from protocols.signature import Signature
 
 MAX_SENTENCES = 200
 # A question to the catalog is as long.

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
 
-from catalog.protocols.signature import Signature
 from catalog.search import words
+from protocols.signature import Signature
 
 # What a tool does. A call for one of a line is hardly ever meant for a tool of another one.
 _ACTIONS = {

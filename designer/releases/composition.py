@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from django.db.models import Max
 
 from catalog.models import Endpoint
-from catalog.protocols.base import canonical
 from catalog.rules import retries
 from designer import agents, pinned_signatures, transfers
 from designer.exports import document as release_document
@@ -28,6 +27,7 @@ from designer.models import Agent, Pin, Transfer
 from designer.models.pins import PinMode
 from designer.procedures import rendering
 from designer.signatures.words import Words
+from protocols.base import canonical
 
 
 @dataclass(frozen=True)

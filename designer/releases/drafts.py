@@ -14,7 +14,6 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from catalog.protocols import base, signature
 from catalog.rules import retries
 from core.compiled_queries import CompiledQuery
 from core.consistent_read import one_moment
@@ -26,6 +25,7 @@ from designer.releases import composition
 from designer.signatures import effective, model_names, words
 from people.models import Role, User
 from people.permissions import any_user
+from protocols import base, signature
 
 BATCH_SIZE = 100
 # Other code may write another document from the same rows, so its answers do not count.

@@ -11,7 +11,6 @@ from typing import Literal
 
 from msgspec import structs
 
-from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from catalog.rules.assess import Offer, assess
 from catalog.rules.diff import Class
@@ -20,6 +19,7 @@ from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import numbering
 from designer.signatures.effective import effective, misfits
 from designer.signatures.words import NOTHING, merged
+from protocols.signature import Signature
 
 Review = Literal["offered", "held", "blocked"]
 # The code of what a person accepts who lets a held version through; that overrules the policy.

@@ -10,11 +10,11 @@ from itertools import count
 from typing import NamedTuple
 from uuid import UUID, uuid5
 
-from catalog import protocols
-from catalog.protocols.base import UnreadableItemError, canonical
+import protocols
 from catalog.rules import diff
 from designer.exports import a2t, base, oxp, transfers
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool
+from protocols.base import UnreadableItemError, canonical
 
 # The protocols whose clients know versions.
 _FORMATS = (a2t.FORMAT, oxp.FORMAT)

@@ -12,11 +12,11 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from catalog.protocols.calls import arguments
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
+from protocols.calls import arguments
+from protocols.json import schema as json_schema
+from protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 
 # A transfer to a sub-agent is shown as a tool; no vendor offers it.
 ShownKind = ToolKind | Literal["transfer"]

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from catalog.protocols.signature import Signature
 from designer.signatures import model_names, text_merge
+from protocols.signature import Signature
 
 Path = tuple[str, ...]
 # As a page names them.

@@ -15,7 +15,6 @@ from django.urls import reverse
 
 from catalog.models import Tool
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Signature
 from catalog.search import ResultPage
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
@@ -29,6 +28,7 @@ from designer.signatures import model_names
 from designer.views import tool_search
 from people.models import Role
 from people.permissions import person, requires
+from protocols.signature import Signature
 
 TIGHTEST = min(
     (format_ for format_ in shown_tools.TEXTS.values() if format_.limits.advised_tools),

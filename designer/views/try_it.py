@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from catalog import protocols
+import protocols
 from catalog.calls import (
     cancellation,
     checks,

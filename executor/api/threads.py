@@ -13,7 +13,6 @@ from catalog.calls.threads import MAX_HISTORY
 from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS
 from catalog.models.threads import ThreadStatus
-from catalog.protocols.base import ThreadState
 from core.errors import DomainError
 from core.serializers import Input
 from designer.api.agents import chosen_agent
@@ -27,6 +26,7 @@ from executor.threads import Shown
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
+from protocols.base import ThreadState
 
 CALLS_SHOWN = 20
 DEFAULT_HISTORY = 10

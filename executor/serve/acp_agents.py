@@ -11,11 +11,6 @@ from catalog.activities import kinds, reach
 from catalog.calls import threads, versions
 from catalog.models import ActivityVersion, Call, ToolVersion
 from catalog.models.calls import Asked
-from catalog.protocols.acp import ACP as VENDORS_ACP
-from catalog.protocols.acp import CONFIG, NO_CONFIG
-from catalog.protocols.acp.runs import declared
-from catalog.protocols.acp.threads import schema_of
-from catalog.protocols.signature import Parameter
 from catalog.tools import configurations
 from core.errors import DomainError
 from designer import environments
@@ -29,6 +24,11 @@ from designer.signatures.effective import Effective
 from executor.released_documents import sealed
 from executor.serve import acp_threads
 from executor.serve.base import Operations
+from protocols.acp import ACP as VENDORS_ACP
+from protocols.acp import CONFIG, NO_CONFIG
+from protocols.acp.runs import declared
+from protocols.acp.threads import schema_of
+from protocols.signature import Parameter
 
 FORMAT = exported.FORMAT.name
 # The one kind of question of activities, and of tools whose vendors say none beforehand: what is asked stands

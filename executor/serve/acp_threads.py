@@ -13,10 +13,10 @@ from catalog.calls import threads as vendors_threads
 from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS
 from catalog.models.threads import ThreadStatus
-from catalog.protocols.base import ThreadState
 from core.errors import DomainError
 from executor import threads
 from executor.serve.base import Operations
+from protocols.base import ThreadState
 
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 IF_EXISTS = ("raise", "do_nothing")

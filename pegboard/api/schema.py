@@ -23,6 +23,7 @@ ERRORS = {
     "406": "Only JSON can be answered.",
     "409": "It disagrees with what is already there.",
     "413": "The body is larger than this call takes: 1 MB, or 12 MB where a document may be sent.",
+    "414": "The address is longer than 8,000 bytes.",
     "415": "The body must be application/json.",
     "422": "The Idempotency-Key was sent with another request.",
     "429": "Too many calls in this minute (throttled), too many calls of tools under way at once "

@@ -11,7 +11,6 @@ from django.db import transaction
 
 from catalog.activities import operations as activities
 from catalog.models import Activity, Tool, ToolVersion
-from catalog.protocols.definition import Parts
 from catalog.tools import definitions
 from demo import PROCEDURES
 from designer import environments, mocks
@@ -23,6 +22,7 @@ from designer.rehearsals import sentences
 from designer.rehearsals.sentences import Wanted
 from designer.releases import publishing
 from people.models import User
+from protocols.definition import Parts
 
 FRONT_DESK, REMINDERS = "front-desk", "reminders"
 # The tools of which a demo vendor has news.

@@ -10,8 +10,6 @@ from catalog.models import Call, Finding, Rejection, Run, Withdrawal
 from catalog.models.calls import Asked, Attempt, Result, Sent
 from catalog.notifications import webhooks
 from catalog.notifications.models import Delivery, Event, Notice
-from catalog.protocols.definition import parts_of
-from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.tools import definitions
 from designer import agents, environments, pins, tunings
 from designer.procedures import editing as procedures
@@ -19,6 +17,8 @@ from designer.rehearsals import judges
 from designer.releases import publishing
 from people import teams
 from people.models import AuditEntry, Role
+from protocols.definition import parts_of
+from protocols.signature import AllowedValue, Annotations
 from tests.factories import (
     make_endpoint,
     make_parameter,

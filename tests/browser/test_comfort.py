@@ -5,11 +5,11 @@ from playwright.sync_api import expect
 
 from catalog import search
 from catalog.models import Finding
-from catalog.protocols.signature import Annotations
 from designer import agents
 from designer.models import Tuning
 from designer.procedures import editing
 from people.models import Role
+from protocols.signature import Annotations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user, make_version
 

@@ -7,10 +7,10 @@ from django.utils import timezone
 from playwright.sync_api import expect
 
 from catalog.models import Finding, Rejection, Run
-from catalog.protocols.signature import AllowedValue
 from designer import agent_keys, pins
 from designer.releases import publishing
 from people.models import Role
+from protocols.signature import AllowedValue
 from tests.browser.axe import shut_out
 from tests.browser.cast import set_the_stage
 from tests.browser.conftest import DESKTOP, PHONE

@@ -7,7 +7,7 @@ import pytest
 from catalog.models import Endpoint, EndpointDocument
 from people.models import Role
 from tests.browser.axe import shut_out
-from tests.catalog.protocols.openapi.documents import document, operation
+from tests.protocols.openapi.documents import document, operation
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

@@ -3,11 +3,11 @@
 import pytest
 from playwright.sync_api import expect
 
-from catalog.protocols.signature import AllowedValue
 from catalog.search import index as search_index
 from designer.models import Procedure
 from designer.procedures import editing
 from people.models import Role
+from protocols.signature import AllowedValue
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import (
     make_agent,

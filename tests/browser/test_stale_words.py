@@ -3,10 +3,10 @@
 import pytest
 from playwright.sync_api import expect
 
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer import pins, tunings
 from designer.models import Tuning
 from people.models import Role
+from protocols.signature import AllowedValue, Annotations
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user, make_version
 

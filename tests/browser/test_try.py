@@ -4,8 +4,8 @@ import pytest
 from playwright.sync_api import expect
 
 from catalog.calls import invocation
-from catalog.protocols.signature import AllowedValue, Annotations
 from people.models import Role
+from protocols.signature import AllowedValue, Annotations
 from tests.browser.axe import shut_out_in_both_themes
 from tests.browser.conftest import DESKTOP, PHONE
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool

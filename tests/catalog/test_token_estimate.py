@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from catalog import protocols
-from catalog.protocols.base import NothingKnown
+import protocols
 from catalog.token_estimate import estimate_tokens, tokens_of
 from designer import exports
+from protocols.base import NothingKnown
 from tests.designer import strategies
 from tests.designer.exports import real_tools
 from tests.factories import make_parameter, make_signature

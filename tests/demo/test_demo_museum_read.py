@@ -6,8 +6,8 @@ from catalog.credentials.sessions import open_session
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
-from catalog.protocols.calls import outcomes
 from demo.museum import TOOLS
+from protocols.calls import outcomes
 from tests.demo.test_demo_museum import museum
 from tests.factories import make_endpoint
 

@@ -4,13 +4,13 @@ import threading
 
 import pytest
 
-from catalog.protocols.base import NothingKnown
-from catalog.protocols.openapi import OpenApi
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import DOCUMENT, KEY, Workshop
+from protocols.base import NothingKnown
+from protocols.openapi import OpenApi
 
 VENDOR = next(vendor for vendor in VENDORS if vendor.slug == "hubwright")
 

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from catalog.protocols.mcp import MCP
 from demo.mcp_server import McpApi
 from demo.museum import TOOLS
 from designer.exports import FORMATS
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import effective
+from protocols.mcp import MCP
 from tests import one_door
 from tests.demo.test_demo_museum import museum
 

@@ -6,12 +6,12 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from designer.signatures.words import EffectWords, OutputWords, ParameterWords, ValueWords, Words
+from protocols.json import schema as json_schema
+from protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
 texts = st.text(characters, max_size=30)

@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
-from catalog.protocols.base import canonical
-from catalog.protocols.definition import parts_of
 from catalog.tools import definitions
 from core.errors import DomainError
 from designer import agent_budgets, agent_files, agents, pins, transfers, tunings
@@ -19,12 +17,14 @@ from designer.models.pins import PinMode
 from designer.procedures import editing
 from designer.releases import composition
 from people.models import AuditEntry, Role, Team
-from tests.catalog.protocols.test_definition import SEND
+from protocols.base import canonical
+from protocols.definition import parts_of
 from tests.clients import client_of
 from tests.clients import signed_in as api_of
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user
 from tests.module_data import module_data
 from tests.pages import signed_in, text_of
+from tests.protocols.test_definition import SEND
 
 URL = "/api/v1/agents/import/"
 PAGE = "/agents/import/"

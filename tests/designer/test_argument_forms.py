@@ -13,9 +13,9 @@ from msgspec import json as fast_json
 
 from catalog.calls import results
 from catalog.models.calls import Result
-from catalog.protocols.base import Ask, Note, Outcome
-from catalog.protocols.signature import AllowedValue, Parameter, Signature
 from designer.argument_forms import ArgumentsForm
+from protocols.base import Ask, Note, Outcome
+from protocols.signature import AllowedValue, Parameter, Signature
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300)
 NUMBERS = st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)

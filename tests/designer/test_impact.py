@@ -5,10 +5,10 @@ import re
 import msgspec
 import pytest
 
-from catalog.protocols.signature import AllowedValue
 from designer import pins, tunings
 from designer.procedures import editing
 from people.models import AuditEntry, Role, Team
+from protocols.signature import AllowedValue
 from tests.clients import client_of
 from tests.factories import (
     make_agent,

@@ -6,10 +6,10 @@ import pytest
 
 from catalog.models import Finding, Tool
 from catalog.models.findings import HELD
-from catalog.protocols.signature import AllowedValue
 from designer import pins
 from designer.models import Pin
 from people.models import Role
+from protocols.signature import AllowedValue
 from tests.factories import (
     make_agent,
     make_endpoint,

@@ -13,7 +13,6 @@ from catalog.models import Tool
 from catalog.models.runs import Trigger
 from catalog.notifications import dispatch, outbox, subscriptions, webhooks
 from catalog.notifications.models import Delivery, Notice
-from catalog.protocols.definition import parts_of
 from catalog.review import decisions
 from catalog.tools import definitions
 from catalog.vendors import operations
@@ -22,12 +21,13 @@ from designer import agent_webhooks, agents, following, news, pins, tunings
 from designer.releases import channels, publishing
 from people import api_keys, teams
 from people.models import Role
+from protocols.definition import parts_of
 from tests.catalog.notifications.conftest import listener, post_office, reader
 from tests.catalog.notifications.test_notices import let_pass, tick
-from tests.catalog.protocols.test_definition import SEND
 from tests.executor.test_calls import stopped
 from tests.factories import make_endpoint, make_pin, make_signature, make_tool, make_user, make_version
 from tests.pages import text_of
+from tests.protocols.test_definition import SEND
 from tests.vendor import Vendor, serving, tools
 
 __all__ = ["listener", "post_office"]

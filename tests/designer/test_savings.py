@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from catalog.protocols.signature import AllowedValue
 from designer import exports, savings
 from designer.signatures.words import Words, members, of_vendor
+from protocols.signature import AllowedValue
 from tests.designer import strategies
 from tests.factories import make_parameter, make_signature
 

@@ -10,13 +10,13 @@ from html import unescape
 
 import pytest
 
-from catalog.protocols.signature import AllowedValue
 from designer import shown_tools, tunings
 from designer.exports.base import carried
 from designer.exports.parts import tools_in
 from designer.models import Tuning
 from designer.releases import composition, publishing
 from people.models import Role
+from protocols.signature import AllowedValue
 from tests.designer.exports import real_tools
 from tests.designer.exports.formats import OF_TOOLS, raw_tools
 from tests.factories import (

@@ -1,10 +1,10 @@
 import pytest
 from msgspec import structs
 
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer import tunings
 from designer.models import Tuning
 from people.models import AuditEntry, Team
+from protocols.signature import AllowedValue, Annotations
 from tests.factories import (
     make_agent,
     make_parameter,

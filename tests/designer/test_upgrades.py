@@ -1,9 +1,9 @@
 import pytest
 from rest_framework.test import APIClient
 
-from catalog.protocols.signature import Annotations
 from designer import agents, tunings
 from people.models import Role
+from protocols.signature import Annotations
 from tests.factories import (
     make_agent,
     make_parameter,

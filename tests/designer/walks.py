@@ -16,7 +16,6 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run, Tool
 from catalog.models.runs import Trigger
 from catalog.models.tools import ToolStatus
-from catalog.protocols.signature import Signature
 from catalog.review import inspector
 from core.errors import DomainError
 from designer import pinned_signatures, pins, tunings
@@ -24,6 +23,7 @@ from designer.models import Pin
 from designer.signatures.effective import Effective
 from designer.signatures.words import EFFECTS, NOTHING, Path, Words, from_members, members, merged, of_vendor
 from people.models import Role
+from protocols.signature import Signature
 from tests.factories import make_agent, make_endpoint, make_user
 from tests.hostile.dialects import DIALECTS
 from tests.hostile.shop import Shop

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from catalog.models import Call
-from catalog.protocols.signature import Annotations
 from designer import agents, environments, pins
 from designer.releases import publishing
 from people.models import ApiKey, AuditEntry
+from protocols.signature import Annotations
 from tests.executor.test_calls import ANSWER, GIVEN, OUTPUTS, desk_with, owner, runtime, sent, vendor
 from tests.factories import make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply, then_waits

@@ -19,7 +19,6 @@ from catalog.calls import invocation, queue, requesting
 from catalog.calls.places import CallPlaces, Holder
 from catalog.calls.requesting import TooManyCallsError
 from catalog.models import Call, CallId, Finding
-from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.review import decisions
 from catalog.tasks import forget_call_ids
 from core.errors import DomainError
@@ -31,6 +30,7 @@ from executor import calls
 from executor.calls import Wish
 from people import api_keys, teams, users
 from people.models import ApiKey, AuditEntry, Role
+from protocols.signature import AllowedValue, Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 

@@ -5,10 +5,10 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from catalog.models import Call, Configuration
-from catalog.protocols.acp import ACP
 from designer.exports import document as release_document
 from designer.models import Pin, Release
 from people.models import AuditEntry, Role
+from protocols.acp import ACP
 from tests.acp_runs import Runs
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.factories import make_endpoint, make_tool, make_user

@@ -22,7 +22,6 @@ from catalog.calls import invocation
 from catalog.calls.places import CallPlaces
 from catalog.models import Call, Finding, Tool, UserGrant
 from catalog.models.circuit import ToolCircuit
-from catalog.protocols.signature import AllowedValue, Annotations, Requirements
 from catalog.user_grants import providers
 from core import rate_limits
 from designer import agents, pins, tunings
@@ -30,14 +29,15 @@ from designer.models import Pin, Retirement
 from designer.releases import publishing, retiring
 from people import api_keys, users
 from people.models import ApiKey, AuditEntry, Role
+from protocols.signature import AllowedValue, Annotations, Requirements
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.calls.test_odd_replies import said
 from tests.catalog.credentials.oauth.cases import make_client
-from tests.catalog.protocols.openapi import documents
 from tests.executor.doors import DOORS, Ask, Door, MCPOfHandshake
 from tests.executor.test_calls import runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, Request, Script, json_reply, reply, then_waits
+from tests.protocols.openapi import documents
 
 pytestmark = pytest.mark.django_db
 

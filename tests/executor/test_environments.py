@@ -6,8 +6,6 @@ from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations as activities
 from catalog.models import Call, Tool
-from catalog.protocols.definition import Parts
-from catalog.protocols.signature import Annotations
 from catalog.tools import definitions
 from core.errors import DomainError
 from designer import agents, environments, pins
@@ -17,6 +15,8 @@ from executor import calls
 from executor.calls import Wish
 from people import teams
 from people.models import ApiKey, AuditEntry, Role
+from protocols.definition import Parts
+from protocols.signature import Annotations
 from tests.executor.test_calls import GIVEN, desk, owner, runtime, url, vendor
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply

@@ -6,10 +6,10 @@ from catalog.rules import call_errors
 from designer import agents, pins
 from designer.releases import publishing
 from tests.acp_runs import Runs
-from tests.catalog.protocols.openapi.documents import answers, operation, read
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url, vendor
 from tests.factories import make_endpoint, make_tool
 from tests.hostile_vendor import HostileVendor, json_reply
+from tests.protocols.openapi.documents import answers, operation, read
 
 __all__ = ["owner", "vendor"]
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,6 @@ from catalog.calls import challenges, invocation, queue, versions
 from catalog.credentials.oauth import token_replies
 from catalog.models import Call, Credential, EndpointSecret, EndUser, UserGrant
 from catalog.models.calls import CallStatus
-from catalog.protocols.signature import Requirements
 from catalog.user_grants import context, end_users, grants, providers, vault
 from core.errors import DomainError
 from designer import agents, pins
@@ -27,6 +26,7 @@ from executor import resumed_calls
 from executor.serve.base import USER_HEADER
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role, User
+from protocols.signature import Requirements
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client
 from tests.executor.test_calls import desk_with, owner, runtime, url, vendor

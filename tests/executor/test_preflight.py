@@ -11,10 +11,10 @@ from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Circuit, Finding, Tool, ToolCircuit
-from catalog.protocols.signature import Annotations, Requirements
 from designer import agents
 from designer.releases import publishing
 from people.models import Role
+from protocols.signature import Annotations, Requirements
 from tests.executor.test_calls import desk, desk_with, owner, runtime, stopped, vendor
 from tests.factories import make_endpoint, make_parameter, make_pin, make_tool, make_user
 from tests.pages import text_of

@@ -8,19 +8,19 @@ from django.core import serializers
 from django.test import Client
 from rest_framework.test import APIClient
 
-from catalog import protocols
+import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.credentials import sessions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, KnownPage, Rejection, Run, Tool, ToolVersion, Withdrawal
 from catalog.models.runs import Trigger
-from catalog.protocols.base import NothingKnown
 from catalog.review import inspector
 from core.outbound.errors import ProtocolError
 from core.outbound.limits import DEFAULT_LIMITS, KIB, Limits
 from designer import pins
 from designer.models import Pin
 from people.models import Role, User
+from protocols.base import NothingKnown
 from tests.factories import make_agent, make_endpoint, make_pin
 from tests.hostile.dialects import Dialect
 from tests.hostile.shop import Shop

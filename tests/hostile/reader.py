@@ -8,11 +8,11 @@ import sys
 import time
 from pathlib import Path
 
-from catalog import protocols
-from catalog.protocols.base import NothingKnown, UnreadableItemError
+import protocols
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
 from core.outbound.session import Session
+from protocols.base import NothingKnown, UnreadableItemError
 
 
 def largest_mb() -> int:

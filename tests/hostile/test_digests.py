@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.protocols import base
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
+from protocols import base
 
 EXAMPLES = int(os.environ.get("PEGBOARD_MUTATIONS", "100"))
 

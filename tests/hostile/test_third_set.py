@@ -10,11 +10,11 @@ from django.db import connection, transaction
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint
 from catalog.models.runs import Trigger
-from catalog.protocols import paging
-from catalog.protocols.openapi import document as openapi_document
 from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolError
 from core.outbound.session import Session
+from protocols import paging
+from protocols.openapi import document as openapi_document
 from tests.factories import make_endpoint
 from tests.hostile_vendor import HostileVendor, raw
 

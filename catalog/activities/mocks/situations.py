@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from catalog.protocols.base import Ask, Outcome
-from catalog.protocols.calls import outcomes
-from catalog.protocols.json import validation
-from catalog.protocols.signature import Signature
+from protocols.base import Ask, Outcome
+from protocols.calls import outcomes
+from protocols.json import validation
+from protocols.signature import Signature
 
 MAX_SECONDS = 3600
 MAX_POLLS = 20

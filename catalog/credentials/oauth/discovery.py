@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from catalog import protocols
+import protocols
 from catalog.credentials.oauth import clients
 from catalog.credentials.oauth import server_metadata as metadata
 from catalog.credentials.oauth.server_metadata import Server
-from catalog.protocols.base import NothingKnown, Protocol
 from core import strict_json
 from core.oauth import http
 from core.outbound.addresses import check_url
@@ -31,6 +30,7 @@ from core.outbound.errors import (
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.reply import Reply
 from core.outbound.session import Session
+from protocols.base import NothingKnown, Protocol
 
 # A user waits for it, and there are several addresses to try.
 SECONDS = 20.0

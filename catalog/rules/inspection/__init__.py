@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 
-from catalog.protocols.signature import Signature
 from catalog.rules.inspection import characters, markup, prose, shape
 from catalog.rules.inspection.alarms import (
     SEVERITIES,
@@ -24,6 +23,7 @@ from catalog.rules.inspection.folding import BOUNDARY, folded
 from catalog.rules.inspection.letters import LOOKS_LIKE, MIXED, latin, legible
 from catalog.rules.inspection.texts import Text, texts
 from core.invisible_characters import HIDDEN, Found, decoded_tags, hidden, name_of
+from protocols.signature import Signature
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
-from catalog.protocols.signature import Signature
 from catalog.rules.inspection.alarms import Alarm
+from protocols.signature import Signature
 
 HOST = re.compile(r"https?://([A-Za-z0-9.-]{1,253})")
 # Under these, with a country's ending, names are sold to the public: example.co.uk.

@@ -2,7 +2,7 @@
 
 import re
 
-from catalog.protocols.signature import Signature
+from protocols.signature import Signature
 
 # Shorter ones, such as “to-do”, are words of a sentence more often than names.
 MIN_NAME_LENGTH = 6

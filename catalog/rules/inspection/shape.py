@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.json import subschemas
-from catalog.protocols.signature import Signature
 from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
+from protocols.json import schema as json_schema
+from protocols.json import subschemas
+from protocols.signature import Signature
 
 # From the drafts and from what the providers of models take.
 MODEL_NAME, MAX_NAME_LENGTH = 64, 254

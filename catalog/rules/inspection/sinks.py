@@ -2,9 +2,9 @@
 
 import re
 
-from catalog.protocols.signature import Parameter, Signature
 from catalog.rules.inspection.alarms import Alarm
 from catalog.rules.inspection.shape import listed
+from protocols.signature import Parameter, Signature
 
 NAMES = frozenset(
     {

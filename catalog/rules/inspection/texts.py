@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from catalog.protocols.signature import Signature
+from protocols.signature import Signature
 
 SIDES = {"inputs": "input", "outputs": "output"}
 # What these hold came from the vendor as it stands, so the names of their members are texts as well.

@@ -11,7 +11,6 @@ from typing import Any
 
 from django.http import Http404
 
-from catalog.protocols.mcp.transport import MODERN
 from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
@@ -41,6 +40,7 @@ from executor.serve.mcp import (
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.following import Wanted
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Id, Message, RpcError
+from protocols.mcp.transport import MODERN
 
 logger = logging.getLogger(__name__)
 MAX_BATCH = 20

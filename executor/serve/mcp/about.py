@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from catalog.protocols.mcp.transport import MODERN
 from executor.serve.base import Operations, Request
 from executor.serve.mcp.clients import Client
+from protocols.mcp.transport import MODERN
 
 CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
 # Before 2026-07-28 news took a session, and there is none.

@@ -14,9 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from catalog.protocols.base import digest
-from catalog.protocols.mcp import headers as mcp_headers
-from catalog.protocols.mcp.transport import HANDSHAKE, MODERN
 from executor.serve.base import EVENT_STREAM, Request
 from executor.serve.mcp.messages import (
     HEADER_MISMATCH,
@@ -26,6 +23,9 @@ from executor.serve.mcp.messages import (
     Message,
     RpcError,
 )
+from protocols.base import digest
+from protocols.mcp import headers as mcp_headers
+from protocols.mcp.transport import HANDSHAKE, MODERN
 
 VERSION_HEADER = "MCP-Protocol-Version"
 META = "io.modelcontextprotocol/"

@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from catalog import protocols
+import protocols
 from core.errors import DomainError
 from executor import streams
 from executor.calls import Answer

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from catalog.models import ToolVersion
-from catalog.protocols.mcp import MAX_ICON_LENGTH, MCP
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
+from protocols.mcp import MAX_ICON_LENGTH, MCP
 
 MAX_ICONS = 10
 MAX_LENGTH = 64 * 1024  # of all addresses of a tool

@@ -8,8 +8,6 @@ from typing import Any
 
 from msgspec import UNSET
 
-from catalog.protocols.json import validation
-from catalog.protocols.mcp.calls import UNNAMED
 from designer.exports import mcp as exported
 from designer.exports import schema
 from designer.exports.wire import Wire, output_of_all
@@ -17,6 +15,8 @@ from designer.signatures.effective import Effective
 from executor.released_documents import sealed, wires
 from executor.serve.base import Operations
 from executor.serve.mcp.clients import Client
+from protocols.json import validation
+from protocols.mcp.calls import UNNAMED
 
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _BLOCKS = ("text", "image", "audio", "resource", "resource_link")

@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from catalog.models.calls import Asked
-from catalog.protocols.base import CLOSED, QUESTIONS
-from catalog.protocols.mcp.rpc import CANNOT_ASK
 from executor.calls import Answer
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
+from protocols.base import CLOSED, QUESTIONS
+from protocols.mcp.rpc import CANNOT_ASK
 
 CONFIRM = "confirm"
 CHOICES_SINCE = "2025-11-25"

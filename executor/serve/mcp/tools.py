@@ -11,7 +11,6 @@ from msgspec import UNSET
 from catalog.calls.checks import ConfirmationError
 from catalog.calls.runtime import CallerSide
 from catalog.models.calls import Mode
-from catalog.protocols.mcp.calls import is_copy
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
@@ -24,6 +23,7 @@ from executor.serve.base import Operations, Request, explained
 from executor.serve.mcp import clients, icons, outputs, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from protocols.mcp.calls import is_copy
 
 FORMAT = exported.FORMAT.name
 USER = "pegboard/on_behalf_of"

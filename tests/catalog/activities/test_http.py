@@ -14,9 +14,9 @@ from catalog.calls import invocation
 from catalog.calls.checks import ConfirmationError
 from catalog.credentials import operations as credential_operations
 from catalog.models import Activity, Call, ToolVersion
-from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
+from protocols.signature import Annotations
 from tests.factories import make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 

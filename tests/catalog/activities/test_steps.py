@@ -7,9 +7,9 @@ from catalog.activities import kinds, operations, reach
 from catalog.calls import cancellation, invocation, requesting
 from catalog.calls.checks import ConfirmationError
 from catalog.models import Activity, ActivityVersion, Call, ToolVersion
-from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply
 

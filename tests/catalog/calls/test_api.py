@@ -6,11 +6,11 @@ from catalog.calls import requesting
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Call, Example
 from catalog.models.runs import Trigger
-from catalog.protocols.signature import Annotations
 from people.models import Role
-from tests.catalog.protocols.openapi.documents import document, operation
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply
+from tests.protocols.openapi.documents import document, operation
 
 INPUTS = (make_parameter("city"), make_parameter("days", type="int", required=False, min=1, max=14))
 ANSWER = json_reply({"output_parameters": [{"name": "weather", "value": '{"sky": "fair"}'}]})

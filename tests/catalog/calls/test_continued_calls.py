@@ -5,9 +5,9 @@ import pytest
 from catalog.calls import invocation, requesting
 from catalog.calls.checks import ArgumentsError
 from catalog.models import Call
-from catalog.protocols.signature import Annotations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 

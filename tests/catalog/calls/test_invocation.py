@@ -16,11 +16,11 @@ from catalog.credentials import sessions
 from catalog.models import Call, Credential, Endpoint, Finding, ToolVersion
 from catalog.models.calls import CallStatus
 from catalog.models.findings import HELD
-from catalog.protocols.signature import Annotations
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from core.outbound import connection_pool
 from people.models import AuditEntry, Role
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor, in_turn, json_reply, reply
 

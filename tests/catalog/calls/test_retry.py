@@ -5,11 +5,11 @@ from django.test import Client
 
 from catalog.calls import invocation, requesting
 from catalog.models import Call
-from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Annotations
 from designer import agent_keys, agents, pins
 from designer.releases import publishing
 from people.models import Role
+from protocols.base import Outcome
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user, user_of
 from tests.hostile_vendor import HostileVendor, json_reply, reply
 from tests.pages import text_of

@@ -12,10 +12,10 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.enumeration import schedule
 from catalog.models import Call, Endpoint, Run, Tool, ToolVersion
 from catalog.models.runs import RunStatus, Trigger
-from catalog.protocols.base import Outcome
 from catalog.vendors import operations as vendor_operations
 from core.outbound.errors import RefusedError, UnavailableError
 from people.models import Role
+from protocols.base import Outcome
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool, make_user
 from tests.hostile_vendor import HostileVendor, in_turn, json_reply, reply
 

@@ -5,9 +5,9 @@ import pytest
 
 from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
-from catalog.protocols.a2t import A2T
 from catalog.vendors import operations as vendor_operations
 from people.models import Role
+from protocols.a2t import A2T
 from tests.catalog.enumeration.test_enumeration import counts, read
 from tests.factories import make_endpoint, make_signature, make_user
 from tests.vendor import Vendor, tool

@@ -9,8 +9,8 @@ import pytest
 from catalog.models import Run, Tool
 from catalog.vendors import operations as vendor_operations
 from people.models import Role
-from tests.catalog.protocols.openapi.documents import document, operation
 from tests.factories import make_user, make_vendor
+from tests.protocols.openapi.documents import document, operation
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

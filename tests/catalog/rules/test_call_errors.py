@@ -17,7 +17,7 @@ PLACES = {
     "DomainError": 0,
 }
 CALLS = (
-    *("catalog/calls", "catalog/user_grants/context.py", "catalog/protocols", "core/outbound"),
+    *("catalog/calls", "catalog/user_grants/context.py", "protocols", "core/outbound"),
     *("catalog/activities/mocks", "catalog/activities/mock.py"),
     *("core/strict_json.py", "executor/calls.py", "executor/batches.py"),
     *("executor/api/invoke.py", "executor/api/calls.py", "executor/outputs.py"),

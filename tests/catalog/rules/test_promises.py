@@ -6,10 +6,10 @@ from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
-from catalog.protocols import PROTOCOLS
-from catalog.protocols.signature import Annotations
 from catalog.rules import diff, promises
 from catalog.rules.promises import Update, broken
+from protocols import PROTOCOLS
+from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature
 from tests.vendor import Vendor, serving, tool
 

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from catalog.protocols.base import Outcome
-from catalog.protocols.signature import Annotations
 from catalog.rules import retries
 from catalog.rules.retries import RetryPolicy, Terms, wait_before_next
+from protocols.base import Outcome
+from protocols.signature import Annotations
 
 STATED = st.sampled_from([None, True, False])
 CODES = ["HTTP_500", "HTTP_503", "HTTP_408", "DEADLINE", "RESET", "IDLE", "CONNECT", "RATE_LIMITED"]

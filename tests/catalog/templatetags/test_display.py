@@ -3,10 +3,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.utils.safestring import mark_safe
 
-from catalog.protocols.signature import Annotations
 from catalog.templatetags.differences import diff_sides
 from catalog.templatetags.display import ago, breakable, brief, compact, shown
 from catalog.templatetags.signatures import claims, default_value, limits
+from protocols.signature import Annotations
 from tests.factories import make_parameter
 
 NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)

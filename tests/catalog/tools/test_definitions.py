@@ -11,11 +11,11 @@ from catalog.calls.checks import ArgumentsError
 from catalog.enumeration import one_tool
 from catalog.invariants import check
 from catalog.models import Call, Endpoint, Tool, Vendor
-from catalog.protocols.definition import Parts
 from catalog.search import Query
 from catalog.tools import definitions
 from core.errors import DomainError
 from people.models import AuditEntry, Role
+from protocols.definition import Parts
 from tests.clients import signed_in
 from tests.factories import make_agent, make_tool, make_user, make_vendor
 

@@ -5,16 +5,16 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from catalog import protocols
+import protocols
 from catalog.credentials import operations as credential_operations
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run, Tool, ToolVersion, Vendor
 from catalog.models.runs import Trigger
-from catalog.protocols.a2t import A2T
-from catalog.protocols.base import Setting
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
+from protocols.a2t import A2T
+from protocols.base import Setting
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
 
 pytestmark = pytest.mark.django_db

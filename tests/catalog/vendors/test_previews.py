@@ -6,10 +6,10 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 
 from catalog.models import Credential, Endpoint, Vendor
-from catalog.protocols.base import NothingKnown
 from people.models import AuditEntry, Role
-from tests.catalog.protocols.openapi.documents import document, operation
+from protocols.base import NothingKnown
 from tests.pages import signed_in, text_of
+from tests.protocols.openapi.documents import document, operation
 
 pytestmark = pytest.mark.django_db
 

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from catalog import protocols
+import protocols
 from catalog.models import Finding, Run
 from catalog.vendors import report_card
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor

@@ -8,8 +8,8 @@ from django.urls import reverse
 from catalog.activities import operations
 from catalog.credentials import operations as credentials
 from catalog.models import Activity
-from catalog.protocols.signature import AllowedValue
 from people.models import AuditEntry, Role, User
+from protocols.signature import AllowedValue
 from tests.catalog.views.test_definitions import Fields
 from tests.factories import (
     make_endpoint,

@@ -2,9 +2,9 @@
 
 import pytest
 
-from catalog.protocols.signature import Annotations, Requirements
 from catalog.rules import diff
 from catalog.templatetags.differences import EFFECTS, verdict
+from protocols.signature import Annotations, Requirements
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version
 from tests.pages import text_of
 

@@ -4,16 +4,16 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 
-from catalog import protocols
-from catalog.protocols.base import UnreadableItemError
-from catalog.protocols.openapi import signature as openapi_signature
-from catalog.protocols.signature import Signature
+import protocols
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from pegboard.web import api_reference
-from tests.catalog.protocols.openapi.documents import cuts
-from tests.catalog.protocols.test_contract import Scene
+from protocols.base import UnreadableItemError
+from protocols.openapi import signature as openapi_signature
+from protocols.signature import Signature
+from tests.protocols.openapi.documents import cuts
+from tests.protocols.test_contract import Scene
 
 
 def signatures() -> list[Signature]:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from catalog import protocols
+import protocols
 from designer.exports.base import carried
-from tests.catalog.protocols.test_contract import Scene
 from tests.designer.exports.formats import FORMATS, PROVED, VALIDATORS
 from tests.designer.exports.test_exports import make_release, written
+from tests.protocols.test_contract import Scene
 
 
 @pytest.fixture(params=protocols.PROTOCOLS, ids=lambda protocol: protocol.name)

@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, settings
 from rest_framework.test import APIClient
 
-from catalog.protocols.calls import arguments
-from catalog.protocols.signature import Parameter, Signature
 from designer import agents, exports, pins, tunings
 from designer.exports import document as release_document
 from designer.exports import root_rules, wire
@@ -16,6 +14,8 @@ from designer.releases import publishing
 from designer.signatures.effective import Effective, effective
 from designer.signatures.words import ParameterWords, Words
 from people.models import Role
+from protocols.calls import arguments
+from protocols.signature import Parameter, Signature
 from tests.designer.exports import real_tools
 from tests.designer.exports.formats import FORMATS, PROVED, REFUSING, SCHEMA_FORMATS, listed, names
 from tests.designer.exports.test_exports import make_release, written

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer import exports
 from designer.exports import document as release_document
 from designer.exports.base import carried, remarks
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import effective
 from designer.signatures.words import ParameterWords, Words
+from protocols.signature import AllowedValue, Annotations
 from tests.designer.exports.formats import FORMATS, OF_TOOLS, PROVED, SCHEMA_FORMATS, VALIDATORS, listed
 from tests.designer.strategies import releases
 from tests.factories import make_parameter, make_signature

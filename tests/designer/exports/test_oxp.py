@@ -2,10 +2,10 @@
 
 import pytest
 
-from catalog import protocols
-from catalog.protocols.signature import Requirements
+import protocols
 from designer.exports import oxp
 from designer.exports.document import ReleaseDocument
+from protocols.signature import Requirements
 from tests.designer.exports.test_exports import make_release, written
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog.protocols.base import canonical
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.json import subschemas
-from catalog.protocols.signature import Signature
 from designer.exports import root_rules, schema
 from designer.exports.base import carried, remarks
 from designer.signatures.effective import effective, misfits
 from designer.signatures.words import ParameterWords, Words
-from tests.catalog.protocols.json import schemas
+from protocols.base import canonical
+from protocols.json import schema as json_schema
+from protocols.json import subschemas
+from protocols.signature import Signature
 from tests.designer.exports.formats import FORMATS, REFUSING, SCHEMA_FORMATS, VALIDATORS
 from tests.designer.exports.test_exports import make_release, schema_in, written
 from tests.designer.strategies import SCHEMAS
+from tests.protocols.json import schemas
 
 DEFINED = {"$defs": {"unit": {"enum": ["C", "F"]}}}
 

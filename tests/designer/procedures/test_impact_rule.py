@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols.signature import Signature
 from catalog.rules import diff
 from designer.procedures import impact
 from designer.procedures.references import KnownInput, KnownOutput, KnownTool
+from protocols.signature import Signature
 from tests.factories import make_parameter, make_signature
 
 NAMES = tuple("abcdef")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from catalog.protocols.signature import AllowedValue
 from designer import pins, tunings
 from designer.models import Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import schedule
 from people.models import AuditEntry
+from protocols.signature import AllowedValue
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 from tests.pages import text_of
 

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from catalog.protocols.signature import AllowedValue
 from catalog.rules import diff
 from designer import agents, pins, tunings
 from designer.exports import a2t, document, oxp
@@ -18,6 +17,7 @@ from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTo
 from designer.models import EffectiveVersion, Release, Retirement
 from designer.releases import composition, draft_review, effective_versions, numbering, publishing
 from designer.signatures.effective import effective
+from protocols.signature import AllowedValue
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool, make_version
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,8 @@ from django.db import connection
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from catalog import invariants, protocols
+import protocols
+from catalog import invariants
 from catalog.enumeration import one_tool, runs, store
 from catalog.models import Endpoint, Finding, KnownPage, ListFetch, Run, Tool, ToolFetch, ToolVersion
 from catalog.models.findings import FindingState

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Signature
 from catalog.rules import diff, policy
 from designer.exports.document import ReleasedTool, ReleasedVersion
 from designer.releases import freshness, numbering
 from designer.releases.freshness import Offered
 from designer.signatures.effective import effective
+from protocols.signature import AllowedValue, Annotations, Parameter, Signature
 from tests.designer.strategies import annotations, signatures, tunings
 from tests.factories import make_parameter, make_signature
 

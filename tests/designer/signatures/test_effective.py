@@ -4,7 +4,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from catalog.protocols.signature import AllowedValue
 from designer.signatures.effective import Effective, Misfit, as_document, effective, misfits, why_not_preset
 from designer.signatures.words import (
     NOTHING,
@@ -15,6 +14,7 @@ from designer.signatures.words import (
     members,
     merged,
 )
+from protocols.signature import AllowedValue
 from tests.designer.strategies import signatures, tunings
 from tests.factories import make_parameter, make_signature
 

@@ -5,10 +5,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from catalog.activities import operations
-from catalog.protocols.definition import parts_of
 from catalog.tools import definitions
 from designer import environments
 from people.models import Role
+from protocols.definition import parts_of
 from tests.catalog.views.test_activities import mail, user_of
 from tests.factories import make_agent, make_pin
 from tests.pages import signed_in, text_of

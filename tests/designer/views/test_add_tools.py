@@ -6,12 +6,12 @@ import pytest
 
 from catalog import search
 from catalog.models import Finding, Tool
-from catalog.protocols.signature import Annotations
 from catalog.review.holds import HELD
 from designer import agent_vendors, pins, transfers
 from designer.models import Agent
 from people import audit
 from people.models import AuditEntry, Role
+from protocols.signature import Annotations
 from tests.factories import (
     make_agent,
     make_endpoint,

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer.models import Pin
 from people.models import Role
+from protocols.signature import AllowedValue, Annotations
 from tests.factories import make_agent, make_endpoint, make_parameter, make_pin, make_signature, make_tool
 from tests.pages import signed_in, text_of
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from catalog.protocols.signature import Annotations
 from designer import pins, tunings
 from designer.models import Pin
 from designer.releases import publishing
 from people.models import Role
+from protocols.signature import Annotations
 from tests.factories import make_agent, make_signature, make_tool, make_user
 from tests.pages import signed_in, text_of
 

@@ -1,9 +1,9 @@
 import pytest
 
-from catalog.protocols.signature import AllowedValue
 from designer import pins, tunings
 from designer.models import Tuning
 from people.models import Role
+from protocols.signature import AllowedValue
 from tests.factories import make_agent, make_parameter, make_signature, make_tool, make_user, make_version
 from tests.module_data import module_data
 from tests.pages import signed_in, text_of

@@ -1,9 +1,9 @@
 import pytest
 
-from catalog.protocols.signature import AllowedValue, Annotations, Requirements
 from designer import tunings
 from designer.models import Agent, Pin, Tuning
 from people.models import Role
+from protocols.signature import AllowedValue, Annotations, Requirements
 from tests.factories import (
     make_agent,
     make_endpoint,

@@ -9,9 +9,9 @@ from catalog.calls import examples, queue, requesting
 from catalog.credentials import operations as credential_operations
 from catalog.models import Call, Endpoint, Example, ToolVersion
 from catalog.models.calls import Asked, Attempt, CallStatus, Result, Sent
-from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from designer import tunings
 from people.models import Role
+from protocols.signature import AllowedValue, Annotations, Parameter, Requirements
 from tests.factories import make_parameter, make_signature, make_tool, make_user, make_version, user_of
 from tests.pages import signed_in, text_of
 

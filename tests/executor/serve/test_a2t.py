@@ -9,10 +9,10 @@ import pytest
 from django.utils import timezone
 
 from catalog.models import Call
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer import agents, tunings
 from designer.releases import publishing, retiring
 from executor.serve import versions
+from protocols.signature import AllowedValue, Annotations
 from tests.executor.test_calls import OUTPUTS, desk, desk_with, owner, runtime, vendor
 from tests.factories import make_parameter, make_pin, make_signature, make_tool
 from tests.hostile_vendor import json_reply

@@ -6,9 +6,9 @@ import uuid
 import pytest
 
 from catalog.models import Call
-from catalog.protocols.signature import Annotations
 from designer import agents, tunings
 from designer.releases import publishing
+from protocols.signature import Annotations
 from tests.executor.serve.test_mcp import lending
 from tests.executor.test_calls import desk_with, runtime
 from tests.hostile_vendor import json_reply

@@ -11,12 +11,12 @@ from django.db import OperationalError
 from django.http import Http404
 
 from catalog.models import Call
-from catalog.protocols.signature import Annotations
 from designer import agents, pins
 from designer.procedures import editing
 from designer.releases import publishing
 from executor.serve.mcp import IN_BOTH_ERAS, asking, listening, streams, tools
 from executor.serve.mcp.streams import Places
+from protocols.signature import Annotations
 from tests.executor.test_calls import desk_with, runtime
 from tests.factories import make_endpoint, make_parameter, make_signature, make_tool
 from tests.hostile_vendor import json_reply

@@ -20,13 +20,13 @@ from catalog.credentials import operations
 from catalog.enumeration import runs
 from catalog.models import Tool
 from catalog.models.runs import Trigger
-from catalog.protocols.mcp import MCP
-from catalog.protocols.mcp.transport import HANDSHAKE, MODERN
-from catalog.protocols.signature import AllowedValue, Annotations
 from designer import access_tokens, agent_keys, agents, pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import ApiKey, Identity
+from protocols.mcp import MCP
+from protocols.mcp.transport import HANDSHAKE, MODERN
+from protocols.signature import AllowedValue, Annotations
 from tests import one_door
 from tests.executor.serve.test_mcp import library, modern, old
 from tests.executor.test_calls import desk_with, runtime

@@ -6,9 +6,9 @@ import pytest
 from django.db import connection
 
 from catalog.models import Call
-from catalog.protocols.signature import Annotations
 from designer.models import Agent
 from executor.serve.mcp import asking
+from protocols.signature import Annotations
 from tests.executor.serve.test_mcp import answers, events_of, library, met, post
 from tests.executor.serve.test_mcp_following import chatty
 from tests.executor.test_calls import GIVEN, desk_with, runtime

@@ -11,12 +11,12 @@ from django.db import connections
 from django.test.testcases import LiveServerThread
 from msgspec.structs import replace
 
-from catalog import protocols
-from catalog.protocols.base import NothingKnown
+import protocols
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from designer import agents, tunings
 from designer.releases import publishing
+from protocols.base import NothingKnown
 from tests.executor.test_calls import owner, runtime, vendor
 from tests.factories import make_endpoint, make_pin, make_tool
 from tests.hostile_vendor import json_reply

@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError, connection
 from django.test import Client
 
-from catalog.protocols.signature import Annotations, Requirements
 from designer import agents, tunings
 from designer.releases import publishing
+from protocols.signature import Annotations, Requirements
 from tests.executor.test_calls import desk_with, owner, runtime, vendor
 from tests.factories import make_parameter
 from tests.hostile_vendor import json_reply

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from catalog.activities.mocks import answers
 from catalog.activities.mocks.answers import check, read, reply
 from catalog.activities.mocks.situations import SITUATIONS, matches
-from catalog.protocols.signature import Parameter
 from core.errors import DomainError
+from protocols.signature import Parameter
 from tests.factories import make_signature
 
 INPUTS = (

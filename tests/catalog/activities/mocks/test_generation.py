@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.activities.mocks import generation, patterns
 from catalog.activities.mocks.generation import Work
-from catalog.protocols.json import validation
+from protocols.json import validation
 
 ORDER = {
     "type": "object",

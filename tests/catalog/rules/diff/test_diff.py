@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 from catalog.rules.diff import CLASSES, Change, compare
+from protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 
 BREAKING, NOTICE, COMPATIBLE = "breaking", "notice", "compatible"
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.protocols.signature import Parameter, Signature
 from catalog.rules.diff import compare, schemas
 from catalog.rules.diff.normal import APPLIES_TO, COMBINING
 from catalog.rules.diff.schemas import Comparer
+from protocols.signature import Parameter, Signature
 
 SCALARS = st.none() | st.booleans() | st.integers(-3, 3) | st.floats(allow_nan=False) | st.text(max_size=3)
 WORDS = sorted({*APPLIES_TO, *COMBINING, "const", "nullable", "$defs", "$id", "title", "default", "examples"})

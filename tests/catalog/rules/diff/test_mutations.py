@@ -2,9 +2,9 @@
 
 import pytest
 
-from catalog.protocols.json import schema as json_schema
-from catalog.protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 from catalog.rules.diff import compare
+from protocols.json import schema as json_schema
+from protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 
 BREAKS_CALLERS = ("breaks_callers", "breaking")
 BREAKS_READERS = ("breaks_readers", "breaking")

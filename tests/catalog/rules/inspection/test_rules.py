@@ -2,8 +2,8 @@ import base64
 
 import pytest
 
-from catalog.protocols.signature import AllowedValue, Annotations
 from catalog.rules import inspection
+from protocols.signature import AllowedValue, Annotations
 from tests.factories import make_parameter, make_signature
 
 

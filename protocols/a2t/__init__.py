@@ -1,0 +1,333 @@
+"""A2T and N-ACT, which are one wire format under two names.
+
+https://datatracker.ietf.org/doc/draft-rosenberg-aiproto-a2t/00/
+https://datatracker.ietf.org/doc/draft-rosenberg-aiproto-nact/00/
+
+The drafts leave much open and their examples are not JSON. This reader takes every form that a
+vendor may reasonably have understood; docs/protocols.md lists them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from core import strict_json
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
+from protocols import members, paging
+from protocols.a2t import conventions
+from protocols.a2t import signature as a2t_signature
+from protocols.base import (
+    UUID,
+    Item,
+    KnownPages,
+    Note,
+    NothingKnown,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    UnreadableItemError,
+)
+from protocols.calls import outcomes
+from protocols.signature import Parameter, Signature
+
+MAX_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
+MAX_TOOL_ID_LENGTH = 255
+
+# What the drafts allow. A vendor that goes further is taken and noted.
+NAME_LIMIT = 254
+DESCRIPTION_LIMIT = 1999
+VALUE_NAME_LIMIT = 255
+VALUE_DESCRIPTION_LIMIT = 2000
+
+_TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_TOOL_ID_LENGTH}}}")
+_VERSION = re.compile(r"[0-9]{1,16}")
+_ETAG = re.compile(r"[\x21-\x7e]{1,200}")
+
+# Statuses that say something about the call itself; the session judges all others.
+_ANSWERS = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
+
+
+class A2T(Protocol):
+    name = "a2t"
+    label = "A2T / N-ACT"
+    summary = "The vendor lists its tools as JSON under /tools and runs them there too."
+    url_hint = "The address of the list, such as https://api.example.com/tools, or the part before /tools."
+    settings = (
+        Setting(
+            name="page_size",
+            label="Tools per page",
+            help="How many tools to ask for at a time. A vendor may send fewer.",
+            kind="integer",
+            default=100,
+            minimum=1,
+            maximum=1000,
+        ),
+    )
+    fetches_alone = True
+    promises = frozenset(
+        {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
+    )
+    outside_digest = frozenset({"currentVersion"})
+    # `img` is for people alone.
+    content_members = a2t_signature.MEMBERS - {"img"}
+    revision = 1
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        return self._pages(session, _tools(session), known, is_listing=True)
+
+    @classmethod
+    def own_path(cls, path: str) -> str:
+        return path.removesuffix("/tools")  # see `_tools`
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return a2t_signature.read(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return a2t_signature.write(signature, tool_id, label)
+
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        return a2t_signature.standard_form(document, _tool_id(document), str(_version(document)))
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        for member in ("input_parameters", "output_parameters"):
+            form[member] = [a2t_signature.audience_form(each, read_at) for each in form[member]]
+        return form
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in _oddities(document, signature)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        document = strict_json.require_json(session.get(_tool(session, tool_id, label)))
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            document = document["items"]
+        if isinstance(document, list) and len(document) == 1:
+            document = document[0]
+        item = _identified(document, is_listing=label is None)
+        if item.tool_id.lower() != tool_id.lower() or (label is not None and item.label != label):
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor answered with another tool or version.")
+        return item
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        path = f"{_tool(session, tool_id)}/versions"
+        try:
+            for page in self._pages(session, path, NothingKnown(), is_listing=False):
+                yield _of_one_tool(page, tool_id)
+        except RefusedError as error:
+            # Offering older versions is optional.
+            if error.code != "NOT_FOUND":
+                raise
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        inputs = [
+            {"name": parameter.name, "value": arguments[parameter.name]}
+            for parameter in signature.inputs
+            if arguments.get(parameter.name) is not None
+        ]
+        body = {"name": signature.name, "input_parameters": inputs}
+        try:
+            reply = session.post(f"{_tool(session, tool_id, label)}:invoke", json=body, accept=_ANSWERS)
+            if reply.status >= 400:
+                look_up = partial(session.get, _tool(session, tool_id, label))
+                return outcomes.complaint(reply, look_up=look_up, keeps_body=True)
+            outputs, notes = _outputs(reply)
+        except ProtocolError as error:
+            return outcomes.after(error)
+        return outcomes.ok(outputs, signature, notes)
+
+    def _pages(self, session: Session, path: str, known: KnownPages, *, is_listing: bool) -> Iterator[Page]:
+        cursor: str | None = ""
+        while cursor is not None:
+            params = {"pageLimit": str(self.values["page_size"])}
+            etag = known.etag(cursor)
+            reply = session.get(
+                path,
+                params=params | ({"pageCursor": cursor} if cursor else {}),
+                headers={"If-None-Match": etag} if etag else None,
+                accept=(200, 304) if etag else (200,),
+            )
+            page = known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
+            yield page
+            cursor = page.next
+
+
+def _tools(session: Session) -> str:
+    # The drafts let people enter the address of the list, whose other calls then lie below it.
+    return "" if urlsplit(session.root).path.rstrip("/").endswith("/tools") else "/tools"
+
+
+def _tool(session: Session, tool_id: str, label: str | None = None) -> str:
+    path = f"{_tools(session)}/{quote(tool_id, safe='')}"
+    return path if label is None else f"{path}/versions/{quote(label, safe='')}"
+
+
+def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
+    document = strict_json.require_list(reply)
+    listed, after, notes = _listed(document.value)
+    items, refused = paging.sort_entries(document, listed, partial(_identified, is_listing=is_listing))
+    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    if after in (None, ""):
+        after = None
+    else:
+        named = paging.cursor(after, "paging.next")
+        after = paging.cursor_of_url(named, "pageCursor", root, "paging.next")
+    etag = reply.headers.get("etag", "")
+    return Page(
+        items=items,
+        rejected=rejected,
+        next=after,
+        notes=notes,
+        cursor=cursor,
+        etag=etag if _ETAG.fullmatch(etag) else "",
+        body_digest=hashlib.sha256(reply.body).hexdigest(),
+    )
+
+
+def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
+    # The items of a list, what follows it, and what was odd about its form.
+    if isinstance(document, list):
+        return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        hint = ""
+        if isinstance(document, dict) and "tools" in document:
+            hint = " A list under “tools” belongs to another protocol."
+        raise ProtocolViolationError("SHAPE", f"The reply has no array “items”, so it is no list.{hint}")
+    after = document.get("paging") or {}
+    if not isinstance(after, dict):
+        raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
+    return document["items"], after.get("next"), []
+
+
+def _of_one_tool(page: Page, tool_id: str) -> Page:
+    # Versions that a vendor lists under a tool, without those that are another tool's.
+    strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
+    if not strays:
+        return page
+    rejected = [
+        Rejected(item.tool_id, "WRONG_TOOL", "It is listed among another tool's versions.") for item in strays
+    ]
+    return replace(
+        page,
+        items=[item for item in page.items if item not in strays],
+        rejected=[*page.rejected, *rejected],
+    )
+
+
+def _identified(document: object, *, is_listing: bool) -> Item:
+    # This runs for every tool of every page that has changed, so it looks at nothing that it does not need.
+    if not isinstance(document, dict):
+        raise members.wrong("item", document, "an object")
+    tool_id = _tool_id(document)
+    version = _version(document)
+    frozen = document.copy()
+    current = frozen.pop("currentVersion", None)
+    content = members.content(frozen)
+    label = str(version)
+    notes: tuple[Note, ...] = ()
+    if is_listing and current is not None and current != version and current != label:
+        odd = f"{printable(tool_id)} is listed as version {label}, yet says that another is current."
+        notes = (Note("NOT_CURRENT", odd),)
+    return Item(tool_id, label, (version,), hashlib.sha256(content).hexdigest(), document, notes)
+
+
+def _tool_id(document: dict[str, Any]) -> str:
+    tool_id = document.get("toolId")
+    if "toolID" in document or "tool_id" in document:
+        try:
+            tool_id = document.get(members.alias(document, a2t_signature.TOOL_ID_NAMES) or "toolId")
+        except UnreadableItemError as error:
+            raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
+    if isinstance(tool_id, str) and _TOOL_ID.fullmatch(tool_id):
+        return tool_id
+    wanted = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without / ? # and control characters"
+    raise members.wrong("toolId", tool_id, wanted, code="BAD_TOOL_ID")
+
+
+def _version(document: dict[str, Any]) -> int:
+    version = document.get("version")
+    if isinstance(version, str) and _VERSION.fullmatch(version):
+        version = int(version)
+    if type(version) is int and 1 <= version <= MAX_VERSION:
+        return version
+    raise members.wrong("version", document.get("version"), "a whole number from 1 up", code="BAD_VERSION")
+
+
+def _called(document: object, number: int) -> str:
+    # The id of a refused item, so that a tool that we know is not taken for gone.
+    try:
+        return _tool_id(document) if isinstance(document, dict) else f"#{number}"
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    tool = f"“{printable(signature.name, 60)}”"
+    if not UUID.fullmatch(_tool_id(document)):
+        yield "NOT_A_UUID", f"The id of {tool} is not a UUID."
+    if len(signature.name) > NAME_LIMIT:
+        yield "LONG_NAME", f"The name of {tool} is longer than {NAME_LIMIT} characters."
+    if len(signature.description) > DESCRIPTION_LIMIT:
+        yield "LONG_DESCRIPTION", f"The description of {tool} is longer than {DESCRIPTION_LIMIT} characters."
+    yield from _broken_conventions(signature, tool)
+    if not signature.outputs:
+        yield "NO_OUTPUTS", f"{tool} names no output."
+    if len({output.name for output in signature.outputs}) < len(signature.outputs):
+        yield "SAME_OUTPUT_NAME", f"{tool} has two outputs of one name."
+    for parameter in (*signature.inputs, *signature.outputs):
+        if parameter.unsupported_type or parameter.min is not None or parameter.allowed_values:
+            yield from _odd_parameter(parameter, tool)
+    for raw in (*(document.get("input_parameters") or ()), *(document.get("output_parameters") or ())):
+        if raw.get("id") is None:
+            yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."
+
+
+def _broken_conventions(signature: Signature, tool: str) -> Iterator[tuple[str, str]]:
+    if not conventions.is_snake_case(signature.name):
+        yield "NOT_SNAKE_CASE", f"The name {tool} is not in snake case."
+    if conventions.is_foreign(signature.name, signature.description):
+        yield "NOT_ENGLISH", f"The name or the description of {tool} is not in English."
+
+
+def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]:
+    name = f"“{printable(parameter.name, 60)}” of {tool}"
+    if parameter.unsupported_type:
+        word = printable(parameter.unsupported_type, 60)
+        yield "UNSUPPORTED_TYPE", f"{name} is of type “{word}”, which cannot be used there."
+    if parameter.min is not None and parameter.max is not None and parameter.min > parameter.max:
+        yield "NO_VALUE_FITS", f"{name} has a minimum above its maximum, so no value fits."
+    for allowed in parameter.allowed_values:
+        if len(allowed.name) > VALUE_NAME_LIMIT or len(allowed.description) > VALUE_DESCRIPTION_LIMIT:
+            yield "LONG_VALUE", f"An allowed value of {name} is longer than the drafts permit."
+    if not all(conventions.is_capital_snake_case(allowed.name) for allowed in parameter.allowed_values):
+        yield "VALUE_NOT_CAPITAL", f"An allowed value of {name} is not in capital snake case."
+
+
+def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
+    # The values of a good reply by output name, and what was odd about its form.
+    if not reply.body.strip():
+        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
+    answer = strict_json.require_answer(reply)
+    document = answer.value
+    listed = document.get("output_parameters") if isinstance(document, dict) else document
+    if not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "It has no array “output_parameters”.")
+    named = [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("name"), str)]
+    notes = [*outcomes.notes_on(answer)]
+    notes += [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(named))
+    return {entry["name"]: entry.get("value") for entry in named}, notes

@@ -1,0 +1,208 @@
+"""Reduce a tool's document to the content that models see and calls need. Pure.
+
+What is left out makes no version, so these are the same in the reduced form:
+
+- values of `enum` and names of definitions in another order or under other names;
+- `_meta` and extension members (`x-...`), unless a call reads them or they name values of an `enum`;
+- a default or an example that the vendor makes of its clock, which differs in each reading.
+"""
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from functools import partial
+from typing import Any
+from urllib.parse import unquote
+
+from protocols.json import subschemas
+
+Digest = Callable[[object], str]
+
+META = "_meta"
+# A default further from the reading than this was chosen, and not made of the clock.
+CLOCK_WINDOW = timedelta(days=31)
+# Renaming the definitions costs their number times the size of the schema; beyond this the names count.
+MAX_RENAMING_WORK = 20_000_000  # bytes
+_EPOCHS = ((10, 1), (13, 1_000), (16, 1_000_000))  # digits, and units in a second
+_MAY_HOLD_MOMENTS = ("default", "example", "examples")
+# A reference that is no pointer, or a name that is a value on the wire: then the names of definitions count.
+_NAMED_OTHERWISE = ("$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "discriminator")
+
+
+def is_extension(member: str) -> bool:
+    """Return whether a member is for programs of the vendor's choice, and not for models or calls."""
+    return member == META or member.startswith("x-")
+
+
+def without_extensions(value: Any, needed: Collection[str] = ()) -> Any:
+    """Return an object without its extension members, apart from those that are `needed`."""
+    if not isinstance(value, dict):
+        return value
+    return {name: each for name, each in value.items() if name in needed or not is_extension(name)}
+
+
+def canonical_schema(
+    schema: Any, read_at: datetime | None, digest: Digest, needed: Collection[str] = ()
+) -> Any:
+    """Return a form that is the same for two schemas that no model and no call tells apart.
+
+    needed: extension members that calls read.
+    """
+    reduced = subschemas.mapped(schema, partial(_reduced_schema, read_at=read_at, needed=needed))
+    return canonical_names(reduced, digest)
+
+
+def _reduced_schema(
+    schema: dict[str, Any], read_at: datetime | None, needed: Collection[str]
+) -> dict[str, Any]:
+    value_names: dict[str, Any] = {}
+    if isinstance(schema.get("enum"), list):
+        value_names = {name: value for name, value in schema.items() if _names_values(name, value)}
+    reduced: dict[str, Any] = without_extensions(schema, {*needed, *value_names})
+    if isinstance(schema.get("enum"), list):
+        reduced |= _in_one_order(schema["enum"], value_names)
+    if read_at:
+        moments = {name: schema[name] for name in _MAY_HOLD_MOMENTS if name in schema}
+        reduced |= {name: without_moments(value, read_at) for name, value in moments.items()}
+    return reduced
+
+
+def _names_values(member: str, value: Any) -> bool:
+    # Such as `x-enum-varnames` or `enumNames`: a list goes by the order of the values, an object by value.
+    return member != "enum" and member.startswith(("x-", "enum")) and isinstance(value, list | dict)
+
+
+def _in_one_order(values: list[Any], value_names: Mapping[str, Any]) -> dict[str, Any]:
+    lists = {name: each for name, each in value_names.items() if isinstance(each, list)}
+    if any(len(each) != len(values) for each in lists.values()):
+        return {}
+    order = sorted(range(len(values)), key=lambda index: _written(values[index]))
+    return {name: [each[index] for index in order] for name, each in {**lists, "enum": values}.items()}
+
+
+def in_one_order(values: list[Any]) -> list[Any]:
+    return sorted(values, key=_written)
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def without_moments(value: Any, read_at: datetime) -> Any:
+    """Return `value` with each moment near the reading replaced by its notation."""
+    if isinstance(value, dict):
+        return {name: without_moments(each, read_at) for name, each in value.items()}
+    if isinstance(value, list):
+        return [without_moments(each, read_at) for each in value]
+    return {"$moment": _notation(value)} if is_near(value, read_at) else value
+
+
+def _notation(value: Any) -> str:
+    # Another way to write a moment, or a moment in place of a day, is a change that a model sees.
+    return re.sub(r"[0-9]+", "0", value) if isinstance(value, str) else type(value).__name__
+
+
+def is_near(value: Any, read_at: datetime) -> bool:
+    """Return whether `value` is a moment or a day within `CLOCK_WINDOW` of the reading."""
+    moment = _moment(value)
+    return moment is not None and abs(moment - read_at) <= CLOCK_WINDOW
+
+
+def _moment(value: Any) -> datetime | None:
+    try:
+        if isinstance(value, str) and (len(value) == len("20260101") or not value.isdigit()):
+            return _aware(_parsed(value)) if 8 <= len(value) <= 40 else None
+        number = float(value) if isinstance(value, int | float | str) and not isinstance(value, bool) else 0.0
+        digits = len(str(int(number)))
+        units = next((unit for length, unit in _EPOCHS if length == digits), None)
+        return datetime.fromtimestamp(number / units, UTC) if units else None
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _parsed(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text.removesuffix(" UTC").removesuffix(" GMT").replace("/", "-"))
+    except ValueError:
+        return parsedate_to_datetime(text)
+
+
+def _aware(moment: datetime) -> datetime:
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def canonical_names(schema: Any, digest: Digest) -> Any:
+    """Return the schema with its definitions named by their content.
+
+    Two schemas that differ in these names alone come out equal. The name of a definition is its digest, in
+    which a reference is the digest of its target; the digests are refined until they distinguish no more.
+    """
+    definitions = dict(_definitions(schema, "#"))
+    if not definitions or any(name in each for each in subschemas.every(schema) for name in _NAMED_OTHERWISE):
+        return schema
+    if len(definitions) * len(repr(schema)) > MAX_RENAMING_WORK:
+        return schema
+    names = dict.fromkeys(definitions, "")
+    while True:
+        finer = {pointer: digest(_renamed(each, pointer, names)) for pointer, each in definitions.items()}
+        is_stable = len(set(finer.values())) == len(set(names.values()))
+        names = finer
+        if is_stable:
+            return _renamed(schema, "#", names)
+
+
+def _definitions(schema: Any, pointer: str) -> Iterator[tuple[str, Any]]:
+    for keyword, name, each in _inner(schema):
+        below = f"{pointer}/{keyword}" + ("" if name is None else f"/{_escaped(name)}")
+        if keyword in subschemas.DEFINITIONS:
+            yield below, each
+        yield from _definitions(each, below)
+
+
+def _inner(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
+    # The schemas right inside, by keyword and by name or number under it.
+    for keyword, value in schema.items() if isinstance(schema, dict) else ():
+        if isinstance(value, dict) and keyword in subschemas.MAPS:
+            yield from ((keyword, name, each) for name, each in value.items())
+        elif isinstance(value, list) and keyword in subschemas.LISTS:
+            yield from ((keyword, str(number), each) for number, each in enumerate(value))
+        elif keyword in subschemas.ONES:
+            yield keyword, None, value
+
+
+def _renamed(schema: Any, pointer: str, names: Mapping[str, str]) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    renamed = dict(schema)
+    groups: dict[str, list[tuple[str, Any]]] = {}
+    for keyword, name, each in _inner(schema):
+        below = f"{pointer}/{keyword}" + ("" if name is None else f"/{_escaped(name)}")
+        inner = _renamed(each, below, names)
+        if name is None:
+            renamed[keyword] = inner
+        else:
+            groups.setdefault(keyword, []).append((names.get(below, name), inner))
+    for keyword, entries in groups.items():
+        if keyword in subschemas.DEFINITIONS:
+            renamed[keyword] = sorted(entries, key=_written)
+        else:
+            is_map = isinstance(schema[keyword], dict)
+            renamed[keyword] = dict(entries) if is_map else [each for _, each in entries]
+    if isinstance(reference := schema.get("$ref"), str):
+        renamed["$ref"] = _renamed_reference(reference, names)
+    return renamed
+
+
+def _renamed_reference(reference: str, names: Mapping[str, str]) -> object:
+    parts = unquote(reference).split("/")
+    for length in range(len(parts), 1, -1):
+        name = names.get("/".join(parts[:length]))
+        if name is not None:
+            return ["definition", name, *parts[length:]]
+    return reference
+
+
+def _escaped(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")

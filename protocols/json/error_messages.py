@@ -1,0 +1,101 @@
+"""What the validation library found wrong, in sentences for people. Each follows the name of a value."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs import ValidationErrorKind as Kind
+
+from core.outbound.errors import printable
+from protocols.members import shown
+
+MAX_NAMED = 20
+
+TYPES = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+FORMATS = {
+    "date": "a date such as 2027-03-09",
+    "date-time": "a date and time such as 2027-03-09T14:30:00Z",
+    "duration": "a duration such as P3DT4H",
+    "email": "an e-mail address",
+    "hostname": "the name of a host",
+    "ipv4": "an IPv4 address",
+    "ipv6": "an IPv6 address",
+    "time": "a time such as 14:30:00Z",
+    "uri": "an address such as https://example.com/",
+    "uuid": "a UUID",
+}
+NO_FORM = "fits none of the forms that the vendor takes"
+UNKNOWN = "is not known here"
+
+_SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
+    Kind.Constant: lambda kind: f"must be {_value(kind.expected_value)}",
+    Kind.Contains: lambda _: "has no entry that fits what the vendor asks for",
+    Kind.Enum: lambda kind: f"must be one of {_listed(map(_value, kind.options))}",
+    Kind.ExclusiveMaximum: lambda kind: f"must be less than {kind.limit}",
+    Kind.ExclusiveMinimum: lambda kind: f"must be more than {kind.limit}",
+    Kind.FalseSchema: lambda _: "must not be given",
+    Kind.Format: lambda kind: (
+        f"must be {FORMATS.get(kind.format, f'of the form “{printable(kind.format)}”')}"
+    ),
+    Kind.MaxItems: lambda kind: f"must not have more than {_counted(kind.limit, 'entry', 'entries')}",
+    Kind.MaxLength: lambda kind: f"must not be longer than {_counted(kind.limit, 'character', 'characters')}",
+    Kind.MaxProperties: lambda kind: f"must not have more than {_counted(kind.limit, 'member', 'members')}",
+    Kind.Maximum: lambda kind: f"must be at most {kind.limit}",
+    Kind.MinItems: lambda kind: f"must have at least {_counted(kind.limit, 'entry', 'entries')}",
+    Kind.MinLength: lambda kind: f"must have at least {_counted(kind.limit, 'character', 'characters')}",
+    Kind.MinProperties: lambda kind: f"must have at least {_counted(kind.limit, 'member', 'members')}",
+    Kind.Minimum: lambda kind: f"must be at least {kind.limit}",
+    Kind.MultipleOf: lambda kind: f"must be a multiple of {kind.multiple_of}",
+    Kind.Not: lambda _: "is what the vendor rules out",
+    Kind.OneOfMultipleValid: lambda _: "fits more than one of the forms of which the vendor takes one",
+    Kind.Pattern: lambda kind: f"must match the pattern {printable(kind.pattern)}",
+    Kind.PropertyNames: lambda _: "has a member whose name is not allowed",
+    Kind.Type: lambda kind: f"must be {types(kind.types)}",
+    Kind.UniqueItems: lambda _: "must not hold the same entry twice",
+}
+
+
+def sentence(error: jsonschema_rs.ValidationError) -> str:
+    write = _SENTENCES.get(type(error.kind))
+    return write(error.kind) if write else "does not fit the vendor's schema"
+
+
+def needs(forms: Iterable[Sequence[str]]) -> str:
+    """What is missing where a value has to fit one of several forms; each form lists the names it lacks."""
+    ways = dict.fromkeys(" and ".join(printable(name, 60) for name in names) for names in forms)
+    return f"lacks {' or '.join(ways)}"
+
+
+def types(names: Iterable[str]) -> str:
+    # Null is left out where there is another way, because people leave a value out instead.
+    named = set(names)
+    return " or ".join([word for name, word in TYPES.items() if name in named - {"null"}] or [TYPES["null"]])
+
+
+def _value(value: object) -> str:
+    return "null" if value is None else shown(value)
+
+
+def _listed(words: Iterable[str]) -> str:
+    first = list(words)
+    return ", ".join(first[:MAX_NAMED]) + (", …" if len(first) > MAX_NAMED else "")
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def place(path: Sequence[str | int]) -> str:
+    """`address.lines[2]`: where a part stands, in a vendor's or a caller's own names."""
+    said = ""
+    for part in path:
+        said += f"[{part}]" if isinstance(part, int) else f".{printable(part, 60)}"
+    return said.removeprefix(".")

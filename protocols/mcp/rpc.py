@@ -1,0 +1,301 @@
+"""One request of JSON-RPC over streamable HTTP: sent, answered by a body or on a stream, and cancelled.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from core import strict_json
+from core.outbound import challenges
+from core.outbound.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
+from core.outbound.listening import Listening
+from core.outbound.reply import Reply
+from core.strict_json import PartialDocument
+from protocols import events, members
+from protocols.base import Page, Session
+from protocols.mcp import messages
+from protocols.mcp.messages import QUESTION, Found, Number, Question
+
+ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
+BOTH_FORMS = f"application/json, {events.KIND}"
+# With these it is known that the request was not handled.
+NOT_SENT = ("CONNECT", "DNS", "PROXY", "BUSY", "RATE_LIMITED", "INTERRUPTED")
+CANNOT_ASK = "CANNOT_ASK"  # the caller's user, as far as the caller said
+_TOO_SLOW = ("DEADLINE", "IDLE")
+_CANCELLED = "notifications/cancelled"
+_SESSION_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
+
+# How often, and after how long, a stream that broke off is asked for its rest.
+MAX_RETURNS = 5
+RETURN_AFTER_MS = 1000
+# A server may ask for an hour; a session does not wait so long.
+LATEST_RETURN_MS = 5000
+
+
+class OtherEraError(Exception):
+    """This is no way to speak with this vendor; `error` says what happened."""
+
+    def __init__(self, error: ProtocolError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`name` is the tool that is called. `recall` may know a reply from an earlier run."""
+
+    method: str
+    params: Mapping[str, Any] = field(default_factory=dict)
+    name: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    recall: Callable[[Reply], Page | None] = lambda reply: None
+
+    @property
+    def is_harmless(self) -> bool:
+        return not self.name
+
+
+NO_DOCUMENT = PartialDocument(None, is_suspect=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`document` is the one that the result came in. `page` is what was recalled, and after a `question` the
+    answer is still to come on `reply`, whose rest is the caller's then: `result` is empty."""
+
+    reply: Reply
+    result: dict[str, Any] = field(default_factory=dict)
+    document: PartialDocument = NO_DOCUMENT
+    page: Page | None = None
+    question: Question | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request under its number, as the vendor of `session` is sent it. What a call asks meanwhile can be
+    answered if it is in a session of the vendor's and `asks` someone; the questions `answered` were."""
+
+    session: Session
+    number: int
+    headers: Mapping[str, str]
+    is_call: bool = False
+    asks: bool = True
+    listening: Listening | None = None
+    answered: tuple[Number, ...] = ()
+
+    @property
+    def host(self) -> str:
+        return urlsplit(self.session.root).netloc
+
+    @property
+    def is_in_session(self) -> bool:
+        return "Mcp-Method" not in self.headers
+
+    @property
+    def may_ask(self) -> bool:
+        return self.is_call and self.is_in_session and self.asks
+
+    def send(self, request: Request, params: Mapping[str, Any]) -> Answer:
+        """Raises RpcError for an error of JSON-RPC, OtherEraError for a reply that is none, and
+        ProtocolError."""
+        message = {"jsonrpc": "2.0", "id": self.number, "method": request.method, "params": dict(params)}
+        try:
+            reply = self.session.post(
+                "",
+                json=message,
+                headers={"Accept": BOTH_FORMS, **self.headers},
+                accept=ACCEPTED,
+                is_repeatable=request.is_harmless,
+                is_enough=self.is_enough(),
+                keeps_rest=self.may_ask,
+                beside=self.listening,
+            )
+        except UnavailableError as error:
+            self.cancel_unwanted(error)
+            raise
+        if reply.status in (401, 403):
+            raise unauthorized(reply, self.host)
+        if reply.status >= 400:
+            raise self._complaint(reply)
+        if page := request.recall(reply):
+            return Answer(reply, page=page)
+        return self.answer_in(reply)
+
+    def _complaint(self, reply: Reply) -> Exception:
+        # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.
+        with suppress(ProtocolViolationError):
+            for message, _ in messages.read(reply):
+                # Whatever its number: some servers give their own to a request that they did not take.
+                if isinstance(message, dict) and message.get("jsonrpc") == "2.0":
+                    return messages.rpc_error(message.get("error"), reply.status, self.host)
+        if reply.status in (404, 410):
+            there = printable(urlsplit(reply.url).path)
+            said = RefusedError("NOT_FOUND", f"{self.host} has nothing at {there}; is the address right?")
+        else:
+            why = f"{self.host} answered {reply.status}. Is this the address of an MCP server?"
+            said = RefusedError(f"HTTP_{reply.status}", why)
+        return OtherEraError(said)
+
+    def answer_in(self, reply: Reply, returns: int = 0) -> Answer:
+        """What `reply` says, or else what it goes on with if it broke off. Raises as `send` does."""
+        is_asked = False
+        try:
+            found = self.find(reply)
+            if isinstance(found, Question):
+                is_asked = True
+                return Answer(reply, question=found)
+            if found is None and returns < MAX_RETURNS and (later := self._later(reply)):
+                return self.answer_in(later, returns + 1)
+        finally:
+            if reply.rest and not is_asked:
+                reply.rest.abandon()
+        if found is None:
+            why = f"{self.host} ended its reply without an answer in it."
+            raise ProtocolViolationError("NO_ANSWER", why)
+        message, document = found
+        if "error" in message:
+            raise messages.rpc_error(message["error"], reply.status, self.host)
+        result = message.get("result")
+        if not isinstance(result, dict):
+            raise messages.shape(f"its result is {members.shown(result)}, not an object", self.host)
+        return Answer(reply, result, document)
+
+    def find(self, reply: Reply) -> Found | Question | None:
+        """The message that answers, or else a question that is not answered; others may come before it."""
+        is_any = False
+        question: Question | None = None
+        for message, document in messages.read(reply):
+            if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
+                raise messages.shape("it is no message of JSON-RPC", self.host)
+            if messages.asks(message, self.answered):
+                if message["method"] == QUESTION and self.is_call and not self.asks:
+                    self.cancel("The question cannot be asked.")
+                    why = f"{self.host} asks its user, and the program that calls did not say that it can."
+                    raise RefusedError(CANNOT_ASK, why)
+                if message["method"] != QUESTION or not self.may_ask:
+                    raise asks_back(message["method"], self.host)
+                if not messages.is_sound(message["id"]):
+                    raise messages.shape("the number of its question is too long", self.host)
+                params = message.get("params")
+                named = params if isinstance(params, dict) else {}
+                question = question or Question(message["id"], named, answered=self.answered)
+            elif "method" in message:
+                continue
+            elif messages.answers(message, self.number):
+                return message, document
+            else:
+                is_any = True
+        if is_any:
+            why = f"{self.host} answered another request than the one that was asked."
+            raise ProtocolViolationError("RPC_MISMATCH", why)
+        return question
+
+    def _later(self, reply: Reply) -> Reply | None:
+        # What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose.
+        streamed = events.parse(reply.body) if messages.is_stream(reply) else ()
+        last = next(iter(deque(streamed, maxlen=1)), None)
+        if last is None or not last.id:
+            return None
+        time.sleep(min(last.retry_ms or RETURN_AFTER_MS, LATEST_RETURN_MS) / 1000)
+        try:
+            return self.session.get(
+                "",
+                headers={**self.headers, "Accept": events.KIND, "Last-Event-ID": last.id},
+                is_enough=self.is_enough(),
+                keeps_rest=self.may_ask,
+            )
+        except RefusedError:
+            # The request itself was taken, and may have done its work.
+            return None
+
+    def is_enough(self, after: Number | None = None) -> Callable[[bytes], bool]:
+        """For one reply: whether the answer has come. What comes before it is told to those who follow the
+        call; of a reply that is read once more, only what comes after the question `after`."""
+        has_begun = after is None
+
+        def has_come(event: events.Event) -> bool:
+            nonlocal has_begun
+            if messages.is_last(event, self.number, self.answered):
+                return True
+            if self.session.is_followed and event.name == "message" and event.data:
+                for message in messages.messages_in(messages.document_in(event)):
+                    params = message.get("params")
+                    if message.get("id") == after and message.get("method") == QUESTION:
+                        has_begun = True
+                    elif has_begun and isinstance(params, dict):
+                        self._pass_on(message.get("method"), params)
+            return False
+
+        return events.until(has_come)
+
+    def _pass_on(self, method: object, params: Mapping[str, Any]) -> None:
+        try:
+            params = strict_json.repaired(params).value
+        except ProtocolViolationError:
+            return  # A notification that cannot be stored costs only itself.
+        if method == "notifications/progress":
+            told = {name: params[name] for name in ("progress", "total", "message") if name in params}
+            self.session.pass_on({"progress": told})
+        elif method == "notifications/message":
+            told = {name: params[name] for name in ("level", "logger", "data") if name in params}
+            self.session.pass_on({"custom": told})
+
+    def cancel_unwanted(self, error: UnavailableError) -> None:
+        """Tells the vendor where `error` says that its answer is not waited for any more."""
+        is_unwanted = self.session.is_interrupted or error.code in _TOO_SLOW
+        if self.is_call and is_unwanted and error.code != "INTERRUPTED":
+            is_cancelled = self.session.is_interrupted
+            self.cancel("The call was cancelled." if is_cancelled else "The call took too long.")
+
+    def cancel(self, why: str) -> None:
+        """The answer is not wanted any more. Nothing comes back, and a vendor may not listen."""
+        if not self.is_in_session and not self.session.mark:
+            return
+        params = {"requestId": self.number, "reason": why}
+        told = ("MCP-Protocol-Version", "Mcp-Session-Id")
+        kept = {name: self.headers[name] for name in told if name in self.headers}
+        named = {} if self.is_in_session else {"Mcp-Method": _CANCELLED}
+        with suppress(ProtocolError):
+            self.session.post(
+                "",
+                json={"jsonrpc": "2.0", "method": _CANCELLED, "params": params},
+                headers={"Accept": BOTH_FORMS, **kept, **named},
+                accept=ACCEPTED,
+                is_closing=True,
+            )
+
+
+def end_session(session: Session, headers: Mapping[str, str]) -> None:
+    """Ends the vendor's session that `headers` name, if they name one."""
+    if "Mcp-Session-Id" in headers:
+        # 405: the vendor ends sessions by itself.
+        with suppress(ProtocolError):
+            session.delete("", headers=headers, accept=_SESSION_ENDED)
+
+
+def asks_back(method: str, host: str) -> RefusedError:
+    why = f"{host} asked back ({method}) while we waited, which is not answered here."
+    return RefusedError("ASKS_BACK", why)
+
+
+def unauthorized(reply: Reply, host: str) -> RefusedError:
+    challenge = reply.headers.get("www-authenticate", "")
+    scope = printable(challenges.scope_asked(challenge), 300)
+    wanted = f" It asks for the scope “{scope}”." if scope else ""
+    where = printable(challenges.challenged(challenge, "resource_metadata"), 300)
+    more = f" How to get one: {where}" if where else ""
+    message = f"{host} wants a credential that may do this ({reply.status}).{wanted}{more}"
+    return RefusedError("AUTH", message, challenge=challenge)

@@ -1,0 +1,291 @@
+"""Conversations with an MCP server, in both eras of the protocol.
+
+Since 2026-07-28 every request stands alone. Before, a handshake opened a session. Which era a vendor
+lives in is found out once and remembered; when what is remembered no longer works, it is found out anew.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports
+https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
+"""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
+from protocols import events, members
+from protocols.base import QUESTIONS, Session
+from protocols.mcp import headers as mcp_headers
+from protocols.mcp import messages, questions, rpc
+from protocols.mcp.messages import (
+    HEADER_MISMATCH,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+    Question,
+    RpcError,
+)
+from protocols.mcp.rpc import BOTH_FORMS, Answer, OtherEraError, Request, SentRequest
+
+MODERN = ("2026-07-28",)
+HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
+
+_KNOWN_TO_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
+_NO_SESSION = (-32000, -32001, -32600)  # what servers answer to a request outside of a session
+_META = "io.modelcontextprotocol/"
+
+
+class Transport:
+    """One conversation. Numbers of requests start after `used`, and are the same in every run. A tool may ask
+    `questions` of these kinds; before 2026-07-28 it asks on the stream of its call and waits there."""
+
+    def __init__(self, session: Session, used: int = 1, questions: Collection[str] = QUESTIONS) -> None:
+        self.session = session
+        self.used = used
+        self.questions = questions
+        # Some servers list a tool that asks for those alone who can be asked.
+        self.capabilities: dict[str, Any] = (
+            {"elicitation": {kind: {} for kind in questions}} if questions else {}
+        )
+        self.host = urlsplit(session.root).netloc
+        self._memory = session.memory
+        self._opened: dict[str, str] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Ends the session at the vendor, unless the vendor does not answer or the time is over.
+        wanted = (GeneratorExit, RefusedError, ProtocolViolationError)
+        if kind is None or issubclass(kind, wanted):
+            rpc.end_session(self.session, self._opened or {})
+            self._opened = None
+
+    @property
+    def is_modern(self) -> bool:
+        """Whether the vendor speaks a revision since 2026-07-28, as far as it is known."""
+        return self._memory.get("era") == "modern"
+
+    def ask(self, request: Request) -> Answer:
+        """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
+        with suppress(OtherEraError):
+            if answer := self._as_remembered(request):
+                return answer
+        # What was remembered no longer works.
+        self._opened = None
+        for fact in ("era", "version"):
+            self._memory.pop(fact, None)
+        if request.is_harmless:
+            return self._find_out(request)
+        # A call is no question to find out anything with.
+        self._find_out(Request("tools/list"))
+        try:
+            answer = self._as_remembered(request)
+        except OtherEraError as error:
+            raise error.error from error
+        return answer or self._find_out(request)
+
+    def answer(self, question: Question, response: Mapping[str, Any]) -> Answer:
+        """Goes on with the call that stopped for `question`. Raises as `ask` does."""
+        asked = questions.find(self.session, question)
+        if asked is None:
+            raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
+        try:
+            return asked.answer(response)
+        finally:
+            if asked.is_over:
+                self._opened = asked.headers
+
+    def give_up(self, question: Question, why: str) -> None:
+        """Ends a call that stopped for a question to which no answer comes."""
+        if asked := questions.find(self.session, question):
+            asked.give_up(why)
+            self._opened = asked.headers
+
+    def keep_session(self) -> str | None:
+        """Leaves the vendor's session open for another conversation, which goes on in it by this name. None
+        where there is none, or it cannot be kept: then it ends with this conversation."""
+        if "Mcp-Session-Id" not in (self._opened or {}):
+            return None
+        name = self.session.keep_facts({"headers": self._opened})
+        if name:
+            self._opened = None
+        return name
+
+    def go_on_in(self, name: str) -> None:
+        """Goes on in the session that was kept as `name`, if it is there."""
+        if facts := self.session.find_facts(name):
+            self._opened = dict(facts["headers"])
+
+    def _as_remembered(self, request: Request) -> Answer | None:
+        match self._memory.get("era"):
+            case "modern":
+                return self._modern(request, is_sure=True)
+            case "handshake":
+                return self._handshake(request)
+        return None
+
+    def _find_out(self, request: Request) -> Answer:
+        used = self.used
+        try:
+            answer = self._modern(request, is_sure=False)
+        except OtherEraError as first:
+            # The same number again, so that the reply is the one of later runs and can be recalled.
+            self.used = used
+            try:
+                return self._handshake(request)
+            except OtherEraError as second:
+                # Of the failures in both eras, the one that helps: words of the server rather than a bare
+                # status.
+                is_first = isinstance(first.error, RpcError | UnavailableError)
+                is_first = is_first and not isinstance(second.error, RpcError)
+                raise (first if is_first else second).error from second
+        self._memory["era"] = "modern"
+        return answer
+
+    def _modern(self, request: Request, *, is_sure: bool) -> Answer:
+        version = self._memory.get("version") if is_sure else None
+        try:
+            try:
+                return self._stand_alone(request, version or MODERN[0])
+            except RpcError as error:
+                other = messages.mutual(error, MODERN)
+                if not other:
+                    raise
+                return self._stand_alone(request, other)
+        except RpcError as error:
+            if self._is_of_other_era(error, is_sure=is_sure):
+                raise OtherEraError(error) from error
+            self._memory["era"] = "modern"
+            raise
+        except UnavailableError as error:
+            # Some servers of old fall over what they do not know. An outage stays one in the next try.
+            if not is_sure and error.code in ("HTTP_500", "HTTP_501"):
+                raise OtherEraError(error) from error
+            raise
+
+    def _is_of_other_era(self, error: RpcError, *, is_sure: bool) -> bool:
+        if error.number == UNSUPPORTED_VERSION:
+            if messages.mutual(error, HANDSHAKE) or not messages.supported(error):
+                return True
+            raise self._no_version(messages.supported(error)) from error
+        if is_sure:
+            return error.status >= 400 and error.number in _NO_SESSION
+        return error.number not in _KNOWN_TO_MODERN
+
+    def _stand_alone(self, request: Request, version: str) -> Answer:
+        meta = {
+            f"{_META}protocolVersion": version,
+            f"{_META}clientCapabilities": self.capabilities,
+            f"{_META}clientInfo": self._client(),
+        }
+        if self.session.is_followed:
+            # Without it a vendor says nothing of what it does meanwhile.
+            meta[f"{_META}logLevel"] = LOG_LEVEL
+        headers = {"MCP-Protocol-Version": version, "Mcp-Method": request.method, **request.headers}
+        if request.name:
+            headers["Mcp-Name"] = mcp_headers.safe(request.name)
+        meta = {**request.params.get("_meta", {}), **meta}
+        answer = self._post(request, {**request.params, "_meta": meta}, headers)
+        self._memory["version"] = version
+        return answer
+
+    def _handshake(self, request: Request) -> Answer:
+        was_open = self._opened is not None
+        opened = self._opened or self._open()
+        try:
+            return self._post(request, request.params, opened)
+        except (RpcError, OtherEraError) as error:
+            is_lost = isinstance(error, OtherEraError) or (
+                error.status in (400, 404) and error.number in _NO_SESSION
+            )
+            if not is_lost or not was_open:
+                raise
+        # The vendor has forgotten our session, as it may.
+        self._opened = None
+        return self._handshake(request)
+
+    def _open(self) -> dict[str, str]:
+        try:
+            try:
+                answer = self._initialize(HANDSHAKE[0])
+            except RpcError as error:
+                other = messages.mutual(error, HANDSHAKE)
+                if not other:
+                    raise
+                answer = self._initialize(other)
+        except RpcError as error:
+            raise OtherEraError(error) from error
+        version = answer.result.get("protocolVersion")
+        if version not in HANDSHAKE:
+            raise self._no_version([version])
+        headers = {"MCP-Protocol-Version": version}
+        if session_id := answer.reply.headers.get("mcp-session-id"):
+            headers["Mcp-Session-Id"] = session_id
+        self._memory.update(era="handshake", version=version)
+        self._opened = headers
+        self.session.post(
+            "",
+            json={"jsonrpc": "2.0", "method": "notifications/initialized"},
+            headers={"Accept": BOTH_FORMS, **headers},
+            accept=(200, 202, 204),
+        )
+        return headers
+
+    def _initialize(self, version: str) -> Answer:
+        params = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": self._client()}
+        return self._post(Request("initialize"), params, {}, number=1)
+
+    def _client(self) -> dict[str, str]:
+        name, _, version = self.session.agent.partition("/")
+        return {"name": name, "version": version or "1"}
+
+    def _post(
+        self, request: Request, params: Mapping[str, Any], headers: Mapping[str, str], number: int = 0
+    ) -> Answer:
+        if not number:
+            self.used += 1
+            number = self.used
+            if not request.is_harmless and "Mcp-Method" in headers:
+                # Without a session, what is to be cancelled is told from other calls by its number alone.
+                number += _numbers_of(self.session.mark)
+        is_call = not request.is_harmless
+        sent = SentRequest(self.session, number, headers, is_call=is_call, asks=bool(self.questions))
+        listens = sent.may_ask and "Mcp-Session-Id" in headers and self._memory.get("listens") is not False
+        if not listens:
+            return self._asked(request, params, sent)
+        # Some servers ask on the stream that is of no request, unless their tools say of which they ask.
+        listening = self.session.listen("", {**headers, "Accept": events.KIND})
+        is_over = True
+        try:
+            answer = self._asked(request, params, replace(sent, listening=listening))
+            is_over = answer.question is None
+            return answer
+        finally:
+            if is_over:
+                listening.close()
+            if listening.is_refused:
+                self._memory["listens"] = False
+
+    def _asked(self, request: Request, params: Mapping[str, Any], sent: SentRequest) -> Answer:
+        answer = questions.keep_open(sent.send(request, params), sent)
+        if answer.question:
+            # The conversation goes on in another session of ours, which ends the vendor's.
+            self._opened = None
+        return answer
+
+    def _no_version(self, offered: Sequence[object]) -> RefusedError:
+        theirs = ", ".join(members.shown(version) for version in offered[:5])
+        ours = ", ".join((*MODERN, *HANDSHAKE))
+        return RefusedError("MCP_VERSION", f"{self.host} speaks MCP {theirs}. Pegboard speaks {ours}.")
+
+
+def _numbers_of(mark: str) -> int:
+    # Room for the requests of one call, and no more than a number of JSON can hold everywhere.
+    return int.from_bytes(hashlib.sha256(mark.encode()).digest()[:5]) << 12 if mark else 0

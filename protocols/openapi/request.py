@@ -1,0 +1,427 @@
+"""The request that an operation asks for, made out of arguments, and the outputs out of its reply.
+
+Pure: nothing is sent here. Styles follow https://spec.openapis.org/oas/v3.1.1.html#style-values and
+the expansions of RFC 6570 behind them.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urljoin, urlsplit
+
+from core import strict_json
+from core.outbound.errors import ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
+from core.strict_json import Answer
+from protocols.base import Note
+from protocols.calls import arguments as judged
+from protocols.calls import outcomes
+from protocols.openapi import multipart
+from protocols.openapi import signature as openapi_signature
+from protocols.openapi.document import METHODS
+from protocols.openapi.signature import (
+    Cut,
+    bare,
+    contents,
+    is_form,
+    is_json,
+    is_lines,
+    is_multipart,
+    is_text,
+)
+from protocols.signature import Signature
+
+# What `allowReserved` lets through. Four are left out: unescaped, they would end the value.
+_RESERVED = ":/?@!$'()*,;[]"
+_DEFAULT_STYLES = {"path": "simple", "header": "simple", "query": "form", "cookie": "form"}
+_DELIMITERS = {"form": ",", "spaceDelimited": "%20", "pipeDelimited": "%7C"}
+# Servers cannot tell these delimiters from the same characters of a value. Commas in addresses are escaped.
+_AMBIGUOUS = {"%20": " ", "%7C": "|", ".": "."}
+
+# What one reply of JSON lines may hold; each line is bounded as a reply of its own is.
+MAX_LINES = 10_000
+Pairs = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`query` is ready to be sent; `content` is None when there is no body."""
+
+    method: str
+    path: str
+    query: str
+    headers: dict[str, str]
+    content: bytes | None = None
+
+
+class UnusableArgumentError(Exception):
+    """A value of the right type that this place of the request cannot carry."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(why)
+        self.name = name
+        self.why = why
+
+
+def base_of(document: Mapping[str, Any], root: str) -> str:
+    """Return the address for calls that the document states; `root` is where the document was read.
+
+    Raises RefusedError when that is another server, to which no administrator has allowed calls.
+    """
+    url, server = server_of(document.get("servers"), root)
+    if server and has_same_origin(server, root):
+        return server
+    raise RefusedError(
+        "SERVER",
+        f"The document sends calls to {_host_in_words(server or url)}, which is not where it was read. "
+        "If that is right, enter it as “Address for calls” in the settings of this endpoint.",
+    )
+
+
+def base_of_operation(servers: Any, root: str, allowed: str) -> str:
+    """Return the address of an operation, or of a path, that has servers of its own.
+
+    `allowed` is the address that calls of this endpoint may go to. Raises RefusedError for another origin:
+    an administrator who entered the address of the API did not mean the server of this operation.
+    """
+    url, server = server_of(servers, root)
+    if server and has_same_origin(server, allowed):
+        return server
+    raise RefusedError(
+        "SERVER",
+        f"The document sends calls of this operation to {_host_in_words(server or url)}, which is not the "
+        "server of this endpoint. Connect that address as an endpoint of its own to use the operation.",
+    )
+
+
+def server_of(servers: Any, root: str) -> tuple[str, str]:
+    """Return the first server as the document writes it, and its absolute URL ("" if it has none)."""
+    first = servers[0] if isinstance(servers, list) and servers and isinstance(servers[0], dict) else {}
+    url = str(first.get("url", "/"))
+    for name, variable in _object(first.get("variables")).items():
+        url = url.replace(f"{{{name}}}", str(_object(variable).get("default", "")))
+    try:
+        # Connexion writes "" where it means the origin; by RFC 3986 that would be the document itself.
+        server = urlsplit(urljoin(root, url.strip() or "/"))
+        _origin(server)
+    except ValueError:
+        return url, ""
+    return url, server._replace(query="", fragment="").geturl()
+
+
+def has_same_origin(url: str, other: str) -> bool:
+    return _origin(urlsplit(url)) == _origin(urlsplit(other))
+
+
+def _host_in_words(url: str) -> str:
+    try:
+        return printable(urlsplit(url).netloc or url, 80)
+    except ValueError:
+        return printable(url, 80)
+
+
+def _origin(url: Any) -> tuple[str, str | None, int | None]:
+    return url.scheme, url.hostname, url.port or {"http": 80, "https": 443}.get(url.scheme)
+
+
+def build(signature: Signature, arguments: Mapping[str, Any]) -> Call:
+    """Raises UnusableArgumentError."""
+    rest = signature.rest or {}
+    cut = openapi_signature.cut_of(rest["document"])
+    given = judged.given(signature, arguments)
+    called: dict[str, str] = rest.get("called", {})
+    path, _, fixed = cut.path.partition("#")[0].partition("?")
+    queries, cookies, headers = ([fixed] if fixed else []), [], _accepted(cut)
+    for parameter in filter(cut.is_input, cut.parameters):
+        name, place = parameter["name"], parameter["in"]
+        argument = called.get(f"{place}:{name}", name)
+        value = given.pop(argument, None)
+        if value is None:
+            continue
+        match place:
+            case "path":
+                path = path.replace(f"{{{name}}}", _in_path(parameter, value, argument))
+            case "query":
+                safe = _RESERVED if parameter.get("allowReserved") is True else ""
+                queries.append(_joined(_in_query(parameter, value, argument, safe)))
+            case "querystring":
+                queries.append(_query_string(parameter, value, argument))
+            case "header":
+                headers[name] = _in_header(parameter, value, argument)
+            case "cookie":
+                cookies += [f"{each}={text}" for each, text in _in_query(parameter, value, argument)]
+    if cookies:
+        headers["Cookie"] = "; ".join(cookies)
+    content = _content(cut, rest.get("body"), called, given, headers)
+    query = "&".join(part for part in queries if part)
+    # Methods that OpenAPI names are written in small letters; others are sent as the document has them.
+    method = cut.method.upper() if cut.method in (*METHODS, "query") else cut.method
+    return Call(method, "/" + path.lstrip("/"), query, headers, content)
+
+
+def _accepted(cut: Cut) -> dict[str, str]:
+    # JSON, unless the operation answers with something else alone.
+    answers = _object(cut.operation.get("responses"))
+    good = [
+        contents(answer) for code, answer in answers.items() if code[:1] == "2" and isinstance(answer, dict)
+    ]
+    listed = [media for content in good for media in content]
+    return {"Accept": "*/*"} if listed and not any(map(is_json, listed)) else {}
+
+
+def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
+    style = parameter.get("style") or _DEFAULT_STYLES[parameter["in"]]
+    explode = parameter.get("explode")
+    return style, explode if isinstance(explode, bool) else style == "form"
+
+
+def _carried(parameter: Mapping[str, Any], value: Any) -> Any:
+    # A parameter that is described by a media type travels as one text of that kind.
+    return _json(value) if contents(parameter) and not isinstance(value, str) else value
+
+
+def _in_path(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    style, explode = _style(parameter)
+    value = _carried(parameter, value)
+    match style:
+        case "matrix":
+            text = "".join(
+                f";{name}={one}" for name, one in _pairs(parameter["name"], value, explode=explode)
+            )
+        case "label":
+            delimiter = "." if explode else ","
+            _refuse_delimiter(argument, value, delimiter)
+            text = "." + _flat(value, delimiter, "=" if explode else ",")
+        case _:
+            text = _flat(value, ",", "=" if explode else ",")
+    if not text:
+        raise UnusableArgumentError(argument, "must not be empty, because it is part of the address")
+    return text
+
+
+def _in_query(parameter: Mapping[str, Any], value: Any, argument: str, safe: str = "") -> Pairs:
+    style, explode = _style(parameter)
+    value = _carried(parameter, value)
+    return _styled(parameter["name"], value, style, argument, explode=explode, safe=safe)
+
+
+def _joined(pairs: Pairs) -> str:
+    return "&".join(f"{name}={value}" for name, value in pairs)
+
+
+def _query_string(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    ((media, described), *_) = contents(parameter).items()
+    if not is_form(media):
+        return _escaped(value)
+    try:
+        return _form(value, _object(_object(described).get("encoding")))
+    except UnusableArgumentError as error:
+        raise UnusableArgumentError(argument, f"{printable(error.name, 60)} {error.why}") from error
+
+
+def _styled(name: str, value: Any, style: str, argument: str, *, explode: bool, safe: str = "") -> Pairs:
+    if style == "deepObject" and isinstance(value, dict):
+        return _deep(name, value, argument)
+    delimiter = _DELIMITERS.get(style, ",")
+    if not explode:
+        _refuse_delimiter(argument, value, delimiter)
+        safe = safe.replace(",", "") if isinstance(value, list | dict) else safe
+    return _pairs(name, value, explode=explode, delimiter=delimiter, safe=safe)
+
+
+def _refuse_delimiter(argument: str, value: Any, delimiter: str) -> None:
+    """Raise UnusableArgumentError if a part of `value` holds the delimiter and escaping does not help.
+
+    OpenAPI 3.1.1, appendix E (percent-encoding and form media types): the result is undefined.
+    """
+    ambiguous = _AMBIGUOUS.get(delimiter)
+    if ambiguous is not None:
+        _refuse_characters(argument, _texts_in(value), ambiguous)
+
+
+def _refuse_characters(argument: str, texts: Iterable[str], characters: str) -> None:
+    ambiguous = next((each for text in texts for each in characters if each in text), None)
+    if ambiguous is not None:
+        raise UnusableArgumentError(
+            argument, f"has an entry with “{ambiguous}”, which its place in the request has no way to state"
+        )
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    # The texts that a delimiter keeps apart: entries of a list, names and values of an object.
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from (name, _text(member))
+    elif isinstance(value, list):
+        yield from map(_text, value)
+
+
+def _pairs(name: str, value: Any, *, explode: bool, delimiter: str = ",", safe: str = "") -> Pairs:
+    if explode and isinstance(value, dict):
+        return [(_escaped(member), _escaped(inner, safe)) for member, inner in value.items()]
+    if explode and isinstance(value, list):
+        return [(_escaped(name), _escaped(inner, safe)) for inner in value]
+    if value in ([], {}):
+        return []
+    return [(_escaped(name), _flat(value, delimiter, delimiter, safe))]
+
+
+def _deep(name: str, value: Any, argument: str) -> Pairs:
+    # The specification stops at one level; further ones go on in the way that servers read.
+    if isinstance(value, dict):
+        _refuse_characters(argument, value, "[]")
+        return [
+            pair for member, inner in value.items() for pair in _deep(f"{name}[{member}]", inner, argument)
+        ]
+    if isinstance(value, list):
+        return [pair for inner in value for pair in _deep(f"{name}[]", inner, argument)]
+    return [(_escaped(name), _escaped(value))]
+
+
+def _flat(value: Any, delimiter: str, between: str, safe: str = "") -> str:
+    # One text: items behind each other, members as a name and its value.
+    if isinstance(value, dict):
+        return delimiter.join(f"{_escaped(m, safe)}{between}{_escaped(v, safe)}" for m, v in value.items())
+    if isinstance(value, list):
+        return delimiter.join(_escaped(inner, safe) for inner in value)
+    return _escaped(value, safe)
+
+
+def _escaped(value: Any, safe: str = "") -> str:
+    return quote(_text(value), safe=safe, errors="replace")
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else _json(value)
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value, allow_nan=False, separators=(",", ":"))
+    except ValueError as exc:
+        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+
+
+def _in_header(parameter: Mapping[str, Any], value: Any, argument: str) -> str:
+    # Nothing is escaped in a header.
+    _, explode = _style(parameter)
+    value = _carried(parameter, value)
+    _refuse_characters(argument, _texts_in(value), ",")
+    if explode and isinstance(value, dict):
+        _refuse_characters(argument, value, "=")
+    if isinstance(value, dict):
+        return ",".join(f"{member}{'=' if explode else ','}{_text(inner)}" for member, inner in value.items())
+    return ",".join(map(_text, value)) if isinstance(value, list) else _text(value)
+
+
+def _content(
+    cut: Cut,
+    body: Mapping[str, Any] | None,
+    called: Mapping[str, str],
+    given: Mapping[str, Any],
+    headers: dict[str, str],
+) -> bytes | None:
+    # The body; what is left in `given` belongs to it.
+    if body is None or not (given or body.get("is_required")):
+        return None
+    media = body["media"]
+    headers["Content-Type"] = "application/json" if "*" in media else media
+    own = {
+        argument: place.partition(":")[2] for place, argument in called.items() if place.startswith("body:")
+    }
+    members = {own.get(argument, argument): value for argument, value in given.items()}
+    value = members if body.get("is_object") else next(iter(given.values()), None)
+    described = _object(contents(_object(cut.operation.get("requestBody"))).get(media))
+    encodings = _object(described.get("encoding"))
+    if is_form(media):
+        try:
+            return _form(value, encodings).encode()
+        except UnusableArgumentError as error:
+            if body.get("as"):
+                raise UnusableArgumentError(body["as"], f"{printable(error.name, 60)} {error.why}") from error
+            raise UnusableArgumentError(_argument_of(error.name, own), error.why) from error
+    if is_multipart(media):
+        value, files, known = _object(value), body.get("files", ()), body.get("known")
+        if known is not None:
+            files = [name for name in value if name in files or name not in known]
+        try:
+            boundary, content = multipart.written(value, files, encodings)
+        except multipart.UnreadableFileError as error:
+            unread = "begins with “data:” and is no data URL that can be read"
+            if body.get("as"):
+                raise UnusableArgumentError(
+                    body["as"], f"has “{printable(error.name)}”, which {unread}"
+                ) from error
+            raise UnusableArgumentError(_argument_of(error.name, own), unread) from error
+        headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
+        return content
+    if is_lines(media):
+        lines = value if isinstance(value, list) else [value]
+        return b"".join(_json(each).encode() + b"\n" for each in lines)
+    return _text(value).encode() if is_text(media) else _json(value).encode()
+
+
+def _argument_of(member: str, own: Mapping[str, str]) -> str:
+    return next((argument for argument, name in own.items() if name == member), member)
+
+
+def _form(value: Any, encodings: Mapping[str, Any]) -> str:
+    members = value if isinstance(value, dict) else {}
+    return _joined(
+        [
+            pair
+            for name, inner in members.items()
+            if inner is not None
+            for pair in _field(name, inner, encodings.get(name))
+        ]
+    )
+
+
+def _field(name: str, value: Any, encoding: Any) -> Pairs:
+    said = _object(encoding)
+    style = said.get("style")
+    is_nested = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(each, dict | list) for each in value)
+    )
+    # Without a style of its own, an object in a form is JSON.
+    if style is None and "explode" not in said and is_nested:
+        return [(_escaped(name), _escaped(_json(value)))]
+    explode = said.get("explode")
+    is_exploded = explode if isinstance(explode, bool) else (style or "form") == "form"
+    return _styled(name, value, style or "form", name, explode=is_exploded)
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def outputs_in(reply: Reply, signature: Signature) -> tuple[dict[str, Any], list[Note]]:
+    """Raises ProtocolViolationError for what claims to be JSON and is not."""
+    kind = bare(reply.headers.get("content-type", ""))
+    if not reply.body.strip():
+        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")] if signature.outputs else []
+    if not kind or kind.endswith(("/json", "+json")):
+        answer = strict_json.require_answer(reply)
+        value = answer.value
+        whole = next((output.name for output in signature.outputs if output.is_whole), None)
+        outputs = value if isinstance(value, dict) and whole is None else {whole or "result": value}
+        return outputs, [*outcomes.notes_on(answer)]
+    if is_lines(kind):
+        return _lines(reply)
+    if kind.startswith("text/") or kind.endswith(("/xml", "+xml", "/yaml")):
+        is_page = kind in ("text/html", "application/xhtml+xml")
+        notes = [Note("WEB_PAGE", "The tool answered a web page. Is a login needed?")] if is_page else []
+        answer = strict_json.repaired({"result": reply.body.decode(errors="replace")})
+        return answer.value, [*notes, *outcomes.notes_on(answer)]
+    size = f"{len(reply.body):,} bytes of {printable(kind, 60)}"
+    return {}, [Note("BINARY_REPLY", f"The tool answered {size}, which are not shown.")]
+
+
+def _lines(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
+    lines = [line for line in reply.body.splitlines() if line.strip()]
+    if len(lines) > MAX_LINES:
+        raise ProtocolViolationError("JSON_TOO_MANY", f"The reply has more than {MAX_LINES:,} lines.")
+    answers = [strict_json.loads_answer(line) for line in lines]
+    notes = outcomes.notes_on(Answer(None, any(answer.is_repaired for answer in answers)))
+    return {"result": [answer.value for answer in answers]}, [*notes]

@@ -1,0 +1,268 @@
+"""A Swagger 2.0 document as an OpenAPI 3.0 document. Pure: nothing is fetched.
+
+Operations that OpenAPI 3.0 cannot describe become `Unreadable`, so that each is rejected with its reason.
+
+https://spec.openapis.org/oas/v2.0.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from protocols.openapi import schema as openapi_schema
+from protocols.openapi.schema import Schema
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data"
+_MAX_REFERENCES = 20
+# Members of a parameter that describe its value: they make the schema.
+_OF_SCHEMAS = (
+    *("type", "format", "items", "default", "enum", "multipleOf", "pattern", "uniqueItems"),
+    *("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"),
+    *("maxLength", "minLength", "maxItems", "minItems", "x-nullable"),
+)
+_STYLES = {"csv": "form", "multi": "form", "ssv": "spaceDelimited", "pipes": "pipeDelimited"}
+_FLOWS = {"application": "clientCredentials", "accessCode": "authorizationCode"}
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Takes the place of an operation that cannot be read."""
+
+    reason: str
+
+
+class _UnconvertibleError(Exception):
+    pass
+
+
+def converted(root: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same API as an OpenAPI 3.0 document. `paths` must be an object, if it is there."""
+    document: dict[str, Any] = {
+        "openapi": "3.0.3",
+        "info": root.get("info", {}),
+        "servers": _servers(root, root.get("schemes")),
+        "paths": {
+            path: _path_item(root, item) if isinstance(item, dict) and not path.startswith("x-") else item
+            for path, item in root.get("paths", {}).items()
+        },
+        "components": {
+            "schemas": {name: _schema(schema) for name, schema in _object(root.get("definitions")).items()},
+            "securitySchemes": {
+                name: _security_scheme(scheme)
+                for name, scheme in _object(root.get("securityDefinitions")).items()
+            },
+        },
+    }
+    return document | ({"security": root["security"]} if "security" in root else {})
+
+
+def _servers(root: Mapping[str, Any], schemes: Any) -> list[dict[str, str]]:
+    path = str(root.get("basePath") or "/")
+    host = root.get("host")
+    if not isinstance(host, str) or not host:
+        return [{"url": path}]
+    supported = [scheme for scheme in _list(schemes) if scheme in ("http", "https")]
+    # Where the document leaves a choice, calls use the scheme by which the document itself is read.
+    scheme = f"{supported[0]}:" if len(supported) == 1 else ""
+    return [{"url": f"{scheme}//{host}/{path.lstrip('/')}".rstrip("/")}]
+
+
+def _path_item(root: Mapping[str, Any], item: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(item.get("$ref"), str):
+        item = {**_object(_resolved(root, item)), **{m: v for m, v in item.items() if m != "$ref"}}
+    converted_item: dict[str, Any] = {}
+    for method in METHODS:
+        if method in item:
+            converted_item[method] = _operation(root, item, item[method])
+    return converted_item
+
+
+def _operation(root: Mapping[str, Any], item: Mapping[str, Any], operation: Any) -> Any:
+    if not isinstance(operation, dict):
+        return operation
+    try:
+        parameters = _parameters(root, item, operation)
+        body = _body(root, operation, parameters)
+        plain = [_parameter(row) for row in parameters if row.get("in") not in ("body", "formData")]
+    except _UnconvertibleError as error:
+        return Unreadable(str(error))
+    dropped = {"parameters", "consumes", "produces", "schemes", "responses", "requestBody", "servers"}
+    converted_operation = {member: value for member, value in operation.items() if member not in dropped}
+    converted_operation["responses"] = _responses(root, operation)
+    if plain:
+        converted_operation["parameters"] = plain
+    if body:
+        converted_operation["requestBody"] = body
+    servers = _servers(root, operation.get("schemes", root.get("schemes")))
+    if servers != _servers(root, root.get("schemes")):
+        converted_operation["servers"] = servers
+    return converted_operation
+
+
+def _parameters(
+    root: Mapping[str, Any], item: Mapping[str, Any], operation: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    # Those of the path and of the operation, whose own come last and win; there is one body at most.
+    merged: dict[tuple[object, object], dict[str, Any]] = {}
+    for holder in (item, operation):
+        rows = holder.get("parameters") or []
+        if not isinstance(rows, list):
+            raise _UnconvertibleError("“parameters” is not an array.")
+        for raw in rows:
+            parameter = _resolved(root, raw)
+            if not isinstance(parameter, dict):
+                raise _UnconvertibleError("A parameter is no object, or refers to nothing in the document.")
+            place = parameter.get("in")
+            key = (place, "" if place == "body" else str(parameter.get("name")))
+            merged.pop(key, None)
+            merged[key] = parameter
+    return list(merged.values())
+
+
+def _parameter(parameter: Mapping[str, Any]) -> dict[str, Any]:
+    converted_parameter = {
+        member: value
+        for member, value in parameter.items()
+        if member not in _OF_SCHEMAS and member not in ("collectionFormat", "allowEmptyValue")
+    }
+    converted_parameter["schema"] = _value_schema(parameter)
+    if parameter.get("type") == "array":
+        style, explode = _style(parameter)
+        if parameter.get("in") in ("path", "header"):
+            if style != "form" or explode:
+                raise _UnconvertibleError(_why_no_format(parameter))
+        else:
+            converted_parameter |= {"style": style, "explode": explode}
+    return converted_parameter
+
+
+def _style(parameter: Mapping[str, Any]) -> tuple[str, bool]:
+    """Return the style of a list, and whether it is exploded. Raises _UnconvertibleError."""
+    collection = parameter.get("collectionFormat", "csv")
+    if collection not in _STYLES or _object(parameter.get("items")).get("type") == "array":
+        raise _UnconvertibleError(_why_no_format(parameter))
+    return _STYLES[collection], collection == "multi"
+
+
+def _why_no_format(parameter: Mapping[str, Any]) -> str:
+    name, collection = str(parameter.get("name"))[:60], str(parameter.get("collectionFormat", "csv"))[:20]
+    return f"“{name}” is a list in the form “{collection}”, which cannot be sent from its place."
+
+
+def _value_schema(parameter: Mapping[str, Any]) -> Any:
+    return _schema({member: parameter[member] for member in _OF_SCHEMAS if member in parameter})
+
+
+def _body(
+    root: Mapping[str, Any], operation: Mapping[str, Any], parameters: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    consumed = _media(operation.get("consumes", root.get("consumes")))
+    fields = [row for row in parameters if row.get("in") == "formData"]
+    if fields:
+        return _form(fields, consumed)
+    body = next((row for row in parameters if row.get("in") == "body"), None)
+    if body is None:
+        return None
+    described = {"schema": _schema(body.get("schema", {}))}
+    content = {media: dict(described) for media in consumed or [JSON]}
+    request_body = {"content": content, "required": body.get("required") is True}
+    return request_body | ({"description": body["description"]} if "description" in body else {})
+
+
+def _form(fields: list[dict[str, Any]], consumed: list[str]) -> dict[str, Any]:
+    has_files = any(field.get("type") == "file" for field in fields)
+    is_multipart = has_files or (MULTIPART in consumed and FORM not in consumed)
+    properties, encodings = {}, {}
+    for field in fields:
+        name = str(field.get("name"))
+        properties[name] = _value_schema(field)
+        if isinstance(properties[name], dict) and "description" in field:
+            properties[name]["description"] = field["description"]
+        if field.get("type") == "array":
+            style, explode = _style(field)
+            if is_multipart and not explode:
+                raise _UnconvertibleError(_why_no_format(field))
+            if not is_multipart:
+                encodings[name] = {"style": style, "explode": explode}
+    required = [str(field.get("name")) for field in fields if field.get("required") is True]
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    described: dict[str, Any] = {"schema": schema | ({"required": required} if required else {})}
+    if encodings:
+        described["encoding"] = encodings
+    return {"content": {MULTIPART if is_multipart else FORM: described}, "required": bool(required)}
+
+
+def _responses(root: Mapping[str, Any], operation: Mapping[str, Any]) -> dict[str, Any]:
+    produced = _media(operation.get("produces", root.get("produces"))) or [JSON]
+    responses = {}
+    for code, raw in _object(operation.get("responses")).items():
+        response = _resolved(root, raw)
+        if not isinstance(response, dict):
+            continue
+        converted_response = {"description": response.get("description", "")}
+        if "schema" in response:
+            described = {"schema": _schema(response["schema"])}
+            converted_response["content"] = {media: dict(described) for media in produced}
+        responses[str(code)] = converted_response
+    return responses
+
+
+def _security_scheme(scheme: Any) -> Any:
+    if not isinstance(scheme, dict):
+        return scheme
+    match scheme.get("type"):
+        case "basic":
+            description = {"description": scheme["description"]} if "description" in scheme else {}
+            return {"type": "http", "scheme": "basic", **description}
+        case "oauth2":
+            flow = str(scheme.get("flow"))
+            members = ("authorizationUrl", "tokenUrl", "scopes")
+            stated = {member: scheme[member] for member in members if member in scheme}
+            others = {m: v for m, v in scheme.items() if m not in (*members, "flow")}
+            return {**others, "flows": {_FLOWS.get(flow, flow): {"scopes": {}, **stated}}}
+    return scheme
+
+
+def _schema(schema: Any) -> Any:
+    return openapi_schema.mapped(schema, _to_openapi_3)
+
+
+def _to_openapi_3(schema: Schema) -> Schema:
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/definitions/"):
+        schema["$ref"] = openapi_schema.COMPONENT + reference.removeprefix("#/definitions/")
+    if schema.get("type") == "file":
+        schema |= {"type": "string", "format": "binary"}
+    if schema.pop("x-nullable", None) is True:
+        schema["nullable"] = True
+    if isinstance(schema.get("discriminator"), str):
+        schema["discriminator"] = {"propertyName": schema["discriminator"]}
+    return schema
+
+
+def _resolved(root: Mapping[str, Any], value: Any) -> Any:
+    """Return the value that a reference within the document points to, or None."""
+    for _ in range(_MAX_REFERENCES):
+        reference = value.get("$ref") if isinstance(value, dict) else None
+        if not isinstance(reference, str):
+            return value
+        start, *steps = reference.split("/")
+        value = root if start == "#" and steps else None
+        for step in steps:
+            value = value.get(openapi_schema.unescaped(step)) if isinstance(value, dict) else None
+    return None
+
+
+def _media(types: Any) -> list[str]:
+    return [media for media in _list(types) if isinstance(media, str)]
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

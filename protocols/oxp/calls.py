@@ -1,0 +1,213 @@
+"""How an OXP tool is run: one call, in the form that the vendor understands, and what became of it.
+
+The outcomes of a call are told apart by status: 400 before the tool ran, 422 for its input, 200 for
+whatever the tool itself did. What a vendor means for its own developers is never passed on.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from core import strict_json
+from core.outbound.errors import ProtocolViolationError, printable
+from core.outbound.reply import Reply
+from core.outbound.retry_after import DAY
+from protocols.base import Ask, Note, Outcome, Session
+from protocols.calls import arguments as judged
+from protocols.calls import outcomes
+from protocols.signature import Signature
+
+VERSION = "1.0"
+VERSION_HEADER = {"OXP-Version": VERSION}
+MAX_DURATION = 2**31  # milliseconds, which are 24 days
+MAX_HINT_LENGTH = 4000
+MAX_URL_LENGTH = 2048
+MAX_CHALLENGES = 20
+HIDDEN = "•••"
+
+# 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
+_ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
+
+_SOME_TEXT = {"type": "string", "minLength": 1}
+
+# The member that a server misses when a call came in the other revision's form.
+_MISSED = {"bare": "request", "wrapped": "tool_id"}
+_OTHER = {"bare": "wrapped", "wrapped": "bare"}
+
+
+def call(
+    session: Session,
+    path: str,
+    signature: Signature,
+    request: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> Outcome:
+    """`NOT_RUN` is a refusal for another reason than the input. Raises ProtocolError."""
+    reply = _sent(session, path, request, context)
+    match reply.status:
+        case 200:
+            return _result(signature, reply)
+        case 400:
+            missing = _object(reply).get("missing_requirements")
+            said = outcomes.explanation(reply)[0]
+            if isinstance(missing, dict):
+                return _needs(missing, said)
+            message = f"The vendor did not run the tool{_quoted(said)}"
+            return outcomes.with_wait(outcomes.failed("refused", "NOT_RUN", message), reply)
+        case 422:
+            said, fields = outcomes.explanation(reply)
+            message = f"The vendor refused the inputs{_quoted(said)}"
+            return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
+    return outcomes.complaint(reply)
+
+
+def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
+    given = judged.given(signature, arguments)
+    if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
+        return given.get(signature.inputs[0].name, {})
+    return given
+
+
+def _sent(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
+    # In the revision that the vendor speaks. A vendor that misses the other form has not run the tool.
+    revision = session.memory.get("revision", "bare")
+    reply = _posted(session, path, request, context, revision)
+    if not _is_missed(reply, _MISSED[revision]):
+        if reply.status == 200:
+            session.memory["revision"] = revision
+        return reply
+    second = _posted(session, path, request, context, _OTHER[revision])
+    if _is_missed(second, _MISSED[_OTHER[revision]]):
+        return reply
+    session.memory["revision"] = _OTHER[revision]
+    return second
+
+
+def _posted(
+    session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], revision: str
+) -> Reply:
+    full = {**request, **({"context": context} if context else {})}
+    shown = {**request, **({"context": _without_values(context)} if context else {})}
+    headers = VERSION_HEADER if revision == "bare" else None
+    if revision != "bare":
+        full, shown = ({"$schema": "urn:oxp:1.0", "request": each} for each in (full, shown))
+    return session.post(path, json=full, headers=headers, accept=_ANSWERS, shown=shown)
+
+
+def _without_values(context: Mapping[str, Any]) -> dict[str, Any]:
+    # What a record of the call shows: whom and what it named, and no value.
+    struck_out = {
+        member: [{"id": each["id"], value: HIDDEN} for each in context[member]]
+        for member, value in (("authorization", "token"), ("secrets", "value"))
+        if member in context
+    }
+    return {**({"user_id": HIDDEN} if "user_id" in context else {}), **struck_out}
+
+
+def _is_missed(reply: Reply, member: str) -> bool:
+    if reply.status not in (400, 422) or b"missing_requirements" in reply.body:
+        return False
+    said = reply.body[:MAX_HINT_LENGTH].decode(errors="replace")
+    named = rf"""["'`“]{member}["'`”]|(?:missing|field|property|member|key):? {member}\b"""
+    return bool(re.search("missing|required", said, re.IGNORECASE) and re.search(named, said, re.IGNORECASE))
+
+
+def _result(signature: Signature, reply: Reply) -> Outcome:
+    answer = strict_json.require_answer(reply)
+    document = answer.value
+    if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
+        document = document["result"]
+    outcome = _told(signature, document)
+    notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
+    return replace(outcome, notes=notes, vendor_duration_ms=_duration(document))
+
+
+def note_other_version(reply: Reply) -> list[Note]:
+    """Return a note if the reply names another version of the protocol than Pegboard speaks."""
+    version = reply.headers.get("oxp-version", "").strip()
+    if version in ("", VERSION):
+        return []
+    message = f"The vendor answers in OXP {printable(version, 20)}; Pegboard speaks {VERSION}."
+    return [Note("OXP_VERSION", message)]
+
+
+def _duration(document: Any) -> int | None:
+    # In milliseconds. What is no duration costs nothing.
+    duration = document.get("duration") if isinstance(document, dict) else None
+    if not isinstance(duration, int | float) or isinstance(duration, bool):
+        return None
+    return round(duration) if 0 <= duration < MAX_DURATION else None
+
+
+def _told(signature: Signature, document: Any) -> Outcome:
+    if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
+        raise ProtocolViolationError("SHAPE", "It does not say whether the call was a success.")
+    if not document["success"]:
+        error = document.get("error")
+        return _tool_error(error if isinstance(error, dict) else {})
+    value = document.get("value")
+    whole = next((output.name for output in signature.outputs if output.is_whole), "value")
+    if signature.outputs_rest is not None and isinstance(value, dict):
+        return outcomes.ok(value, signature)
+    is_said = "value" in document and (value is not None or signature.outputs)
+    return outcomes.ok({whole: value} if is_said else {}, signature)
+
+
+def _tool_error(error: dict[str, Any]) -> Outcome:
+    # The tool ran and failed. What is meant for the vendor's developers alone is left out.
+    if isinstance(error.get("missing_requirements"), dict):
+        return _needs(error["missing_requirements"], _text(error, "message"))
+    message = _text(error, "message") or "The tool failed and did not say why."
+    wait = error.get("retry_after_ms")
+    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
+    return Outcome(
+        "tool_error",
+        error={"code": "TOOL_ERROR", "message": message},
+        retry_after=min(max(wait / 1000, 0.0), DAY) if wait is not None and is_number else None,
+        can_retry=error.get("can_retry") is True,
+        hint=_text(error, "additional_prompt_content", MAX_HINT_LENGTH),
+    )
+
+
+def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
+    # A person has to do something before the call can go on, such as letting the tool act for them.
+    challenges = missing.get("authorization")
+    readable = [each for each in challenges if isinstance(each, dict)] if isinstance(challenges, list) else []
+    asks, checks = [], {}
+    for each in readable[:MAX_CHALLENGES]:
+        name = _text(each, "id")
+        who = name or "the provider"
+        message = f"Let the tool act for you at {who}, then run it again."
+        checks[name] = _url(each, "check_url")
+        asks.append(Ask(who, message, url=_url(each, "url"), provider=name, check_url=checks[name]))
+    if missing.get("user_id") is True:
+        asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
+    message = f"The tool needs more before it can run{_quoted(said)}"
+    failure = {"code": "MISSING_REQUIREMENTS", "message": message}
+    resume = {"check_urls": {name: url for name, url in checks.items() if url}}
+    return Outcome("needs_authorization", error=failure, asks=asks, resume=resume)
+
+
+def _url(challenge: Mapping[str, Any], member: str) -> str:
+    # Shown to a person as a link, and never followed from here.
+    value = challenge.get(member)
+    is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
+    return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
+
+
+def _object(reply: Reply) -> dict[str, Any]:
+    try:
+        document = strict_json.require_answer(reply).value
+    except ProtocolViolationError:
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _text(raw: Mapping[str, Any], member: str, longest: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
+    value = raw.get(member)
+    return printable(value, longest) if isinstance(value, str) else ""
+
+
+def _quoted(said: str) -> str:
+    return f": {said}" if said else "."

@@ -1,0 +1,48 @@
+"""OpenAPI documents for tests, as short as they can be said."""
+
+import json
+from typing import Any
+
+from protocols.openapi import document as openapi_document
+from protocols.openapi import signature as openapi_signature
+from protocols.signature import Signature
+
+Document = dict[str, Any]
+
+
+def document(paths: Document, *, openapi: str = "3.1.0", **members: Any) -> Document:
+    return {"openapi": openapi, "info": {"title": "Test", "version": "1"}, "paths": paths, **members}
+
+
+def operation(name: str = "", **members: Any) -> Document:
+    own = {"operationId": name} if name else {}
+    return {**own, "responses": {"200": {"description": "Good"}}, **members}
+
+
+def answers(schema: Any) -> Document:
+    return {"200": {"description": "Good", "content": {"application/json": {"schema": schema}}}}
+
+
+def takes(
+    schema: Any, media: str = "application/json", *, required: bool = True, **media_members: Any
+) -> Document:
+    return {"required": required, "content": {media: {"schema": schema, **media_members}}}
+
+
+def parsed(whole: Document) -> openapi_document.Document:
+    return openapi_document.parse(json.dumps(whole).encode())
+
+
+def cuts(whole: Document) -> dict[str, Document]:
+    """By tool id; an operation that cannot be cut out raises."""
+    found = parsed(whole)
+    return {each.tool_id: found.cut(each) for each in found.operations}
+
+
+def cut(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Document:
+    (only,) = cuts(document({path: {method: op}}, **members)).values()
+    return only
+
+
+def read(op: Document, path: str = "/things", method: str = "post", **members: Any) -> Signature:
+    return openapi_signature.read(cut(op, path, method, **members))

@@ -1,0 +1,208 @@
+"""Tools that are defined here, in the form of the Tool System: read, and written as they were."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from protocols import signature
+from protocols.base import UnreadableItemError, canonical
+from protocols.definition import (
+    Definition,
+    Parts,
+    activity_of,
+    check_inputs,
+    check_output,
+    document_of,
+    parts_of,
+)
+from tests.protocols.json import schemas
+
+SENTIMENT = {
+    "type": "object",
+    "description": "Analyzes text sentiment",
+    "properties": {
+        "_tool": {"type": "string", "const": "sentimentAnalysis"},
+        "text": {"type": "string", "description": "Text to analyze"},
+        "_output": {
+            "type": "object",
+            "properties": {"sentiment": {"type": "string"}, "confidence": {"type": "number"}},
+        },
+    },
+}
+WEATHER = {
+    "type": "object",
+    "title": "Weather",
+    "description": "The weather at a place",
+    "properties": {
+        "_tool": {"type": "string", "const": "weatherCheck"},
+        "_activity": {"type": "string", "const": "weatherCheck"},
+        "location": {"type": "string"},
+        "_output": {
+            "type": "object",
+            "properties": {"temperature": {"type": "number"}, "conditions": {"type": "string"}},
+        },
+    },
+    "required": ["_tool", "location"],
+}
+SEND = {
+    "type": "object",
+    "description": "Sends a mail",
+    "properties": {
+        "_tool": {"type": "string", "const": "sendEmail", "description": "Which tool"},
+        "_reasoningForCall": {"type": "string", "description": "Why"},
+        "recipient": {"type": "string", "format": "email"},
+        "subject": {"type": "string", "maxLength": 200},
+        "_output": {"type": "object", "properties": {"sent": {"type": "boolean"}}, "required": ["sent"]},
+    },
+    "required": ["recipient", "subject"],
+    "additionalProperties": False,
+}
+SHARED = {
+    "type": "object",
+    "properties": {
+        "_tool": {"const": "move"},
+        "_activity": {"const": ""},
+        "from": {"$ref": "#/$defs/place"},
+        "_output": {
+            "type": "object",
+            "properties": {"way": {"type": "array", "items": {"$ref": "#/$defs/place"}}},
+        },
+    },
+    "$defs": {"place": {"type": "object", "properties": {"within": {"$ref": "#/$defs/place"}}}},
+}
+
+
+def there_and_back(document):
+    kept = signature.from_json(signature.to_json(Definition().read(document)))
+    return Definition().write(kept, "an id", "1")
+
+
+@pytest.mark.parametrize("document", [SENTIMENT, WEATHER, SEND, SHARED])
+def test_examples_of_the_tool_system_come_back_as_they_were(document):
+    assert canonical(there_and_back(document)) == canonical(document)
+
+
+def test_a_signature_has_inputs_and_outputs_without_the_fields_of_the_system():
+    read = Definition().read(SEND)
+    assert (read.name, read.description) == ("sendEmail", "Sends a mail")
+    assert [(each.name, each.required) for each in read.inputs] == [("recipient", True), ("subject", True)]
+    assert [(each.name, each.type) for each in read.outputs] == [("sent", "boolean")]
+    written = there_and_back(WEATHER)["properties"]
+    assert list(written) == ["_tool", "_activity", "location", "_output"]
+
+
+@pytest.mark.parametrize("document", [SENTIMENT, SEND])
+def test_parts_hold_all_that_a_definition_says(document):
+    assert canonical(document_of(parts_of(document))) == canonical(document)
+
+
+def test_activity_is_named_or_empty_or_not_said():
+    assert activity_of(WEATHER) == "weatherCheck"
+    assert activity_of(SHARED) == ""
+    assert activity_of(SEND) is None
+
+
+def test_output_stands_for_itself():
+    output = parts_of(SHARED).output
+    assert output["$defs"] == SHARED["$defs"]
+    assert output["properties"]["way"]["items"] == {"$ref": "#/$defs/place"}
+
+    tree = {"type": "object", "properties": {"below": {"$ref": "#"}, "at": {"$ref": "#/$defs/a"}}}
+    parts = Parts("grow", "", "Grows", {"type": "object"}, tree | {"$defs": {"a": {"type": "string"}}})
+    written = document_of(parts)["properties"]["_output"]
+    assert written["properties"]["below"] == {"$ref": "#/properties/_output"}
+    assert written["properties"]["at"] == {"$ref": "#/properties/_output/$defs/a"}
+    assert parts_of(document_of(parts)) == parts
+
+
+def definitions(properties, around, output):
+    own = {"_tool": {"type": "string", "const": "any"}, "_output": output}
+    named = {name: each for name, each in properties.items() if not name.startswith("_")}
+    return {**around, "type": "object", "properties": {**own, **named}}
+
+
+@given(st.dictionaries(schemas.names, schemas.schemas, max_size=4), schemas.objects(), schemas.schemas)
+def test_any_definition_that_can_be_read_comes_back_as_it_was(properties, around, output):
+    document = definitions(properties, around, output)
+    written = document
+    with suppress(UnreadableItemError):
+        written = there_and_back(document)
+        parts = parts_of(document)
+        again = parts_of(document_of(parts))
+        assert canonical(again) == canonical(parts)
+    assert canonical(written) == canonical(document)
+
+
+@pytest.mark.parametrize(
+    ("broken", "said"),
+    [
+        ({"_tool": {"const": "two words"}}, "A name begins with a letter"),
+        ({"_tool": {"type": "string"}}, "A name begins with a letter"),
+        ({"_output": None}, "“_output” is missing"),
+        ({"_secret": {"type": "string"}}, "“_secret” begins with an underscore"),
+        ({"_activity": {"type": "string"}}, "must have a “const”"),
+        ({"_output": {"$ref": "#/properties/text"}}, "not its own"),
+        ({"_output": {"$ref": "https://elsewhere.example/schema"}}, "not its own"),
+        ({"text": {"$ref": "#/properties/_output/properties/sentiment"}}, "not its own"),
+    ],
+)
+def test_what_is_no_definition_is_refused_with_a_sentence(broken, said):
+    document = SENTIMENT | {"properties": SENTIMENT["properties"] | broken}
+    with pytest.raises(UnreadableItemError, match=said):
+        Definition().read(document)
+
+
+def deep(levels):
+    schema = {"type": "string"}
+    for _ in range(levels):
+        schema = {"type": "object", "properties": {"x": schema}}
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("schema", "said"),
+    [
+        ({"type": "string"}, "“type”: “object”"),
+        ({}, "“type”: “object”"),
+        ({"type": "object", "description": "Mine"}, "The description is the tool's own"),
+        (
+            {"type": "object", "properties": {"a": {"type": "txt"}}},
+            r"“inputs.properties.a.type” must be one of",
+        ),
+        ({"type": "object", "properties": {"a": {"minLength": "3"}}}, r"a.minLength” must be a whole number"),
+        ({"type": "object", "properties": {"a": 3}}, r"“inputs.properties.a” must be"),
+        ({"type": "object", "required": "a"}, r"“inputs.required” must be a list"),
+        ({"type": "object", "properties": {"_x": {}}}, "begins with an underscore"),
+        ({"type": "object", "properties": {" ": {}}}, "needs a name"),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}},
+            "cannot be judged by: “#/\\$defs/b”",
+        ),
+        (
+            {"type": "object", "properties": {"a": {"$ref": "https://x.example/"}}},
+            "refers to another document",
+        ),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "cannot be judged by: “pattern” of “a”"),
+        (deep(40), "levels deep"),
+        ({"type": "object", "properties": {str(n): {} for n in range(1_001)}}, "the limit is 1,000"),
+    ],
+)
+def test_inputs_that_calls_could_not_be_judged_by_are_refused_at_their_place(schema, said):
+    with pytest.raises(UnreadableItemError, match=said):
+        check_inputs(schema)
+
+
+@pytest.mark.parametrize("schema", [None, True, {}, {"type": "nothing"}, {"$ref": "#/$defs/b"}])
+def test_an_output_is_needed_and_is_a_schema(schema):
+    with pytest.raises(UnreadableItemError):
+        check_output(schema)
+
+
+def test_outputs_of_any_kind_are_taken():
+    place = {"$ref": "#/$defs/place", "$defs": {"place": {"type": "string"}}}
+    for schema in ({"type": "string"}, {"type": "array", "items": {"type": "object"}}, place):
+        check_output(schema)
+        document = document_of(Parts("any", "", "Any", {"type": "object"}, schema))
+        assert parts_of(document).output == schema
