@@ -480,6 +480,13 @@ def a_credential_lives(ada: User, server: AuthorizationServer) -> None:
     )
     assert onboarding.begin(endpoint, actor=ada) is None
     sign(server, row, ada)
+    row = type(row).objects.get(pk=row.pk)
+    other = vendor_operations.create_endpoint(
+        actor=ada, vendor=endpoint.vendor, protocol="a2t", url=f"{server.url}/other"
+    )
+    assert onboarding.read_in_protocol(other, "mcp", actor=ada)
+    assert onboarding.read_with_credential(other, row, actor=ada)
+    vendor_operations.remove_endpoint(other, actor=ada)
     [run] = onboarding.go_on(row, actor=ada)
     assert enumeration_runs.perform(run.pk).status == RunStatus.SUCCEEDED
     inspector.inspect_pending(endpoint.pk)

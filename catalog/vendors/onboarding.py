@@ -1,5 +1,6 @@
 """Connecting a vendor in one go, and going on with it after a sign-in at the vendor."""
 
+import protocols
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Credential, Endpoint, Run
 from catalog.models.runs import Trigger
@@ -28,6 +29,28 @@ def go_on(credential: Credential, *, actor: User) -> list[Run]:
         enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
         for endpoint in [*never_read, *refused]
     ]
+
+
+def read_with_credential(endpoint: Endpoint, credential: Credential, *, actor: User) -> Run | None:
+    """Give an endpoint its first credential, and request a run. None if it cannot be read with it yet."""
+    if endpoint.credential_id or credential.awaits_sign_in:
+        return None
+    endpoint = vendor_operations.update_endpoint(endpoint, actor=actor, credential=credential)
+    return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+
+
+def other_protocols(run: Run) -> list[tuple[str, str]]:
+    """Return the protocols to try after a failed run; none once the endpoint has listed a tool."""
+    endpoint = run.endpoint
+    if not run.error_code or endpoint.last_success_at or not endpoint.is_live or endpoint.tools.exists():
+        return []
+    return [choice for choice in protocols.connectable() if choice[0] != endpoint.protocol]
+
+
+def read_in_protocol(endpoint: Endpoint, protocol: str, *, actor: User) -> Run:
+    """Change the protocol of an endpoint that has never listed a tool, and request a run."""
+    endpoint = vendor_operations.update_endpoint(endpoint, actor=actor, protocol=protocol)
+    return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
 
 
 def waiting(credential: Credential) -> list[Endpoint]:

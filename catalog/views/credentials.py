@@ -19,14 +19,11 @@ from catalog.credentials import status as credential_status
 from catalog.credentials.oauth import client_metadata, clients, sign_in
 from catalog.credentials.oauth.client_metadata import redirect_uri
 from catalog.credentials.oauth.revocation import Revocation
-from catalog.enumeration import runs as enumeration_runs
 from catalog.forms import CredentialChangeForm, CredentialForm, KeyForm, SecretForm
 from catalog.forms.client_fields import ClientChangeForm, ClientForm
 from catalog.models import Credential, Endpoint, Grant, Run
-from catalog.models.runs import Trigger
 from catalog.models.vendors import CredentialKind
 from catalog.vendors import onboarding
-from catalog.vendors import operations as vendor_operations
 from catalog.views import offers
 from catalog.views.asked import number
 from core.errors import DomainError
@@ -90,13 +87,12 @@ def credential_new(request: HttpRequest) -> HttpResponse:
 
 
 def _read_with(credential: Credential, request: HttpRequest) -> Run | None:
-    """Reads the endpoint that the key was entered for, if it has none yet and needs no sign-in."""
+    """Read the endpoint that the page was opened for."""
     endpoint = Endpoint.objects.live().filter(pk=number(request.GET.get("endpoint", "")) or 0).first()
-    if endpoint is None or endpoint.credential_id or credential.awaits_sign_in:
+    if endpoint is None:
         return None
     try:
-        endpoint = vendor_operations.update_endpoint(endpoint, actor=person(request), credential=credential)
-        return enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=person(request))
+        return onboarding.read_with_credential(endpoint, credential, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
         return None

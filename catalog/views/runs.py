@@ -7,13 +7,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-import protocols
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, LastReply, Run, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.models.runs import RunStatus, Trigger
+from catalog.models.runs import RunStatus
 from catalog.tools.progress import progress_of
-from catalog.vendors import operations as vendor_operations
+from catalog.vendors import onboarding
 from core.errors import DomainError
 from people.models import Role
 from people.permissions import person, requires
@@ -53,25 +52,14 @@ def run_confirm(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.ADMIN)
 @require_POST
 def run_protocol(request: HttpRequest, pk: int) -> HttpResponse:
-    """Reads an address that never listed a tool in another protocol from now on."""
+    """Read an address that has never listed a tool in another protocol."""
     row, actor = get_object_or_404(_runs(), pk=pk), person(request)
     try:
-        endpoint = vendor_operations.update_endpoint(
-            row.endpoint, actor=actor, protocol=request.POST.get("protocol", "")
-        )
-        next_run = enumeration_runs.request_run(endpoint, trigger=Trigger.PERSON, actor=actor)
+        next_run = onboarding.read_in_protocol(row.endpoint, request.POST.get("protocol", ""), actor=actor)
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("run", row.pk)
     return redirect("run", next_run.pk)
-
-
-def _other_protocols(row: Run) -> list[tuple[str, str]]:
-    """Return the protocols that the endpoint can be read in instead; none once it has listed a tool."""
-    endpoint = row.endpoint
-    if not row.error_code or endpoint.last_success_at or not endpoint.is_live or endpoint.tools.exists():
-        return []
-    return [choice for choice in protocols.connectable() if choice[0] != endpoint.protocol]
 
 
 def _runs() -> QuerySet[Run]:
@@ -96,7 +84,7 @@ def _results(row: Run) -> dict[str, Any]:
         "is_held": row.endpoint.held_run_id == row.pk,
         "has_reply": LastReply.objects.filter(run=row).exists(),
         "next_try": _next_try(row),
-        "other_protocols": _other_protocols(row),
+        "other_protocols": onboarding.other_protocols(row),
         "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
         "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
         "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
