@@ -9,10 +9,10 @@ from django.test import Client
 from benchmarks import rows
 from benchmarks.frame import Figure, percentile, samples
 from catalog.models import Tool, ToolVersion
+from core.canonical_json import digest
 from designer.models import Agent, Pin
 from designer.procedures import editing
 from people.models import User
-from protocols.base import digest
 from protocols.signature import Parameter, from_json, to_json
 
 AGENTS, TOOLS = 500, 50

@@ -13,8 +13,8 @@ from benchmarks.frame import Figure
 from catalog import search
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.findings import FindingState
+from core.canonical_json import canonical, digest
 from people.models import User
-from protocols.base import canonical, digest
 from protocols.signature import from_json, to_json
 
 FEW, MANY = 500, 20_000

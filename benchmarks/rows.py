@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from catalog import search
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
+from core.canonical_json import canonical, digest
 from protocols import PROTOCOLS
-from protocols.base import canonical, digest
 from protocols.signature import Parameter, Signature, to_json
 
 VERBS = ("create", "list", "get", "update", "cancel", "search", "export", "archive", "share", "approve")

@@ -24,7 +24,7 @@ from django.utils.module_loading import module_has_submodule
 import protocols
 from catalog.models import ToolVersion
 from catalog.models.runs import ACTIVE
-from core import encryption
+from core import canonical_json, encryption
 from protocols import base
 
 EXAMPLES = 5
@@ -116,7 +116,9 @@ def _digest(protocol: str, raw: str) -> str:
         document = msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.MsgspecError:
         return ""
-    return base.digest({member: value for member, value in document.items() if member not in outside})
+    return canonical_json.digest(
+        {member: value for member, value in document.items() if member not in outside}
+    )
 
 
 def _unknown_keys() -> Iterator[str]:

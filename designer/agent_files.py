@@ -15,6 +15,7 @@ from catalog.models.tools import ToolStatus
 from catalog.rules import retries
 from catalog.tools import definitions, versions
 from core import strict_json
+from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from core.query_deadline import long_transaction
@@ -27,7 +28,7 @@ from designer.signatures import model_names
 from designer.signatures.words import NOTHING, Words, merged
 from people.models import Team, User
 from protocols import definition
-from protocols.base import UnreadableItemError, canonical
+from protocols.base import UnreadableItemError
 
 SCHEMA = "pegboard.agent/1"
 # Strings of the file are bounded one by one as well, or a single one could be all of it.

@@ -16,13 +16,13 @@ from catalog.models.calls import Asked
 from catalog.templatetags.display import shown
 from catalog.templatetags.signatures import limits
 from core import strict_json
+from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
+from core.schema.subschemas import DEFINITIONS
 from people.forms import OperationForm
-from protocols.base import canonical
 from protocols.calls import arguments, outcomes
 from protocols.calls.arguments import TOGETHER
-from protocols.json.subschemas import DEFINITIONS
 from protocols.signature import Parameter, Signature
 
 # A longer list is scrolled through; typing and the check after it are quicker.

@@ -11,7 +11,7 @@ from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Input, effective
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
 from protocols.signature import Parameter, Signature
 
 # What is written around the parts of a tool and of an input of a plain type, and what follows each of these.

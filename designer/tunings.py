@@ -17,6 +17,7 @@ from msgspec import UNSET
 from catalog.models import Tool, ToolVersion
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import Rewrite
+from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import printable
 from designer import token_budget
@@ -39,7 +40,6 @@ from designer.texts import why_not
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
-from protocols.base import canonical
 from protocols.signature import Signature
 
 MEMBERS = ("title", "description", "parameters", "outputs", "effects")

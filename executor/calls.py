@@ -35,6 +35,7 @@ from catalog.rules.retries import Terms
 from catalog.tools import configurations
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
+from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
@@ -49,7 +50,7 @@ from executor.outputs import taken
 from executor.released_documents import sealed, wires
 from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
-from protocols.base import Outcome, canonical
+from protocols.base import Outcome
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.

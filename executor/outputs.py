@@ -6,9 +6,9 @@ import msgspec
 
 from catalog.calls.results import MAX_OUTPUTS_BYTES
 from core.errors import DomainError
+from core.schema import error_messages, validation
 from designer.exports import outputs
 from designer.signatures.effective import Effective
-from protocols.json import error_messages, validation
 
 MAX_FAULTS = 20
 

@@ -5,7 +5,6 @@ items, turns an item into a `Signature`, and runs a tool. It knows no Django, no
 other protocol. How to add one: docs/protocols.md.
 """
 
-import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,12 +17,13 @@ from typing import Protocol as Interface
 
 import msgspec
 
+from core.canonical_json import digest
 from core.outbound.errors import printable
 from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
-from protocols.json import audience, normalization
+from core.schema import audience, normalization
 from protocols.signature import Parameter, Signature
 
 OutcomeKind = Literal[
@@ -598,23 +598,6 @@ class UnreadableItemError(Exception):
         super().__init__(reason)
         self.code = code
         self.reason = reason
-
-
-_canonical = msgspec.json.Encoder(order="sorted")
-
-
-def canonical(document: object) -> bytes:
-    """JSON with sorted keys, no spaces, UTF-8: equal documents give equal bytes."""
-    return _canonical.encode(document)
-
-
-def decoded(raw: str) -> dict[str, Any]:
-    """A document that was kept as canonical JSON."""
-    return msgspec.json.decode(raw, type=dict[str, Any])
-
-
-def digest(document: object) -> str:
-    return hashlib.sha256(canonical(document)).hexdigest()
 
 
 def digest_as_read(document: str, revision: int) -> str:

@@ -14,21 +14,13 @@ from typing import Any, NoReturn
 
 from msgspec import structs
 
+from core.canonical_json import canonical
 from core.outbound.errors import RefusedError, printable
+from core.schema import error_messages, subschemas, validation
+from core.value_descriptions import describe_value
 from protocols import members
-from protocols.base import (
-    Item,
-    KnownPages,
-    Note,
-    Outcome,
-    Page,
-    Protocol,
-    Session,
-    UnreadableItemError,
-    canonical,
-)
-from protocols.json import error_messages, subschemas, validation
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
+from protocols.base import Item, KnownPages, Note, Outcome, Page, Protocol, Session, UnreadableItemError
 from protocols.signature import Signature
 
 TOOL, ACTIVITY, REASONING, OUTPUT = "_tool", "_activity", "_reasoningForCall", "_output"
@@ -70,7 +62,7 @@ class Definition(Protocol):
             raise UnreadableItemError("SHAPE", reason)
         name = _constant(properties, TOOL)
         if why := why_no_name(name):
-            raise UnreadableItemError("SHAPE", f"“{TOOL}” is {members.shown(name)}. {why}")
+            raise UnreadableItemError("SHAPE", f"“{TOOL}” is {describe_value(name)}. {why}")
         refuse_reserved(properties.keys() - {TOOL, ACTIVITY, REASONING, OUTPUT})
         activity_of(document)
         inputs, output = _inputs(document, properties), _output(document, properties)
@@ -272,7 +264,7 @@ def _inputs(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[
 def _output(document: Mapping[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
     said = properties.get(OUTPUT)
     if not isinstance(said, dict):
-        reason = f"“{OUTPUT}” is {members.shown(said)}; it must be the JSON Schema of what comes back."
+        reason = f"“{OUTPUT}” is {describe_value(said)}; it must be the JSON Schema of what comes back."
         raise UnreadableItemError("SHAPE", reason)
     output: dict[str, Any] = subschemas.mapped(said, lambda each: _led(each, _IN_OUTPUT, "#"))
     # What the output shares with the inputs stands beside both; each of the two has to stand for itself.

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
+from core.canonical_json import canonical
 from core.outbound.errors import printable
-from protocols.base import canonical
-from protocols.members import shown
+from core.value_descriptions import describe_value
 
 _ABSENT = object()
 
@@ -40,7 +40,7 @@ def report(document: dict[str, Any], written: dict[str, Any]) -> list[Loss]:
 
 
 def _value(value: object) -> str:
-    return "null" if value is None else shown(value)
+    return "null" if value is None else describe_value(value)
 
 
 def _differences(before: object, after: object, path: str) -> Iterator[tuple[str, object, object]]:

@@ -7,8 +7,10 @@ Absent and null are the same: not sent.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from core.canonical_json import canonical
 from core.outbound.errors import printable
-from protocols.base import UnreadableItemError, canonical
+from core.value_descriptions import describe_value
+from protocols.base import UnreadableItemError
 
 MAX_TEXT_BYTES = 32 * 1024  # bytes of UTF-8
 SURELY_SHORT = MAX_TEXT_BYTES // 4  # characters: one is at most four bytes, so these need no counting
@@ -83,15 +85,4 @@ def unique(texts: Sequence[str], where: str, *, code: str = "SHAPE") -> None:
 
 
 def wrong(where: str, value: object, wanted: str, *, code: str = "SHAPE") -> UnreadableItemError:
-    return UnreadableItemError(code, f"“{where}” is {shown(value)}; it must be {wanted}.")
-
-
-def shown(value: object) -> str:
-    """A vendor's value in a message: short and harmless; of lists and objects only what they are."""
-    if value is None:
-        return "missing"
-    if isinstance(value, list | dict):
-        return "an array" if isinstance(value, list) else "an object"
-    if isinstance(value, str):
-        return f"“{printable(value, 60)}”" if value.strip() else "blank"
-    return printable(canonical(value).decode(), 30)
+    return UnreadableItemError(code, f"“{where}” is {describe_value(value)}; it must be {wanted}.")

@@ -5,10 +5,10 @@ from itertools import count
 from typing import Any
 
 from catalog.models import Endpoint, Tool, ToolVersion, Vendor
+from core.canonical_json import canonical, digest
 from designer import transfers
 from designer.models import Agent, Pin
 from people.models import Role, User
-from protocols.base import canonical, digest
 from protocols.signature import Parameter, Signature, to_json
 
 _numbers = count(1)

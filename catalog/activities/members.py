@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from protocols.json import subschemas
+from core.schema import subschemas
 from protocols.signature import Parameter
 
 # Deeper, or more, is typed by hand: a list to choose from stays one.

@@ -15,13 +15,13 @@ from catalog.activities.picking import Fault
 from catalog.locking import check_name, locked
 from catalog.models import Activity, ActivityVersion, Tool, ToolVersion
 from core import unique_violations
+from core.canonical_json import canonical, digest
 from core.errors import DomainError, invalid
 from core.outbound import policy
 from core.outbound.errors import RefusedError
 from people import audit
 from people.audit import edit_conflicts
 from people.models import User
-from protocols.base import canonical, digest
 
 MAX_NAME_LENGTH = 150
 MAX_CONFIG_BYTES = 256 * 1024

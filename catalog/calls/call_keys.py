@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 
 from core import encryption
-from protocols.base import canonical
+from core.canonical_json import canonical
 
 FIELD = "catalog.call.key"
 MAX_STORED_LENGTH = 255

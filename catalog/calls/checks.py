@@ -12,8 +12,9 @@ from catalog.models.calls import Asked
 from catalog.models.findings import FindingState
 from catalog.review import holds
 from catalog.tools import effective_texts
+from core.canonical_json import canonical
 from core.errors import DomainError
-from protocols.base import Outcome, canonical, is_withheld
+from protocols.base import Outcome, is_withheld
 from protocols.signature import Annotations
 
 MAX_ARGUMENTS_BYTES = 256 * 1024

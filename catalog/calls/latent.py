@@ -10,10 +10,11 @@ from django.db.models.functions import Now
 
 from catalog.calls import invocation, requesting, results
 from catalog.models import Call, ToolVersion
+from core.canonical_json import canonical
 from core.errors import DomainError
 from people import audit
 from people.models import User
-from protocols.base import Note, Outcome, canonical
+from protocols.base import Note, Outcome
 from protocols.calls import outcomes
 
 LATENT = outcomes.failed(

@@ -34,13 +34,14 @@ from catalog.tools import effective_texts
 from catalog.user_grants import end_users
 from catalog.user_grants.context import USER
 from core import portions
+from core.canonical_json import canonical, digest
 from core.compiled_queries import PreparedInsert
 from core.db_errors import LOST, outage
 from core.errors import DomainError
 from core.prepared_statements import run_prepared, run_together
 from people import audit
 from people.models import ApiKey, User
-from protocols.base import Outcome, canonical, digest
+from protocols.base import Outcome
 from protocols.calls import outcomes
 from protocols.calls.arguments import with_whole_numbers
 

@@ -9,11 +9,12 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from catalog.models.calls import Asked, Attempt, Call, CallStatus, Result, Retry, Sent
+from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
-from protocols.base import Ask, Outcome, UnreadableItemError, canonical
+from protocols import parameters as json_schema
+from protocols.base import Ask, Outcome, UnreadableItemError
 from protocols.calls import outcomes
-from protocols.json import schema as json_schema
 from protocols.signature import Signature
 
 NO_WORKER = (

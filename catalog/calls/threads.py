@@ -25,6 +25,7 @@ from catalog.credentials import circuit_breaker, sessions
 from catalog.models import Call, Thread, ToolVersion
 from catalog.models.calls import ACTIVE_CALLS
 from catalog.models.threads import ThreadStatus
+from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, UnavailableError
 from core.outbound.limits import DEFAULT_LIMITS
@@ -32,7 +33,7 @@ from core.outbound.session import Session
 from core.postgresql.base import give_back
 from people import audit
 from people.models import ApiKey, User
-from protocols.base import Protocol, ThreadState, canonical
+from protocols.base import Protocol, ThreadState
 
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=20.0, backoff=())
 MAX_HISTORY = 100

@@ -25,6 +25,7 @@ from catalog.enumeration import lease
 from catalog.enumeration.lease import LostLeaseError
 from catalog.models import KeptReply, Run
 from catalog.models.runs import ACTIVE
+from core import canonical_json
 from core.outbound.limits import Limits, too_much_in_all
 from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
@@ -245,4 +246,4 @@ def _named(request: Request) -> str:
     # What tells this request from the others of an enumeration.
     headers = {name.lower(): text for name, text in request.headers.items()}
     asked = [request.method, request.path, request.query, request.content]
-    return base.digest([*asked, [headers.get(name) for name in ASKED_WITH]])
+    return canonical_json.digest([*asked, [headers.get(name) for name in ASKED_WITH]])

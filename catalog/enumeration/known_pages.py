@@ -5,8 +5,8 @@ import hashlib
 from catalog.credentials import sessions
 from catalog.credentials.oauth import clients
 from catalog.models import Endpoint, KnownPage
+from core import canonical_json
 from core.outbound.reply import Reply
-from protocols import base
 from protocols.base import Item, Page, Protocol
 
 
@@ -70,4 +70,4 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
         who = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
     settings = {setting.name: setting.default for setting in protocol.settings} | endpoint.settings
     asked = [endpoint.url, settings, who]
-    return f"{protocol.name}:{protocol.revision}:{base.digest(asked)[:12]}"
+    return f"{protocol.name}:{protocol.revision}:{canonical_json.digest(asked)[:12]}"

@@ -37,6 +37,8 @@ from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
 from catalog.rules.diff import compare
 from catalog.rules.version_names import version_name
+from core import canonical_json
+from core.canonical_json import decoded
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, UnavailableError
 from protocols import base, signature
@@ -291,7 +293,7 @@ class _Pass:
                 identity(tool_id): self._content_digest(document, now)
                 for tool_id, document in self.stage.documents()
             }
-        return base.digest(sorted(digests.items()))
+        return canonical_json.digest(sorted(digests.items()))
 
     @cached_property
     def current(self) -> dict[str, Current]:
@@ -441,7 +443,7 @@ class _Pass:
         relisted: dict[int, Item] = {}
         for pk, raw, text, first_seen_at, tool_pk, tool_id, listed_raw in versions:
             tool, item = held[pk]
-            document, version_document = item.document or {}, base.decoded(raw)
+            document, version_document = item.document or {}, decoded(raw)
             content_digest = self._content_digest(document, now)
             if not content_digest or content_digest != self._content_digest(version_document, first_seen_at):
                 continue
@@ -455,7 +457,7 @@ class _Pass:
             if whole_digest == self.protocol.whole_digest(version_document):
                 if listed_raw is not None:
                     self.harvest.as_version.add(tool_pk)
-            elif listed_raw is None or whole_digest != self.protocol.whole_digest(base.decoded(listed_raw)):
+            elif listed_raw is None or whole_digest != self.protocol.whole_digest(decoded(listed_raw)):
                 relisted[tool_pk] = item
                 self._note(REST_CHANGED)
         self.stage.put_relisted(relisted)

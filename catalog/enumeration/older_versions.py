@@ -29,6 +29,7 @@ from catalog.models.runs import RunStatus
 from catalog.models.tools import ToolStatus, lock_in_order
 from catalog.notifications import outbox
 from catalog.review import inspector
+from core.canonical_json import decoded
 from core.errors import DomainError
 from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from protocols import base
@@ -201,7 +202,7 @@ class _Reader:
         # What we hold under the labels of these, in whatever form.
         same_label = tool.versions.filter(label__in=[item.label for item in items])
         held = same_label.values_list("label", "raw") if items else ()
-        return {(label, self._content_digest(base.decoded(raw))) for label, raw in held}
+        return {(label, self._content_digest(decoded(raw))) for label, raw in held}
 
     def _content_digest(self, document: dict[str, Any]) -> str:
         # "" for what cannot be read: it is neither held nor added.

@@ -22,9 +22,10 @@ from django.db import connection
 from catalog.models import Finding, KnownPage, Rejection
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
+from core.canonical_json import canonical, decoded
 from core.failpoints import failpoint
 from core.server_session import session_of
-from protocols import base, signature
+from protocols import signature
 from protocols.base import Item
 from protocols.signature import Signature
 
@@ -67,7 +68,7 @@ def staged_tool(
         tags=list(read.tags),
         tokens=tokens_of(read),
         signature=signature.to_json(read).decode(),
-        raw=base.canonical(item.document or {}).decode(),
+        raw=canonical(item.document or {}).decode(),
         nth=nth,
         same_label_before=same_label_before,
     )
@@ -248,9 +249,7 @@ class Stage:
 
     def put_relisted(self, documents: Mapping[int, Item]) -> None:
         """Stage documents, by tool, that make no version. Not between `put` and `settle`."""
-        rows = [
-            (tool, item.digest, base.canonical(item.document).decode()) for tool, item in documents.items()
-        ]
+        rows = [(tool, item.digest, canonical(item.document).decode()) for tool, item in documents.items()]
         if self.spool:
             self.spool.put_relisted(rows)
         else:
@@ -282,12 +281,12 @@ class Stage:
     def documents(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the vendor's id and the document of each staged tool. At least one was staged."""
         if self.spool:
-            yield from ((tool.tool_id, base.decoded(tool.raw)) for tool in self.spool.tools())
+            yield from ((tool.tool_id, decoded(tool.raw)) for tool in self.spool.tools())
             return
         with connection.chunked_cursor() as cursor:
             cursor.execute("SELECT tool_id, raw FROM staged_tool")
             while rows := cursor.fetchmany(250):
-                yield from ((tool_id, base.decoded(raw)) for tool_id, raw in rows)
+                yield from ((tool_id, decoded(raw)) for tool_id, raw in rows)
 
 
 def _lifetime() -> str:

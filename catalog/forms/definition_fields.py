@@ -18,12 +18,12 @@ from catalog.tools import definitions
 from core import strict_json
 from core.errors import DomainError, invalid
 from core.outbound.errors import ProtocolViolationError, printable
+from core.schema import rows
+from core.schema.rows import KINDS, Row, RowError
 from people.forms import OperationForm
 from protocols import definition
 from protocols.base import UnreadableItemError
 from protocols.definition import Parts
-from protocols.json import rows
-from protocols.json.rows import KINDS, Row, RowError
 
 MAX_JSON_LENGTH = 1_000_000
 SPARE, MORE, MAX_ROWS = 2, 3, 1_000

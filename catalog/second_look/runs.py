@@ -40,6 +40,7 @@ from catalog.rules import diff
 from catalog.second_look import cloaking
 from catalog.second_look.cloaking import CODE, Sight
 from core import log_context, wakes
+from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.failpoints import failpoint
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
@@ -434,7 +435,7 @@ def _tell(endpoint: Endpoint, found: Sequence[Found]) -> int:
             client=each.client,
             digest=each.item.digest,
             signature=signature.to_json(each.read).decode(),
-            raw=base.canonical(each.item.document or {}).decode(),
+            raw=canonical(each.item.document or {}).decode(),
         )
         for row in raised
         if (each := about.get((row.tool_id, row.subject)))

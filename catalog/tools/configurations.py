@@ -12,11 +12,11 @@ from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from catalog.models import Configuration, Tool, ToolVersion
+from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from people import audit
 from people.models import User
-from protocols.base import canonical
 from protocols.calls import arguments
 from protocols.signature import Parameter
 

@@ -22,13 +22,14 @@ from catalog.notifications.events import TOOL, VERSION
 from catalog.rules import assess
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts, versions
-from core import display_names, strict_json
+from core import canonical_json, display_names, strict_json
+from core.canonical_json import canonical, decoded
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from people import audit
 from people.audit import edit_conflicts
 from people.models import AuditEntry, User
-from protocols import base, definition, signature
+from protocols import definition, signature
 from protocols.base import UnreadableItemError
 from protocols.definition import Definition, Parts
 
@@ -73,7 +74,7 @@ def parts_of(tool: Tool) -> Parts:
 
 def explicit_activity(version: ToolVersion) -> str | None:
     """The activity that this version names: None where it says nothing, "" where the model itself answers."""
-    return definition.activity_of(base.decoded(version.raw))
+    return definition.activity_of(decoded(version.raw))
 
 
 @transaction.atomic
@@ -183,9 +184,9 @@ def _record(tool: Tool, document: dict[str, Any]) -> None:
         ordinal=number,
         label=str(number),
         label_key=[number],
-        digest=base.digest(document),
+        digest=canonical_json.digest(document),
         signature=signature.to_json(read).decode(),
-        raw=base.canonical(document).decode(),
+        raw=canonical(document).decode(),
         # What our own people write is judged by who reads it before it is published.
         alarms=assess.to_json(()),
     )

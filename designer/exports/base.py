@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 import msgspec
 
+from core.schema import validation
 from designer.exports import dialects, schema, transfers
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
-from protocols.json import validation
 from protocols.signature import Parameter, ParameterType
 
 JSON = "application/json"

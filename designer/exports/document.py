@@ -8,9 +8,9 @@ import msgspec
 
 from catalog.rules import retries
 from catalog.rules.retries import RetryPolicy
+from core.canonical_json import canonical
 from designer.signatures.effective import Effective
 from designer.signatures.words import Words
-from protocols.base import canonical
 
 SCHEMA = "pegboard.release/1"
 

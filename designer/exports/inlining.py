@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from protocols.json import subschemas
+from core.schema import subschemas
 
 # What one schema may grow to; many references to large definitions multiply.
 MAX_PARTS = 20_000

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocols.json import subschemas
+from core.schema import subschemas
 
 
 def without_absent(schema: Any, value: Any) -> Any:

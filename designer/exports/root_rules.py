@@ -7,8 +7,8 @@ What says the same without them is written so: an `allOf` of plain objects is on
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from core.schema import subschemas
 from designer.signatures import model_names
-from protocols.json import subschemas
 
 # Of OpenAI's and Anthropic's refusals, and what they have in common: no union, no condition, no bare value.
 REFUSED = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "enum", "const"})

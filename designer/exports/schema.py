@@ -13,10 +13,10 @@ from urllib.parse import quote, unquote
 
 from msgspec import UNSET
 
+from core.schema import subschemas
 from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
-from protocols.json import schema as json_schema
-from protocols.json import subschemas
+from protocols import parameters as json_schema
 from protocols.signature import Parameter
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from protocols.json import subschemas
+from core.schema import subschemas
 
 Path = tuple[str, ...]
 

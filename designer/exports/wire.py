@@ -11,8 +11,8 @@ import msgspec
 
 from designer.exports import nulls
 from designer.signatures.effective import Effective, Input, Output
+from protocols import parameters as json_schema
 from protocols.calls.arguments import TOGETHER
-from protocols.json import schema as json_schema
 
 UNKNOWN = "is not an input of this tool"
 

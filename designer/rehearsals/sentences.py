@@ -10,13 +10,13 @@ from django.db import transaction
 from django.db.models import QuerySet
 
 from catalog.activities.conversions import UnfitValueError, converted
+from core.canonical_json import canonical
 from core.errors import DomainError, invalid
 from designer import agents, transfers
 from designer.models import Agent, Pin, Rehearsal, RehearsalPlan
 from designer.texts import checked
 from people import audit
 from people.models import User
-from protocols.base import canonical
 from protocols.signature import Signature
 
 MAX_SENTENCES = 200

@@ -12,6 +12,7 @@ from django.db.models import Max
 
 from catalog.models import Endpoint
 from catalog.rules import retries
+from core.canonical_json import canonical
 from designer import agents, pinned_signatures, transfers
 from designer.exports import document as release_document
 from designer.exports.document import (
@@ -27,7 +28,6 @@ from designer.models import Agent, Pin, Transfer
 from designer.models.pins import PinMode
 from designer.procedures import rendering
 from designer.signatures.words import Words
-from protocols.base import canonical
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from uuid import UUID, uuid5
 
 import protocols
 from catalog.rules import diff
+from core.canonical_json import canonical
 from designer.exports import a2t, base, oxp, transfers
 from designer.exports.document import ReleasedAgent, ReleaseDocument, ReleasedTool
-from protocols.base import UnreadableItemError, canonical
+from protocols.base import UnreadableItemError
 
 # The protocols whose clients know versions.
 _FORMATS = (a2t.FORMAT, oxp.FORMAT)

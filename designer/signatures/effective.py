@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from designer.signatures import model_names
 from designer.signatures.words import NOTHING, OutputWords, ParameterWords, ValueWords, Words, merged
+from protocols import parameters as json_schema
 from protocols.calls import arguments
-from protocols.json import schema as json_schema
 from protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 
 # A transfer to a sub-agent is shown as a tool; no vendor offers it.

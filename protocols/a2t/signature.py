@@ -4,9 +4,9 @@ from collections.abc import Set
 from datetime import datetime
 from typing import Any
 
+from core.schema import audience
 from protocols import members
 from protocols.base import UUID, UnreadableItemError
-from protocols.json import audience
 from protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
 MAX_TAG_LENGTH = 255

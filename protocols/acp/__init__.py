@@ -17,13 +17,16 @@ from urllib.parse import quote
 from msgspec import structs
 
 from core import strict_json
+from core.canonical_json import canonical, digest
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
     UnavailableError,
     printable,
 )
+from core.schema import audience
 from protocols import members
+from protocols import parameters as json_schema
 from protocols.acp import manifest as acp_manifest
 from protocols.acp import runs as acp_runs
 from protocols.acp import threads as acp_threads
@@ -42,12 +45,8 @@ from protocols.base import (
     ThreadState,
     UnreadableItemError,
     WantedCredential,
-    canonical,
-    digest,
 )
 from protocols.calls import arguments as judged
-from protocols.json import audience
-from protocols.json import schema as json_schema
 from protocols.signature import Parameter, Signature
 
 MAX_VERSION_LENGTH = 100

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from core import strict_json
+from core.canonical_json import canonical
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -22,7 +23,7 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.strict_json import Answer
 from protocols import events
-from protocols.base import Ask, Outcome, Session, canonical, is_withheld
+from protocols.base import Ask, Outcome, Session, is_withheld
 from protocols.calls import outcomes
 from protocols.events import Event
 from protocols.signature import Signature

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from protocols.json import error_messages, subschemas, validation
-from protocols.json import schema as json_schema
+from core.schema import error_messages, subschemas, validation
+from protocols import parameters as json_schema
 from protocols.signature import Parameter, Signature
 
 _FORMS: dict[str, tuple[tuple[type, ...], str]] = {

@@ -16,7 +16,7 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.outbound.retry_after import DAY, retry_after
 from core.strict_json import Answer
-from protocols import members
+from core.value_descriptions import describe_value
 from protocols.base import Note, Outcome, OutcomeKind
 from protocols.calls.arguments import problems
 from protocols.signature import Signature
@@ -211,7 +211,7 @@ def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] =
         kind = declared[name].type
         expected = _TYPES.get(kind)
         if expected is not None and value is not None and type(value) not in expected:
-            reason = f"The output “{printable(name)}” is {members.shown(value)}, not of type {kind}."
+            reason = f"The output “{printable(name)}” is {describe_value(value)}, not of type {kind}."
             found.append(Note("VALUE_TYPE", reason))
         if kind == "json" and isinstance(value, str):
             # A text often holds JSON.

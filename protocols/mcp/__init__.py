@@ -13,8 +13,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
+from core.schema import audience
+from core.value_descriptions import describe_value
 from protocols import members, paging
+from protocols import parameters as json_schema
 from protocols.base import (
     Ending,
     Item,
@@ -27,10 +31,7 @@ from protocols.base import (
     Rejected,
     Session,
     UnreadableItemError,
-    canonical,
 )
-from protocols.json import audience
-from protocols.json import schema as json_schema
 from protocols.mcp import calls as mcp_calls
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.messages import (
@@ -254,9 +255,9 @@ def _input_schema(document: Mapping[str, Any]) -> dict[str, Any]:
     schema = document.get("inputSchema")
     if isinstance(schema, dict) and schema.get("type") == "object":
         return schema
-    found = members.shown(schema)
+    found = describe_value(schema)
     if isinstance(schema, dict):
-        found = f"a schema of type {members.shown(schema.get('type'))}"
+        found = f"a schema of type {describe_value(schema.get('type'))}"
     reason = f"“inputSchema” is {found}; it must be a JSON Schema of type “object”."
     raise UnreadableItemError("BAD_SCHEMA", reason)
 

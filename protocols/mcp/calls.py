@@ -7,23 +7,15 @@ from typing import Any
 from msgspec import UNSET
 
 from core import json_parts, strict_json
+from core.canonical_json import canonical
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.rest import OPEN_SECONDS
-from protocols import members
-from protocols.base import (
-    CLOSED,
-    QUESTIONS,
-    Ask,
-    Note,
-    Outcome,
-    Session,
-    UnreadableItemError,
-    canonical,
-)
+from core.schema import error_messages, validation
+from core.value_descriptions import describe_value
+from protocols import parameters as json_schema
+from protocols.base import CLOSED, QUESTIONS, Ask, Note, Outcome, Session, UnreadableItemError
 from protocols.calls import outcomes
 from protocols.calls.arguments import given
-from protocols.json import error_messages, validation
-from protocols.json import schema as json_schema
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.messages import (
     HEADER_MISMATCH,
@@ -179,7 +171,7 @@ class _Call:
             if kind == "complete":
                 return self._told(transport, answer)
             if kind != "input_required":
-                reason = f"The reply has the result type {members.shown(kind)}, which is unknown."
+                reason = f"The reply has the result type {describe_value(kind)}, which is unknown."
                 raise ProtocolViolationError("SHAPE", reason)
             if part := json_parts.find_broken(result):
                 raise ProtocolViolationError(part.code, f"The reply holds {part.reason}.")
@@ -335,7 +327,7 @@ def _visits(data: object) -> list[Ask]:
 def _web_address(url: object) -> str:
     if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_QUESTION_LENGTH:
         return url
-    raise ProtocolViolationError("SHAPE", f"The tool sends people to {members.shown(url)}.")
+    raise ProtocolViolationError("SHAPE", f"The tool sends people to {describe_value(url)}.")
 
 
 def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.outbound.errors import printable
-from protocols import members
+from core.value_descriptions import describe_value
 
 MARK = "x-mcp-header"
 
@@ -39,11 +39,11 @@ def problem(schema: Mapping[str, Any]) -> str:
             return f"“{MARK}” stands where no argument can be found by its name alone."
         where = f"“{MARK}” of “{printable('.'.join(path))}” "
         if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-            return f"{where}is {members.shown(name)}, which cannot be part of the name of a header."
+            return f"{where}is {describe_value(name)}, which cannot be part of the name of a header."
         if marked.get("type") not in _TYPES:
             return f"{where}belongs to a value that is no text, whole number or truth value."
         if name.lower() in seen:
-            return f"{where}is {members.shown(name)}, as that of another argument is."
+            return f"{where}is {describe_value(name)}, as that of another argument is."
         seen.add(name.lower())
     return ""
 

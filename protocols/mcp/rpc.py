@@ -24,7 +24,8 @@ from core.outbound.errors import (
 from core.outbound.listening import Listening
 from core.outbound.reply import Reply
 from core.strict_json import PartialDocument
-from protocols import events, members
+from core.value_descriptions import describe_value
+from protocols import events
 from protocols.base import Page, Session
 from protocols.mcp import messages
 from protocols.mcp.messages import QUESTION, Found, Number, Question
@@ -170,7 +171,7 @@ class SentRequest:
             raise messages.rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
         if not isinstance(result, dict):
-            raise messages.shape(f"its result is {members.shown(result)}, not an object", self.host)
+            raise messages.shape(f"its result is {describe_value(result)}, not an object", self.host)
         return Answer(reply, result, document)
 
     def find(self, reply: Reply) -> Found | Question | None:

@@ -16,7 +16,8 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
-from protocols import events, members
+from core.value_descriptions import describe_value
+from protocols import events
 from protocols.base import QUESTIONS, Session
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp import messages, questions, rpc
@@ -281,7 +282,7 @@ class Transport:
         return answer
 
     def _no_version(self, offered: Sequence[object]) -> RefusedError:
-        theirs = ", ".join(members.shown(version) for version in offered[:5])
+        theirs = ", ".join(describe_value(version) for version in offered[:5])
         ours = ", ".join((*MODERN, *HANDSHAKE))
         return RefusedError("MCP_VERSION", f"{self.host} speaks MCP {theirs}. Pegboard speaks {ours}.")
 

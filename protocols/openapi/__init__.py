@@ -12,6 +12,7 @@ from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
+from core.canonical_json import digest
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.reply import Reply
 from protocols.base import (
@@ -26,7 +27,6 @@ from protocols.base import (
     Session,
     Setting,
     UnreadableItemError,
-    digest,
 )
 from protocols.calls import outcomes
 from protocols.openapi import document as openapi_document

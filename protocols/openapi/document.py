@@ -15,12 +15,12 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
-from core import strict_json
+from core import strict_json, strict_yaml
+from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
 from core.strict_json import PartialDocument
 from protocols import paging
-from protocols.base import Note, UnreadableItemError, canonical
-from protocols.json import strict_yaml
+from protocols.base import Note, UnreadableItemError
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi import swagger
 from protocols.openapi.schema import COMPONENT, Schema

@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
+from core.canonical_json import canonical, digest
 from core.outbound.errors import printable
+from core.schema import audience, subschemas
 from protocols import members
-from protocols.base import CallError, UnreadableItemError, canonical, digest
-from protocols.json import audience, subschemas
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
+from protocols.base import CallError, UnreadableItemError
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi.document import LEFT_OUT, NAME, name_of
 from protocols.openapi.schema import COMPONENT, DEFINITION, Schema, as_json_schema, as_openapi

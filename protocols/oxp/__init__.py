@@ -18,6 +18,7 @@ from uuid import uuid4
 from msgspec import structs
 
 from core import strict_json
+from core.canonical_json import canonical
 from core.outbound.errors import (
     ProtocolError,
     ProtocolViolationError,
@@ -27,6 +28,7 @@ from core.outbound.errors import (
 )
 from core.outbound.reply import Reply
 from protocols import members, paging
+from protocols import parameters as json_schema
 from protocols.base import (
     Item,
     KnownPages,
@@ -39,10 +41,8 @@ from protocols.base import (
     Session,
     Setting,
     UnreadableItemError,
-    canonical,
 )
 from protocols.calls import outcomes
-from protocols.json import schema as json_schema
 from protocols.oxp import calls as oxp_calls
 from protocols.signature import Requirements, Signature
 

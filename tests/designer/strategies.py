@@ -10,7 +10,7 @@ from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, Re
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from designer.signatures.words import EffectWords, OutputWords, ParameterWords, ValueWords, Words
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
 from protocols.signature import PARAMETER_TYPES, AllowedValue, Annotations, Parameter, Signature
 
 characters = st.characters(exclude_characters="\0", exclude_categories=["Cs"])

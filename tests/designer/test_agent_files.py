@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from catalog.models import Endpoint, Tool
 from catalog.models.tools import ToolStatus
 from catalog.tools import definitions
+from core.canonical_json import canonical
 from core.errors import DomainError
 from designer import agent_budgets, agent_files, agents, pins, transfers, tunings
 from designer.models import Agent, Pin, Procedure, Release, Transfer
@@ -17,7 +18,6 @@ from designer.models.pins import PinMode
 from designer.procedures import editing
 from designer.releases import composition
 from people.models import AuditEntry, Role, Team
-from protocols.base import canonical
 from protocols.definition import parts_of
 from tests.clients import client_of
 from tests.clients import signed_in as api_of

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core import strict_json
+from core import canonical_json, strict_json
+from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError
-from protocols import base
 
 EXAMPLES = int(os.environ.get("PEGBOARD_MUTATIONS", "100"))
 
@@ -33,7 +33,7 @@ def turned(value):
 
 
 def digest(text):
-    return base.digest(strict_json.loads(text.encode()))
+    return canonical_json.digest(strict_json.loads(text.encode()))
 
 
 @given(document=documents, indent=st.sampled_from([None, 0, 3]), is_escaped=st.booleans())
@@ -48,7 +48,7 @@ def test_order_white_space_and_escapes_make_no_difference(document, indent, is_e
 @given(document=documents, other=documents)
 @settings(max_examples=EXAMPLES // 2)
 def test_what_says_something_else_has_another_digest(document, other):
-    is_same = base.canonical(document) == base.canonical(other)
+    is_same = canonical(document) == canonical(other)
     assert (digest(json.dumps(document)) == digest(json.dumps(other))) == is_same
 
 

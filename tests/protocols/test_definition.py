@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.canonical_json import canonical
 from protocols import signature
-from protocols.base import UnreadableItemError, canonical
+from protocols.base import UnreadableItemError
 from protocols.definition import (
     Definition,
     Parts,
@@ -17,7 +18,7 @@ from protocols.definition import (
     document_of,
     parts_of,
 )
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 
 SENTIMENT = {
     "type": "object",

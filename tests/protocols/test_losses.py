@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 
 import protocols
+from core.canonical_json import canonical
 from people.models import Role
 from protocols import signature
 from protocols.a2t import A2T
-from protocols.base import UnreadableItemError, canonical
+from protocols.base import UnreadableItemError
 from protocols.losses import losses, report
+from tests.core.schema import schemas
 from tests.factories import make_tool, make_user, make_version
-from tests.protocols.json import schemas
 from tests.protocols.test_contract import FIXTURES, TOY, Scene
 from tests.vendor import tool
 

@@ -12,12 +12,13 @@ from msgspec import Meta
 from catalog.activities.mocks import generation, situations
 from catalog.activities.mocks.generation import UnmetSchemaError
 from catalog.activities.mocks.situations import AnySituation, Moment, Situation
+from core.canonical_json import canonical
 from core.errors import DomainError
-from protocols.base import Note, Outcome, canonical
+from core.schema import error_messages, validation
+from protocols import parameters as json_schema
+from protocols.base import Note, Outcome
 from protocols.calls import arguments as call_arguments
 from protocols.calls import outcomes
-from protocols.json import error_messages, validation
-from protocols.json import schema as json_schema
 from protocols.signature import Signature
 
 MAX_SEED = 2**53 - 1  # what every reader of JSON takes as a whole number

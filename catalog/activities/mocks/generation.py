@@ -16,7 +16,7 @@ from typing import Any
 from uuid import UUID
 
 from catalog.activities.mocks import patterns
-from protocols.json import subschemas, validation
+from core.schema import subschemas, validation
 
 # The first tries fill in what is optional as chance has it; the last ones leave out what can be left out.
 MAX_TRIES = 40

@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from core.schema import validation
 from protocols.base import Ask, Outcome
 from protocols.calls import outcomes
-from protocols.json import validation
 from protocols.signature import Signature
 
 MAX_SECONDS = 3600

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 from urllib.parse import unquote
 
-from protocols.base import canonical
+from core.canonical_json import canonical
 
 Schema = dict[str, Any]
 

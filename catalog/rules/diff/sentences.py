@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from protocols.base import canonical
+from core.canonical_json import canonical
 
 _TOOL = {
     "name": "The tool is now called {after}; it was called {before}.",

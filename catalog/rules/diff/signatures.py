@@ -10,7 +10,7 @@ from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Sid
 from catalog.rules.diff.normal import same_json
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
 from protocols.signature import Annotations, Parameter, Requirements, Signature
 
 # Each claim from the one that asks for the least caution to the one that asks for the most; no claim at all

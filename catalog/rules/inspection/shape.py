@@ -8,8 +8,8 @@ from typing import Any
 
 from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
-from protocols.json import schema as json_schema
-from protocols.json import subschemas
+from core.schema import subschemas
+from protocols import parameters as json_schema
 from protocols.signature import Signature
 
 # From the drafts and from what the providers of models take.

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from core.canonical_json import digest
 from executor.serve.base import EVENT_STREAM, Request
 from executor.serve.mcp.messages import (
     HEADER_MISMATCH,
@@ -23,7 +24,6 @@ from executor.serve.mcp.messages import (
     Message,
     RpcError,
 )
-from protocols.base import digest
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.transport import HANDSHAKE, MODERN
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import UNSET
 
+from core.schema import validation
 from designer.exports import mcp as exported
 from designer.exports import schema
 from designer.exports.wire import Wire, output_of_all
@@ -15,7 +16,6 @@ from designer.signatures.effective import Effective
 from executor.released_documents import sealed, wires
 from executor.serve.base import Operations
 from executor.serve.mcp.clients import Client
-from protocols.json import validation
 from protocols.mcp.calls import UNNAMED
 
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.

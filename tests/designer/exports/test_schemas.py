@@ -7,18 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.canonical_json import canonical
+from core.schema import subschemas
 from designer.exports import root_rules, schema
 from designer.exports.base import carried, remarks
 from designer.signatures.effective import effective, misfits
 from designer.signatures.words import ParameterWords, Words
-from protocols.base import canonical
-from protocols.json import schema as json_schema
-from protocols.json import subschemas
+from protocols import parameters as json_schema
 from protocols.signature import Signature
+from tests.core.schema import schemas
 from tests.designer.exports.formats import FORMATS, REFUSING, SCHEMA_FORMATS, VALIDATORS
 from tests.designer.exports.test_exports import make_release, schema_in, written
 from tests.designer.strategies import SCHEMAS
-from tests.protocols.json import schemas
 
 DEFINED = {"$defs": {"unit": {"enum": ["C", "F"]}}}
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from designer import exports
 from designer.exports import inlining, nulls, openai_strict, strict, wire
 from designer.exports.base import carried, remarks
+from tests.core.schema import schemas
 from tests.designer.exports.formats import VALIDATORS
 from tests.designer.exports.test_exports import make_release, schema_in, written
 from tests.designer.exports.test_schemas import signature_of
 from tests.factories import make_parameter, make_signature
-from tests.protocols.json import schemas
 
 A = {"type": "string"}
 NAME = "openai-strict"

@@ -8,7 +8,7 @@ from catalog.models.calls import Asked
 from designer.signatures.effective import Effective
 from executor.serve.mcp import outputs, questions
 from executor.serve.mcp.clients import Client
-from tests.protocols.json.schemas import kinds, values
+from tests.core.schema.schemas import kinds, values
 
 ASKS_FORMS = Client(version="2026-07-28", asks_forms=True)
 TOOL = Effective(name="sky", wire_name="sky", description="")

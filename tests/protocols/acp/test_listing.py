@@ -7,7 +7,7 @@ from protocols import signature
 from protocols.acp import ACP
 from protocols.base import Ending, NothingKnown, UnreadableItemError
 from protocols.losses import losses
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 from tests.scripted import Exchange, ScriptedSession
 
 ONE, TWO, THREE = (f"5f0a3c1e-8d7b-4f16-9a52-0c6e1b2d3f0{number}" for number in (1, 2, 3))

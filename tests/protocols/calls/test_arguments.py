@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from jsonschema.validators import validator_for
 
-from protocols.base import canonical
+from core.canonical_json import canonical
+from core.schema import complexity, validation
+from protocols import parameters as json_schema
 from protocols.calls import arguments
-from protocols.json import complexity, validation
-from protocols.json import schema as json_schema
 from protocols.signature import AllowedValue, Signature
+from tests.core.schema import schemas
 from tests.factories import make_parameter, make_signature
-from tests.protocols.json import schemas
 
 
 def signature_of(schema):

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.base import UnreadableItemError, canonical
+from core.canonical_json import canonical
+from protocols.base import UnreadableItemError
 from protocols.losses import losses
 from protocols.mcp import MCP
 from protocols.mcp import headers as mcp_headers
 from protocols.signature import Annotations, from_json, to_json
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 
 BARE = {"name": "renew_loan", "inputSchema": {"type": "object"}}
 

@@ -16,7 +16,7 @@ from core.outbound.errors import (
 from protocols.base import NothingKnown, UnreadableItemError
 from protocols.mcp import MCP, rpc
 from protocols.mcp import transport as mcp_transport
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 from tests.protocols.mcp.test_calls import CAPABILITIES
 from tests.scripted import Exchange, ScriptedSession
 

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core.canonical_json import canonical
 from pegboard.web import api_reference
+from protocols import parameters as json_schema
 from protocols import signature
-from protocols.base import UnreadableItemError, canonical
-from protocols.json import schema as json_schema
+from protocols.base import UnreadableItemError
 from protocols.losses import losses
 from protocols.openapi import OpenApi
 from protocols.openapi import signature as openapi_signature
 from protocols.signature import Annotations
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, read, takes
 
 

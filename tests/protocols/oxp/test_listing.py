@@ -9,7 +9,7 @@ from protocols import signature
 from protocols.base import NothingKnown, UnreadableItemError
 from protocols.losses import losses
 from protocols.oxp import OXP
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 from tests.scripted import Exchange, ScriptedSession
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}

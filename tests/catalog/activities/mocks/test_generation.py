@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from catalog.activities.mocks import generation, patterns
 from catalog.activities.mocks.generation import Work
-from protocols.json import validation
+from core.schema import validation
 
 ORDER = {
     "type": "object",

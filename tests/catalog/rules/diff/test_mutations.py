@@ -3,7 +3,7 @@
 import pytest
 
 from catalog.rules.diff import compare
-from protocols.json import schema as json_schema
+from protocols import parameters as json_schema
 from protocols.signature import AllowedValue, Annotations, Parameter, Requirements, Signature
 
 BREAKS_CALLERS = ("breaks_callers", "breaking")

@@ -16,9 +16,9 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
+from core.canonical_json import canonical
 from core.outbound.errors import printable
-from protocols.base import canonical
-from protocols.json import complexity, error_messages, subschemas
+from core.schema import complexity, error_messages, subschemas
 
 MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000

@@ -8,7 +8,7 @@ multiplied by the parts of the value it bounds the whole.
 from collections.abc import Iterator
 from typing import Any
 
-from protocols.json import subschemas
+from core.schema import subschemas
 
 MAX_MEETING = 10_000
 # The count itself must end, also for a schema that refers to itself.

@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import unquote
 
-from protocols.json import subschemas
+from core.schema import subschemas
 
 Digest = Callable[[object], str]
 

@@ -1,11 +1,12 @@
 import pytest
 from hypothesis import example, given
 
+from core.canonical_json import canonical
+from protocols import parameters as json_schema
 from protocols import signature
-from protocols.base import UnreadableItemError, canonical
-from protocols.json import schema as json_schema
+from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Signature
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 
 
 def read(schema):

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocols.base import canonical
-from protocols.json import rows
-from protocols.json.rows import Row, RowError
-from tests.protocols.json import schemas
+from core.canonical_json import canonical
+from core.schema import rows
+from core.schema.rows import Row, RowError
+from tests.core.schema import schemas
 
 MEMBERS = {
     "text": {"type": "string", "description": "Words", "default": "none"},

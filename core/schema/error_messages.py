@@ -7,7 +7,7 @@ import jsonschema_rs
 from jsonschema_rs import ValidationErrorKind as Kind
 
 from core.outbound.errors import printable
-from protocols.members import shown
+from core.value_descriptions import describe_value
 
 MAX_NAMED = 20
 
@@ -81,7 +81,7 @@ def types(names: Iterable[str]) -> str:
 
 
 def _value(value: object) -> str:
-    return "null" if value is None else shown(value)
+    return "null" if value is None else describe_value(value)
 
 
 def _listed(words: Iterable[str]) -> str:

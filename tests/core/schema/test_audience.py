@@ -2,15 +2,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from protocols import base
-from protocols.json import audience
+from core.canonical_json import digest
+from core.schema import audience
 
 A = {"type": "object", "properties": {"b": {"$ref": "#/$defs/B"}}}
 B = {"type": "string", "minLength": 1}
 
 
 def same(one, other) -> bool:
-    forms = [base.digest(audience.canonical_schema(each, None, base.digest)) for each in (one, other)]
+    forms = [digest(audience.canonical_schema(each, None, digest)) for each in (one, other)]
     return forms[0] == forms[1]
 
 
@@ -78,7 +78,7 @@ def test_what_a_name_leads_to_does(one, other):
 def test_many_definitions_are_not_renamed_without_end():
     many = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3_000)}
     schema = {"$defs": many}
-    assert audience.canonical_names(schema, base.digest) is schema
+    assert audience.canonical_names(schema, digest) is schema
 
 
 @pytest.mark.parametrize(

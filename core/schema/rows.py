@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from protocols.base import canonical
+from core.canonical_json import canonical
 
 Kind = Literal["text", "choice", "whole", "number", "flag", "date", "texts", "other"]
 KINDS: dict[Kind, str] = {

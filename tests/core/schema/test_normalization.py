@@ -8,7 +8,7 @@ from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Tool, ToolVersion
 from catalog.models.runs import Trigger
-from protocols.json.normalization import normalized
+from core.schema.normalization import normalized
 from tests.factories import make_endpoint
 from tests.hostile.bench import Bench, as_admin
 from tests.hostile.dialects import DIALECTS

@@ -7,9 +7,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from core import strict_yaml
 from core.outbound.errors import ProtocolViolationError
-from protocols.json import strict_yaml
-from tests.protocols.json import schemas
+from tests.core.schema import schemas
 
 
 def loads(body):

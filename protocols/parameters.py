@@ -20,10 +20,11 @@ from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
+from core.canonical_json import canonical
 from core.outbound.errors import printable
+from core.schema import subschemas
 from protocols import members
-from protocols.base import UnreadableItemError, canonical
-from protocols.json import subschemas
+from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
 
 MAX_DEPTH = 64
