@@ -1,6 +1,6 @@
 """The registry of wire protocols. A new one is one file here and one name in `PROTOCOLS`."""
 
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.acp import ACP
 from protocols.base import Protocol
 from protocols.definition import Definition

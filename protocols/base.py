@@ -154,6 +154,7 @@ class Item(msgspec.Struct, frozen=True):
     notes: tuple[Note, ...] = ()
 
 
+MAX_USER_LENGTH = 200  # characters of the name of an agent's user
 UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 

@@ -17,7 +17,6 @@ from catalog.models.user_grants import GrantState
 from core import encryption
 from core.encryption import Secret
 
-MAX_LENGTH = 200
 FIELD = "catalog.enduser.sealed"
 NOTE_EVERY = timedelta(days=1)
 # Far longer than a call may take, so that none under way loses its user.

@@ -19,7 +19,10 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_vendors_name
 from designer.signatures.effective import Effective
-from protocols.signature import Parameter
+from protocols.a2t import document
+from protocols.a2t.wire import INPUTS, OUTPUTS, page
+from protocols.base import UUID
+from protocols.signature import Parameter, Signature
 
 LIMITS = Limits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",
@@ -33,61 +36,50 @@ LIMITS = Limits(
     whole_bounds=True,
     needs_output=True,
 )
-# The output of a tool that declares none.
-RESULT = "result"
-NO_OUTPUTS = {
-    "id": RESULT,
-    "name": RESULT,
-    "type": "json",
-    "description": "What the tool answers. Its vendor declares no outputs.",
-}
-_NO_OUTPUTS_OF_TRANSFER = NO_OUTPUTS | {"description": "Nothing: another agent takes over."}
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+_NO_OUTPUT_OF_TRANSFER = structs.replace(document.NO_OUTPUT, description="Nothing: another agent takes over.")
 
 
 def write(release: ReleaseDocument) -> object:
     # UUIDs are compared without regard to case (RFC 9562, section 4).
     seen = Counter(tool.tool_id.lower() for tool in release.tools)
-    return {
-        "items": [_signature(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools],
-        # All on one page: a list that may change between two pages would not be one release.
-        "paging": {"pageLimit": len(release.tools)},
-    }
+    tools = [_written(tool, is_shared=seen[tool.tool_id.lower()] > 1) for tool in release.tools]
+    # All on one page: a list that may change between two pages would not be one release.
+    return page(tools, len(tools))
 
 
-def _signature(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
-    signature = tool.signature
+def _written(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     # The vendor's number; where the vendor has none, ours.
     label = tool.version.label
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0
-    version = int(label) if is_numbered else tool.version.ordinal
-    is_transfer = signature.kind == transfers.KIND
-    none = _NO_OUTPUTS_OF_TRANSFER if is_transfer else NO_OUTPUTS
-    written: dict[str, Any] = {
-        "toolId": identity(tool, is_shared=is_shared),
-        "name": signature.name,
-        "description": signature.description,
-        "version": version,
-        "currentVersion": version,
-        "input_parameters": [
-            _parameter(shown.parameter, is_input=True)
-            | {"name": shown.shown_name, "required": shown.is_required}
-            for shown in signature.inputs
-        ],
-        "output_parameters": [_parameter(output.parameter) for output in signature.outputs] or [none],
-    }
-    if schema.is_web_address(signature.img):
-        written["img"] = signature.img
-    if signature.tags:
-        written["tags"] = list(signature.tags)
-    if is_transfer:
-        written["tags"] = [transfers.KIND]
+    version = label if is_numbered else str(tool.version.ordinal)
+    written = document.write(_signature(tool.signature), identity(tool, is_shared=is_shared), version)
+    for parameter in (*written[INPUTS], *written[OUTPUTS]):
+        for value in parameter.get("allowed-values", ()):
+            value.setdefault("description", "")
     return written
+
+
+def _signature(tool: Effective) -> Signature:
+    """The tool with nothing but what the drafts have a member for."""
+    is_transfer = tool.kind == transfers.KIND
+    inputs = [
+        _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
+        for shown in tool.inputs
+    ]
+    outputs = [_parameter(output.parameter, name=output.parameter.name) for output in tool.outputs]
+    return Signature(
+        name=tool.name,
+        description=tool.description,
+        img=tool.img if schema.is_web_address(tool.img) else "",
+        tags=(transfers.KIND,) if is_transfer else tool.tags,
+        inputs=tuple(inputs),
+        outputs=tuple(outputs) or (_NO_OUTPUT_OF_TRANSFER if is_transfer else document.NO_OUTPUT,),
+    )
 
 
 def identity(tool: ReleasedTool, *, is_shared: bool = False) -> str:
     """The vendor's own id where it is a UUID of this tool alone, else a UUIDv5 of its address."""
-    if _UUID.fullmatch(tool.tool_id) and not is_shared:
+    if UUID.fullmatch(tool.tool_id) and not is_shared:
         return tool.tool_id
     # Of the address, so that the id is the same in every release.
     address = f"{tool.endpoint.rstrip('/')}/tools/{tool.tool_id}"
@@ -97,50 +89,39 @@ def identity(tool: ReleasedTool, *, is_shared: bool = False) -> str:
 def wire(tool: Effective) -> Wire:
     """Parameters go by the vendor's names; what a tool without outputs answers goes below the one it gets."""
     names = by_vendors_name(tool)
-    return names if tool.outputs else structs.replace(names, whole_output=RESULT)
+    return names if tool.outputs else structs.replace(names, whole_output=document.RESULT)
 
 
-def _parameter(parameter: Parameter, *, is_input: bool = False) -> dict[str, Any]:
+def _parameter(
+    parameter: Parameter, *, name: str, required: bool = False, is_input: bool = False
+) -> Parameter:
+    values, type_, lines = parameter.allowed_values, parameter.type, [parameter.description]
     # An enum that lists nothing is any text; only an output may be one.
-    is_any_text = is_input and parameter.type == "enum" and not parameter.allowed_values
+    is_any_text = is_input and type_ == "enum" and not values
     if is_any_text or not lists_values(parameter, LIMITS):
-        return _told_in_words(parameter)
-    written: dict[str, Any] = {
-        "id": parameter.id,
-        "name": parameter.name,
-        "type": parameter.type,
-        "description": parameter.description,
-    }
-    if parameter.allowed_values:
-        written["allowed-values"] = [
-            {"name": value.name, "description": value.description} for value in parameter.allowed_values
-        ]
-    return written | _limits(parameter)
+        # Renaming a value would break the call, so the type is text and the description lists the values.
+        type_ = "string" if type_ == "enum" else type_
+        if values:
+            lines.append("Allowed values:")
+        lines += [f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in values]
+        lines, values = [line for line in lines if line], ()
+    is_int, is_text = parameter.type == "int", parameter.type == "string"
+    return Parameter(
+        id=parameter.id,
+        name=name,
+        type=type_,
+        required=required,
+        description="\n".join(lines),
+        allowed_values=values,
+        min=_whole(parameter.min) if is_int else None,
+        # Only a maximum that the vendor sent: one by default stays a default.
+        max=_whole(parameter.max) if is_int and not parameter.max_defaulted else None,
+        max_length=parameter.max_length if is_text else None,
+    )
 
 
-def _limits(parameter: Parameter) -> dict[str, int]:
-    # Only what the vendor sent: a maximum by default stays a default.
-    if parameter.type == "string" and parameter.max_length is not None:
-        return {"max-length": parameter.max_length}
-    if parameter.type != "int":
-        return {}
-    bounds = {"min": parameter.min, "max": None if parameter.max_defaulted else parameter.max}
-    return {member: int(bound) for member, bound in bounds.items() if bound is not None}
-
-
-def _told_in_words(parameter: Parameter) -> dict[str, Any]:
-    # Renaming a value would break the call, so the type is text and the description lists the values.
-    values = [
-        f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
-    ]
-    lines = [parameter.description, "Allowed values:", *values] if values else [parameter.description]
-    return {
-        "id": parameter.id,
-        "name": parameter.name,
-        "type": "string" if parameter.type == "enum" else parameter.type,
-        "description": "\n".join(line for line in lines if line),
-        **_limits(parameter),
-    }
+def _whole(bound: float | None) -> int | None:
+    return None if bound is None else int(bound)
 
 
 FORMAT = Format(
@@ -149,5 +130,5 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=wire,
-    places=Places(tools=("items",), inputs=("input_parameters",), outputs=("output_parameters",)),
+    places=Places(tools=("items",), inputs=(INPUTS,), outputs=(OUTPUTS,)),
 )

@@ -165,8 +165,12 @@ def of_uuid(release: Release, node: int, uuid: UUID) -> list[EffectiveVersion]:
     return list(_up_to(release, node).filter(uuid=uuid).order_by("-number"))
 
 
-def of_semver(release: Release, node: int, dotted_name: str, semver: str) -> EffectiveVersion | None:
-    return _up_to(release, node).filter(dotted_name=dotted_name, semver=semver).first()
+def of_dotted_name(
+    release: Release, node: int, dotted_name: str, semver: str = ""
+) -> QuerySet[EffectiveVersion]:
+    """The versions of one tool that `release` and those before it hold, the newest first; all, or one."""
+    rows = _up_to(release, node).filter(dotted_name=dotted_name).order_by("-pk")
+    return rows.filter(semver=semver) if semver else rows
 
 
 def release_with(version: EffectiveVersion, last: Release) -> Release | None:

@@ -42,11 +42,12 @@ from executor.api.call_documents import (
 )
 from executor.batches import Until, Wanted
 from executor.calls import Answer, UnknownToolError
-from executor.serve.base import CONFIRM_HEADER, USER_HEADER, ThrottledError, refusal_of
+from executor.serve.base import ThrottledError, refusal_of
 from people.api.generics import GenericAPIView
 from people.models import ApiKey, Role, Scope
 from people.permissions import key_of, person
 from people.throttling import is_within_limit
+from protocols.server import CONFIRM_HEADER, USER_HEADER
 
 logger = logging.getLogger(__name__)
 # The members of a model's call, by what the same is called where `calls` are given.

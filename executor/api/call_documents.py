@@ -20,7 +20,6 @@ from catalog.calls.call_keys import ClientCallId, client_call_id
 from catalog.models.calls import OUTCOMES, CallStatus, Mode
 from catalog.notifications import callbacks
 from catalog.notifications.callbacks import Recipient
-from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import invalid
 from core.outbound.addresses import MAX_URL_LENGTH
@@ -31,6 +30,7 @@ from designer.exports import transfers
 from designer.models import Release
 from designer.releases import publishing
 from executor.calls import Answer, Wish
+from protocols.base import MAX_USER_LENGTH
 
 MAX_REASONING_LENGTH = 2000
 MAX_NAME_LENGTH = 255
@@ -56,7 +56,7 @@ class ConfigurationField(serializers.Field[Any, Any, Any, Any]):
 
 class OnBehalfOfInput(Input):
     id = serializers.CharField(
-        max_length=end_users.MAX_LENGTH,
+        max_length=MAX_USER_LENGTH,
         trim_whitespace=False,
         help_text="Your own name for the user: one user of this agent, and kept as a keyed digest with the "
         "call. Vendors whose protocol has a place for it (OXP) are told it.",

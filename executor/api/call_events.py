@@ -19,9 +19,9 @@ from executor.api.call_documents import (
     asked_format,
 )
 from executor.api.calls import found_call
-from executor.serve.base import EVENT_STREAM
 from executor.streams import Told
 from people.api.generics import GenericAPIView
+from protocols.server import EVENT_STREAM
 
 
 class AnyAccept(BaseContentNegotiation):

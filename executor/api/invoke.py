@@ -25,10 +25,10 @@ from executor.api.call_documents import (
 )
 from executor.api.call_events import AnyAccept, event_stream
 from executor.calls import UnknownToolError
-from executor.serve.base import EVENT_STREAM, JSON
 from people.api.generics import GenericAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
+from protocols.server import EVENT_STREAM, JSON
 
 NAME = OpenApiParameter("name", str, OpenApiParameter.PATH, description="As the model knows the tool.")
 IDEMPOTENCY_KEY = OpenApiParameter(

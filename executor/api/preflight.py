@@ -5,7 +5,6 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.user_grants import end_users
 from core.errors import invalid
 from core.public_url import runtimes_url
 from designer import environments
@@ -14,9 +13,10 @@ from designer.api.readiness import ReadinessStateOutput
 from designer.exports import document as release_document
 from designer.models import Release
 from designer.readiness import obstacles
-from executor.serve.base import USER_HEADER
 from people.api.generics import GenericAPIView
 from people.permissions import key_of
+from protocols.base import MAX_USER_LENGTH
+from protocols.server import USER_HEADER
 
 # In a header, so that it stands in no log of addresses.
 FOR_USER = OpenApiParameter(
@@ -73,8 +73,8 @@ class ReleasePreflight(GenericAPIView[Release]):
     def get(self, request: Request, slug: str, number: str) -> Response:
         release = found_release(request, slug, number)
         user = request.headers.get(USER_HEADER, "")
-        if len(user) > end_users.MAX_LENGTH:
-            raise invalid(on_behalf_of=f"Give a name of at most {end_users.MAX_LENGTH} characters.")
+        if len(user) > MAX_USER_LENGTH:
+            raise invalid(on_behalf_of=f"Give a name of at most {MAX_USER_LENGTH} characters.")
         place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
         released = release_document.decode(release.document)
         found = obstacles.of_document(release.agent, released, user=user, place=place)

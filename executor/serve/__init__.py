@@ -1,14 +1,26 @@
-"""The registry of protocols that releases are served in. A new one is one file here and one name in `SERVED`.
+"""The registry of protocols that releases are served in. A new one is one name in `SERVED`: its server, and
+what opens a release for it.
 
-Each says in its own words what `executor.calls` does for every caller; docs/runtimes.md has the addresses.
+`executor.calls` runs the tools for all of them; docs/runtimes.md has the addresses.
 """
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from executor.serve import a2t, acp, mcp, oxp
-from executor.serve.base import ServedProtocol
+from executor.serve.base import Operations
+from protocols.a2t.server import A2TServer
+from protocols.oxp.server import OXPServer
+from protocols.server import Server
 
 # As *Connect* shows them: what most clients speak comes first.
-SERVED: tuple[ServedProtocol, ...] = (mcp.PROTOCOL, a2t.PROTOCOL, oxp.PROTOCOL, acp.PROTOCOL)
+SERVED: Mapping[Server[Any], Callable[[Operations], Any]] = {
+    mcp.PROTOCOL: lambda operations: operations,
+    A2TServer(): a2t.open_release,
+    OXPServer(): oxp.open_release,
+    acp.PROTOCOL: lambda operations: operations,
+}
 
 
-def get(name: str) -> ServedProtocol | None:
-    return next((protocol for protocol in SERVED if protocol.name == name), None)
+def get(name: str) -> Server[Any] | None:
+    return next((server for server in SERVED if server.name == name), None)

@@ -27,18 +27,9 @@ from executor import streams
 from executor import threads as threads_of_runtimes
 from executor.calls import Answer, Wish
 from executor.serve import acp_agents, acp_options, acp_threads
-from executor.serve.base import (
-    EVENT_STREAM,
-    Operations,
-    Refusal,
-    Reply,
-    Request,
-    ServedProtocol,
-    Snippet,
-    explained,
-    json_reply,
-)
+from executor.serve.base import Operations, explained, on_behalf_of, read_call_id
 from executor.streams import Followed, Told
+from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snippet, json_reply
 
 MAX_MARK_LENGTH = 255
 SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
@@ -58,7 +49,7 @@ ERRORS = {
 }
 
 
-class ACP(ServedProtocol):
+class ACP(Server[Operations]):
     name = "acp"
     label = "ACP (AGNTCY)"
 
@@ -110,9 +101,9 @@ def _about_threads(request: Request, operations: Operations, path: list[str]) ->
             operations.remove_thread(_uuid(thread))
             return Reply(status=204)
         case "GET", [thread, "history"]:
-            return json_reply(acp_threads.history(operations, _uuid(thread), request.query.dict()))
+            return json_reply(acp_threads.history(operations, _uuid(thread), request.parameters))
         case "GET", [thread, "runs"]:
-            return json_reply(_listed(operations, _uuid(thread), request.query.dict()))
+            return json_reply(_listed(operations, _uuid(thread), request.parameters))
         case _, [thread, "runs", *below]:
             return _about_runs(request, operations, below, _uuid(thread))
     raise Http404
@@ -155,7 +146,7 @@ def _about_run(
             after = request.headers.get("Last-Event-ID", "")
             return _streamed(operations, run, thread, after)
         case "POST", ["cancel"]:
-            acp_options.check_cancelling(request.query.get("action"), request.query.get("wait", ""))
+            acp_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
             operations.cancel(operations.newest(run, thread).pk)
             return Reply(status=204)
         case "DELETE", []:
@@ -180,7 +171,7 @@ def _run(
     if webhook is not None and not isinstance(webhook, str):
         raise DomainError("invalid", "“webhook” is no address.")
     configuration = _configuration(asked)
-    call_id = request.call_id() or _id_of_marked(mark)
+    call_id = read_call_id(request) or _id_of_marked(mark)
     if thread and not operations.threads().filter(key=thread).exists():
         if asked.get("if_not_exists") == "create":
             operations.begin_thread(thread)
@@ -192,7 +183,7 @@ def _run(
         format_=acp_agents.FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=call_id,
-        on_behalf_of=request.on_behalf_of(),
+        on_behalf_of=on_behalf_of(request.user()),
         mode=mode,
         callback=Recipient(webhook, run_of=str(agent.version.uuid)) if webhook else None,
         thread=thread,
@@ -360,7 +351,7 @@ def _resumed(
     answers = _answers(given, [ask.id for ask in before.result.asks])
     name = before.tool.signature.name
     # Clients say one name with each step of a run, and each step is a call here.
-    call_id = request.call_id(str(call.key))
+    call_id = read_call_id(request, str(call.key))
     answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
     return _ended(agent, answer, given)
 
@@ -375,7 +366,7 @@ def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
 def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
     """Whether this is once more the answer that `call` was made by: its client lost ours."""
     before = call.continues
-    call_id = request.call_id(str(before.key)) if before else None
+    call_id = read_call_id(request, str(before.key)) if before else None
     if before is None or call_id is None:
         return False
     asked = [ask.id for ask in before.decoded().asks]

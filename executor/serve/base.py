@@ -1,23 +1,16 @@
-"""What a served protocol is: it turns requests into the operations that every door has, and answers into its
-own words.
-
-A protocol sees no request of Django's. Who may ask, how often, and for which release is settled before it is
-asked (executor/serve/views.py), so that no protocol can forget it.
-"""
+"""The operations that the servers of protocols are built on, for one caller and one agent of one release."""
 
 import time
 import uuid
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from typing import Any
 
-import msgspec
 from django.db.models import QuerySet
-from django.http import Http404, QueryDict
+from django.http import Http404
 from django.shortcuts import get_object_or_404
+from msgspec import structs
 
 from catalog.calls import cancellation, invocation
 from catalog.calls import threads as vendors_threads
@@ -29,9 +22,9 @@ from catalog.models.calls import ACTIVE_CALLS, Mode
 from catalog.notifications import callbacks
 from catalog.user_grants import end_users
 from catalog.user_grants.end_users import OnBehalfOf
-from core import rate_limits, strict_json
+from core import rate_limits
 from core.errors import DomainError
-from core.outbound.errors import ProtocolViolationError
+from designer.exports import transfers
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Release
 from designer.releases import publishing
@@ -41,99 +34,23 @@ from executor.released_documents import sealed
 from executor.streams import Followed
 from people.models import ApiKey, Scope, User
 from people.throttling import Kind, is_within_limit
-
-JSON = "application/json"
-EVENT_STREAM = "text/event-stream"
-USER_HEADER = "Pegboard-On-Behalf-Of"
-CONFIRM_HEADER = "Pegboard-Confirm"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """`path` is what follows the protocol's root, without the slash between; "" is the root itself. Names of
-    headers are found in any case. The body is bounded. `has_left` says whether the client has closed its
-    connection since."""
-
-    method: str
-    path: str
-    query: QueryDict
-    headers: Mapping[str, str]
-    body: bytes
-    has_left: Callable[[], bool] = lambda: False
-
-    def on_behalf_of(self, named: object = None) -> OnBehalfOf | None:
-        """The user of the agent for whom a tool shall run: as the protocol has `named` it, or else the header
-        Pegboard-On-Behalf-Of. Raises DomainError for what is no name."""
-        name = self.headers.get(USER_HEADER) if named is None else named
-        if name is None or name == "":
-            return None
-        if not isinstance(name, str) or len(name) > end_users.MAX_LENGTH or "\0" in name:
-            message = f"A user is named by a text of at most {end_users.MAX_LENGTH} characters."
-            raise DomainError("invalid_user", message)
-        return OnBehalfOf(name)
-
-    def json(self) -> Any:
-        """Raises DomainError for what is no JSON, and for values that cannot be kept."""
-        return self._document
-
-    @cached_property
-    def _document(self) -> Any:
-        try:
-            document = strict_json.loads(self.body, allow_unstorable=True)
-        except ProtocolViolationError as error:
-            # The sentences are written about a vendor's reply; here it is the caller's body.
-            raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
-        if problem := strict_json.unstorable(document):
-            raise DomainError("invalid_json", f"The body holds {problem[1]}.")
-        return document
-
-    @property
-    def is_confirmed(self) -> bool:
-        """Whether a person has agreed to what the tool may do; of protocols that have no word for it."""
-        return self.headers.get(CONFIRM_HEADER, "").strip().lower() in ("true", "1", "yes")
-
-    @property
-    def call_name(self) -> str:
-        """What the client calls its call, of protocols that have no word for it; "" where it has no name."""
-        return self.headers.get("Idempotency-Key", "").strip()
-
-    def call_id(self, part: str = "") -> ClientCallId | None:
-        """The id of the call by its `call_name`; None where it has no name."""
-        return client_call_id(self.call_name, part) if self.call_name else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reply:
-    """`body` is bytes, or the parts of a stream, which are sent as they come."""
-
-    status: int = 200
-    body: bytes | Iterable[bytes] = b""
-    headers: Mapping[str, str] = field(default_factory=dict)
-    media_type: str = JSON
-
-
-def json_reply(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
-    return Reply(status=status, body=msgspec.json.encode(document), headers=headers or {})
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """Why a request has no other answer: `code` for programs, `message` for people, `status` as HTTP has it.
-    `fields` are sentences by the name of what is wrong."""
-
-    status: int
-    code: str
-    message: str
-    fields: Mapping[str, str] = field(default_factory=dict)
-
-
-NOT_FOUND = Refusal(404, "not_found", "There is nothing at this address.")
+from protocols.base import Ask
+from protocols.server import NOT_FOUND, Refusal, Request, Retry, ToolCallRequest, ToolCallResult
 
 
 def refusal_of(error: DomainError | Http404) -> Refusal:
     if isinstance(error, Http404):
         return NOT_FOUND
     return Refusal(error.status, error.code, error.message, error.fields)
+
+
+def on_behalf_of(user: str) -> OnBehalfOf | None:
+    return OnBehalfOf(user) if user else None
+
+
+def read_call_id(request: Request, part: str = "") -> ClientCallId | None:
+    """Return the id that the client has chosen for its call in a header; None without one."""
+    return client_call_id(request.call_name, part) if request.call_name else None
 
 
 def explained(answer: Answer) -> tuple[str, str]:
@@ -246,6 +163,43 @@ class Operations:
             message = "The call with this id was deleted, and is not made again. Take a new id."
             raise DomainError("call_removed", message, status=409)
         return answer
+
+    def run_request(self, request: ToolCallRequest, format_name: str) -> ToolCallResult:
+        """The same for a server that knows no more than its protocol. Names are those of the export
+        format."""
+        wish = Wish(
+            tool=request.tool_name,
+            arguments=request.arguments,
+            format_=format_name,
+            is_confirmed=request.is_confirmed,
+            call_id=client_call_id(request.call_name) if request.call_name else None,
+            on_behalf_of=on_behalf_of(request.user),
+        )
+        return self.result_of(self.run(wish))
+
+    def result_of(self, answer: Answer) -> ToolCallResult:
+        """Return what a server may report of a call."""
+        result = answer.result
+        code, message = explained(answer)
+        checks = (result.resume or {}).get("check_urls") or {}
+        transfer = None
+        if answer.outcome == transfers.KIND:
+            transfer = {"agent": answer.transfer_to, "address": self.address(answer.transfer_to)}
+        return ToolCallResult(
+            outcome=answer.outcome,
+            code=code,
+            message=message,
+            fields=(result.error or {}).get("fields") or {},
+            outputs=result.outputs,
+            is_too_long=bool(result.cut),
+            asks=[Ask(**structs.asdict(ask), check_url=checks.get(ask.id, "")) for ask in result.asks],
+            retry=Retry(**structs.asdict(result.retry)) if result.retry else None,
+            output_schema=answer.output_schema,
+            transfer=transfer,
+            protocol=answer.tool.protocol,
+            declares_outputs=bool(answer.tool.signature.outputs),
+            duration_ms=(answer.call and answer.call.duration_ms) or 0,
+        )
 
     def made(
         self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0, has_room: bool = False
@@ -411,54 +365,6 @@ class Operations:
         if self.caller.may_not_run:
             raise self.caller.may_not_run
         self.caller.spend("invoke")
-
-
-@dataclass(frozen=True)
-class Snippet:
-    """What a user copies to connect a client; `where` is the file or the place that it goes into."""
-
-    client: str
-    where: str
-    text: str
-
-
-class ServedProtocol(ABC):
-    """`name` is what an address says, `label` what a page says. `key_header` is the protocol's own header for
-    an API key, beside `Authorization`; "" where it has none."""
-
-    name: str
-    label: str
-    key_header: str = ""
-
-    def answer_anyone(self, request: Request) -> Reply | None:
-        """What the protocol answers without a key: nothing that depends on any release. None for the rest."""
-        return None
-
-    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
-        """One for each client, with the key in PEGBOARD_TOKEN or with a place to put it."""
-        line = f'curl -H "Authorization: Bearer $PEGBOARD_TOKEN" {address}'
-        return [Snippet("Any program", "a shell", line)]
-
-    def asks_for(self, request: Request) -> str:
-        """What a request is about, where one address is asked for many things, such as the name of a tool.
-        The next request about the same is expected to ask the same of the database (core/read_ahead.py)."""
-        return ""
-
-    @abstractmethod
-    def answer(self, request: Request, operations: Operations) -> Reply:
-        """Raises DomainError and Http404, which `refusal` words."""
-
-    def refuse_method(self, request: Request, allowed: Literal["GET", "POST"]) -> Reply | None:
-        """The answer to a request of another method; None for one that is allowed."""
-        if request.method == allowed or (request.method, allowed) == ("HEAD", "GET"):
-            return None
-        refusal = Refusal(405, "method_not_allowed", f"This address takes {allowed}.")
-        reply = self.refusal(refusal, b"")
-        return replace(reply, headers={**reply.headers, "Allow": allowed})
-
-    @abstractmethod
-    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
-        """The protocol's own form of an error. `body` is that of the request, b"" where it was not read."""
 
 
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:

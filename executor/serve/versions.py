@@ -1,120 +1,131 @@
-"""The tools of a release as clients that know versions see them: each in one version, and its older ones."""
+"""Releases for the servers of protocols whose clients know versions: each tool in one version, and its older
+ones."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.http import Http404
 from msgspec import structs
 
-from core.errors import DomainError
 from designer import exports
 from designer.exports.base import carried
 from designer.exports.document import ReleasedTool
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
 from executor.released_documents import sealed
-from executor.serve import cursors
-from executor.serve.base import Operations, Request
+from executor.serve.base import Operations
+from protocols.server import ServedTool, ToolCallRequest, ToolCallResult, ToolVersion
 
 
 @dataclass(frozen=True)
 class Form:
-    """How a protocol writes a version: in an export format, by an id of its tool and a number."""
+    """How a protocol writes the versions of tools.
+
+    format_name: the export format of the documents.
+    name: returns the id and the label of a version.
+    find: returns the versions of the agent `node` up to a release, by id and label, the newest first.
+    """
 
     format_name: str
-    named: Callable[[EffectiveVersion], tuple[str, str]]
-
-
-class Entry(NamedTuple):
-    """A version of a tool, by which name a model knows the tool, and what the protocol lists of it."""
-
-    version: EffectiveVersion
-    name: str
-    document: dict[str, Any]
+    name: Callable[[EffectiveVersion], tuple[str, str]]
+    find: Callable[[Release, int, str, str], Iterable[EffectiveVersion]]
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What an agent of a release shows in a format, in its order. `node` is the agent's primary key."""
+    """The tools that an agent of a release shows in a format, in its order. `node` is the agent's primary
+    key."""
 
     node: int
-    entries: tuple[Entry, ...]
+    tools: tuple[ServedTool, ...]
 
 
-def shown(operations: Operations, form: Form) -> Shown:
-    """Without the tools that the format cannot carry. Raises Http404 where there is no such agent."""
-    release, sub_agent = operations.release, operations.sub_agent
-    key = ("shown", release.pk, sub_agent, form.format_name)
-    return sealed(release).derived(key, lambda: _shown(release, sub_agent, form))
+@dataclass(frozen=True)
+class VersionedRelease:
+    """`protocols.server.Release` for one client, by its `operations`."""
+
+    operations: Operations
+    form: Form
+
+    @property
+    def list_id(self) -> str:
+        return f"{self.operations.release.digest} {self.operations.sub_agent}"
+
+    def tools(self) -> Sequence[ServedTool]:
+        return self._shown.tools
+
+    def versions(self, tool_id: str, label: str = "") -> list[ToolVersion]:
+        rows = self.form.find(self.operations.release, self._shown.node, tool_id, label)
+        return [_version(row, self.form) for row in rows]
+
+    def find_version(self, version: ToolVersion) -> tuple["VersionedRelease", ServedTool] | None:
+        """This release runs the version if it holds it, else the newest release before it."""
+        row: EffectiveVersion = version.key
+        if tool := _with(row, self.tools()):
+            return self, tool
+        release = effective_versions.release_with(row, self.operations.release)
+        if release is None:
+            return None
+        nodes = sealed(release).document.nodes
+        # A sub-agent may have had another name then.
+        slug = next(node.slug for node in nodes if (node.id or release.agent_id) == row.node)
+        sub_agent = "" if row.node == release.agent_id else slug
+        older = replace(self, operations=replace(self.operations, release=release, sub_agent=sub_agent))
+        tool = _with(row, older.tools())
+        return (older, tool) if tool else None
+
+    def run(self, request: ToolCallRequest) -> ToolCallResult:
+        return self.operations.run_request(request, self.form.format_name)
+
+    def report_unknown_tool(self, name: str) -> None:
+        self.operations.note_unknown(name)
+
+    @property
+    def _shown(self) -> Shown:
+        """Raises Http404 if there is no such agent."""
+        release, sub_agent = self.operations.release, self.operations.sub_agent
+        key = ("shown", release.pk, sub_agent, self.form.format_name)
+        return sealed(release).derived(key, lambda: _shown(release, sub_agent, self.form))
 
 
 def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
     document, format_ = sealed(release).document, exports.get(form.format_name)
-    own = document.at(sub_agent)
-    if own is None:
+    agent = document.at(sub_agent)
+    if agent is None:
         raise Http404
     pks = {node.slug: node.id or release.agent_id for node in document.nodes}
-    node = pks[own.agent.slug]
-    fitting = carried(own, format_.limits).fitting
+    node = pks[agent.agent.slug]
+    fitting = carried(agent, format_.limits).fitting
     keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
-    held = effective_versions.held_by(release, node, zip(keys, fitting.tools, strict=True))
-    tools = tuple(_numbered(tool, held[key], form) for key, tool in zip(keys, fitting.tools, strict=True))
+    rows = effective_versions.held_by(release, node, zip(keys, fitting.tools, strict=True))
+    versions = [_version(rows[key], form) for key in keys]
+    tools = tuple(
+        _numbered(tool, version, form) for tool, version in zip(fitting.tools, versions, strict=True)
+    )
     written: Any = format_.write(structs.replace(fitting, tools=tools))
     return Shown(
         node,
         tuple(
-            Entry(held[key], tool.signature.name, item)
-            for key, tool, item in zip(keys, tools, written["items"], strict=True)
+            ServedTool(version, tool.signature.name, document)
+            for version, tool, document in zip(versions, tools, written["items"], strict=True)
         ),
     )
 
 
-def _numbered(tool: ReleasedTool, version: EffectiveVersion, form: Form) -> ReleasedTool:
-    # By our ids and versions, which the format writes as it writes those of a vendor who has the same rules.
-    tool_id, label = form.named(version)
+def _version(row: EffectiveVersion, form: Form) -> ToolVersion:
+    return ToolVersion(*form.name(row), row)
+
+
+def _numbered(tool: ReleasedTool, version: ToolVersion, form: Form) -> ReleasedTool:
+    # By our ids and versions, which the format writes as it writes those of a vendor with the same rules.
     return structs.replace(
         tool,
-        tool_id=tool_id,
+        tool_id=version.tool_id,
         protocol=form.format_name,
-        version=structs.replace(tool.version, label=label),
+        version=structs.replace(tool.version, label=version.label),
     )
 
 
-def through(operations: Operations, version: EffectiveVersion, form: Form) -> tuple[Operations, Entry] | None:
-    """The version as it was released, and what runs it: this release if it holds it, else the newest before
-    it. None where all that hold it are retired."""
-    here = shown(operations, form)
-    for entry in here.entries:
-        if entry.version.pk == version.pk:
-            return operations, entry
-    release = effective_versions.release_with(version, operations.release)
-    if release is None:
-        return None
-    nodes = sealed(release).document.nodes
-    # A sub-agent may have been called otherwise then.
-    slug = next(node.slug for node in nodes if (node.id or release.agent_id) == version.node)
-    sub_agent = "" if version.node == release.agent_id else slug
-    older = replace(operations, release=release, sub_agent=sub_agent)
-    entries = shown(older, form).entries
-    found = next((entry for entry in entries if entry.version.pk == version.pk), None)
-    return (older, found) if found else None
-
-
-def page(
-    request: Request, rows: Sequence[Any], of: str, *, usual: int, most: int
-) -> tuple[list[Any], int, str | None]:
-    """One page by `pageLimit` and `pageCursor`: its rows, its limit, and the cursor of the next. `of` names
-    the whole list: a cursor of another is refused."""
-    asked = request.query.get("pageLimit", str(usual))
-    if not (asked.isascii() and asked.isdigit() and 0 < len(asked) <= 6 and int(asked) > 0):
-        raise DomainError("invalid_page_limit", "“pageLimit” is a whole number from 1 up.")
-    limit, start = min(int(asked), most), 0
-    if cursor := request.query.get("pageCursor", ""):
-        found = cursors.read(cursor, of, len(rows))
-        if found is None:
-            raise DomainError("invalid_cursor", cursors.OF_NO_LIST)
-        start = found
-    end = start + limit
-    after = cursors.written(of, end) if end < len(rows) else None
-    return list(rows[start:end]), limit, after
+def _with(row: EffectiveVersion, tools: Iterable[ServedTool]) -> ServedTool | None:
+    return next((tool for tool in tools if tool.version.key.pk == row.pk), None)

@@ -8,6 +8,7 @@ import select
 import socket
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
@@ -17,27 +18,19 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_http_methods
 from rest_framework.exceptions import APIException, NotAuthenticated
 
+from core.db_errors import database_state
 from core.errors import DomainError
 from core.public_url import is_foreign_page, public_url, runtimes_url
 from designer import access_tokens
 from designer.access_tokens import ROOT, RuntimeAuthentication
 from designer.api.asked_releases import found_release
-from designer.releases import readable, receipts
+from designer.releases import publishing, readable, receipts
 from executor import serve as served
 from executor.calls import shown
-from executor.serve.base import (
-    Caller,
-    Operations,
-    Refusal,
-    Reply,
-    Request,
-    ServedProtocol,
-    json_reply,
-    note_refusal,
-    refusal_of,
-)
+from executor.serve.base import Caller, Operations, note_refusal, refusal_of
 from people.models import Role
 from people.permissions import allows, public, reason_against
+from protocols.server import Refusal, Reply, Request, Server, json_reply
 
 _keys = RuntimeAuthentication()
 # That its other end was closed: not all systems tell of it before something is written.
@@ -63,8 +56,8 @@ def serve(
     try:
         _refuse_foreign_page(request)
         asked = _request(request, rest)
-        if spoken and (reply := spoken.answer_anyone(asked)):
-            return _response(reply)
+        if spoken and (reply := spoken.answer_anyone(asked, _is_ready)):
+            return _response(request, reply)
         if spoken:
             request.asks_for = spoken.asks_for(asked)  # type: ignore[attr-defined]
         caller = _caller(request, spoken.key_header if spoken else "")
@@ -74,14 +67,14 @@ def serve(
         if spoken is None:
             known = ", ".join(each.name for each in served.SERVED)
             raise DomainError("unknown_protocol", f"Releases are served in: {known}.", status=404)
-        reply = spoken.answer(asked, operations)
+        reply = spoken.answer(asked, served.SERVED[spoken](operations))
     except (APIException, DomainError, Http404) as error:
-        return _response(_refused(spoken, error, request))
+        return _response(request, _refused(spoken, error, request))
     try:
         if reply.status < 400:
             _note(caller, operations)
             readable.tell(request.META, caller.key.pk, operations.release.pk)
-        return _response(reply)
+        return _response(request, reply)
     except BaseException:
         # The server closes only what it was given, and an open stream holds the place of another one.
         if close := getattr(reply.body, "close", None):
@@ -178,7 +171,7 @@ def _request(request: HttpRequest, rest: str) -> Request:
     return Request(
         method=request.method or "",
         path=rest,
-        query=request.GET,
+        query=dict(request.GET.lists()),
         headers=request.headers,
         body=request.body,
         has_left=partial(_has_left, request.META.get("gunicorn.socket")),
@@ -202,7 +195,7 @@ def _has_left(client: socket.socket | None) -> bool:
 
 
 def _refused(
-    spoken: ServedProtocol | None, error: APIException | DomainError | Http404, request: HttpRequest
+    spoken: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
 ) -> Reply:
     headers: dict[str, str] = {}
     if isinstance(error, APIException):
@@ -218,12 +211,21 @@ def _refused(
     return replace(reply, headers={**reply.headers, **headers})
 
 
-def _worded(spoken: ServedProtocol | None, refusal: Refusal, body: bytes) -> Reply:
+def _worded(spoken: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
     if spoken:
         return spoken.refusal(refusal, body)
     return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)
 
 
-def _response(reply: Reply) -> HttpResponseBase:
+def _response(request: HttpRequest, reply: Reply) -> HttpResponseBase:
     kind = HttpResponse if isinstance(reply.body, bytes) else StreamingHttpResponse
-    return kind(reply.body, status=reply.status, headers=reply.headers, content_type=reply.media_type)
+    headers = dict(reply.headers)
+    if etag := headers.get("ETag", "").strip('"'):
+        headers["Cache-Control"] = publishing.CACHE_CONTROL
+        if publishing.etag_matches(etag, request.headers.get("If-None-Match", "")):
+            return HttpResponse(status=304, headers=headers, content_type=reply.media_type)
+    return kind(reply.body, status=reply.status, headers=headers, content_type=reply.media_type)
+
+
+def _is_ready() -> bool:
+    return database_state() == "ok"

@@ -11,7 +11,7 @@ import protocols
 from core.canonical_json import canonical
 from people.models import Role
 from protocols import signature
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.base import UnreadableItemError
 from protocols.losses import losses, report
 from tests.core.schema import schemas

@@ -15,16 +15,7 @@ from core import strict_json
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
 from executor.calls import Answer
-from executor.serve.base import (
-    EVENT_STREAM,
-    Operations,
-    Refusal,
-    Reply,
-    Request,
-    ServedProtocol,
-    Snippet,
-    json_reply,
-)
+from executor.serve.base import Operations
 from executor.serve.mcp import (
     about,
     asking,
@@ -41,6 +32,7 @@ from executor.serve.mcp.clients import Client
 from executor.serve.mcp.following import Wanted
 from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Id, Message, RpcError
 from protocols.mcp.transport import MODERN
+from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snippet, json_reply
 
 logger = logging.getLogger(__name__)
 MAX_BATCH = 20
@@ -67,7 +59,7 @@ KEPT = (
 MAX_READ_BEFORE_THE_KEY, MAX_ASKED_FOR = 16 * 1024, 300
 
 
-class MCP(ServedProtocol):
+class MCP(Server[Operations]):
     name = "mcp"
     label = "MCP"
 

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from executor.serve.base import Operations, Request
+from executor.serve.base import Operations
 from executor.serve.mcp.clients import Client
 from protocols.mcp.transport import MODERN
+from protocols.server import Request
 
 CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
 # Before 2026-07-28 news took a session, and there is none.

@@ -23,10 +23,11 @@ import redis
 from core import redis_client
 from core.errors import DomainError
 from core.postgresql.base import give_back
-from executor.serve.base import Operations, Reply
+from executor.serve.base import Operations
 from executor.serve.mcp import messages, tools
 from executor.serve.mcp.messages import Id
 from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event, streams_in_a_process
+from protocols.server import Reply
 
 logger = logging.getLogger(__name__)
 PAUSE = 0.2

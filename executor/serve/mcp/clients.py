@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from core.canonical_json import digest
-from executor.serve.base import EVENT_STREAM, Request
 from executor.serve.mcp.messages import (
     HEADER_MISMATCH,
     INVALID_PARAMS,
@@ -26,6 +25,7 @@ from executor.serve.mcp.messages import (
 )
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.transport import HANDSHAKE, MODERN
+from protocols.server import EVENT_STREAM, Request
 
 VERSION_HEADER = "MCP-Protocol-Version"
 META = "io.modelcontextprotocol/"

@@ -18,12 +18,13 @@ from core.errors import DomainError
 from executor import streams
 from executor.calls import Answer
 from executor.released_documents import sealed
-from executor.serve.base import EVENT_STREAM, Operations, Reply, Request
+from executor.serve.base import Operations
 from executor.serve.mcp import tools
 from executor.serve.mcp.clients import META, Client
 from executor.serve.mcp.messages import Id, Message
 from executor.serve.mcp.streams import PING, PING_EVERY, event
 from executor.streams import Followed, Told
+from protocols.server import EVENT_STREAM, Reply, Request
 
 # From the one that says most to the one that says least.
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")

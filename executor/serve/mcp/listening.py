@@ -12,10 +12,11 @@ from typing import Any
 
 from core.postgresql.base import give_back
 from designer.models import Channel
-from executor.serve.base import Operations, Reply, ThrottledError
+from executor.serve.base import Operations, ThrottledError
 from executor.serve.mcp.clients import META
 from executor.serve.mcp.messages import INVALID_PARAMS, Id, Message, RpcError, result
 from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event
+from protocols.server import Reply
 
 PAUSE = 2.0
 NEWS = {

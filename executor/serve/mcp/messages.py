@@ -11,7 +11,8 @@ from django.http import Http404
 
 from core.db_errors import outage
 from core.errors import DomainError
-from executor.serve.base import Refusal, refusal_of
+from executor.serve.base import refusal_of
+from protocols.server import Refusal
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600

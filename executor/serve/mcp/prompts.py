@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from executor.serve.base import Operations, Request
+from executor.serve.base import Operations
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from protocols.server import Request
 
 
 def listed(

@@ -4,7 +4,7 @@ import json
 import textwrap
 from typing import Any
 
-from executor.serve.base import Snippet
+from protocols.server import Snippet
 
 KEY = "PEGBOARD_TOKEN"
 

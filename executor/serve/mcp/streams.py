@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 from django.conf import settings
 
-from executor.serve.base import EVENT_STREAM, Reply
 from people.models import ApiKey
+from protocols.server import EVENT_STREAM, Reply
 
 LASTS = 300.0  # seconds
 # So that a proxy does not close a silent stream, and we hear of a client that has gone.

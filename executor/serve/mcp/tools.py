@@ -18,12 +18,13 @@ from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
 from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
-from executor.serve import cursors
-from executor.serve.base import Operations, Request, explained
+from executor.serve.base import Operations, explained, on_behalf_of, read_call_id
 from executor.serve.mcp import clients, icons, outputs, questions
 from executor.serve.mcp.clients import Client
 from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from protocols import cursors
 from protocols.mcp.calls import is_copy
+from protocols.server import Request
 
 FORMAT = exported.FORMAT.name
 USER = "pegboard/on_behalf_of"
@@ -134,7 +135,7 @@ def begun(
                 name,
                 answers,
                 format_=FORMAT,
-                call_id=request.call_id(f"call-{call}"),
+                call_id=read_call_id(request, f"call-{call}"),
                 side=side,
                 mark=client.mark,
                 is_followed=is_followed,
@@ -145,7 +146,7 @@ def begun(
                 arguments=arguments,
                 format_=FORMAT,
                 is_confirmed=_is_confirmed(client, params),
-                call_id=request.call_id(),
+                call_id=read_call_id(request),
                 on_behalf_of=_on_behalf_of(request, params),
                 mark=client.mark,
                 mode=Mode.STREAM if is_followed else Mode.WAIT,
@@ -195,7 +196,7 @@ def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
 def _on_behalf_of(request: Request, params: Mapping[str, Any]) -> OnBehalfOf | None:
     meta = params.get("_meta")
     named = meta.get(USER) if isinstance(meta, dict) else None
-    return request.on_behalf_of(named.get("id", "") if isinstance(named, dict) else named)
+    return on_behalf_of(request.user(named.get("id", "") if isinstance(named, dict) else named))
 
 
 def _check_headers(request: Request, operations: Operations, name: str, arguments: Mapping[str, Any]) -> None:

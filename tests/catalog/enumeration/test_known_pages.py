@@ -7,7 +7,7 @@ from catalog.credentials import operations as credential_operations
 from catalog.models import Endpoint, KnownPage, Tool
 from catalog.vendors import operations as vendor_operations
 from people.models import Role
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from tests.catalog.enumeration.test_enumeration import counts, read
 from tests.factories import make_endpoint, make_signature, make_user
 from tests.vendor import Vendor, tool

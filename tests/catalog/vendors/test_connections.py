@@ -13,7 +13,7 @@ from catalog.models.runs import Trigger
 from catalog.vendors import operations as vendor_operations
 from core.errors import DomainError
 from people.models import AuditEntry, Role
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.base import Setting
 from tests.factories import make_endpoint, make_pin, make_tool, make_user, make_vendor
 

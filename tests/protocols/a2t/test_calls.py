@@ -6,7 +6,7 @@ import pytest
 
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.calls import outcomes
 from protocols.signature import AllowedValue, Parameter, Signature
 from tests.scripted import Exchange, ScriptedSession

@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from core.outbound.errors import ProtocolViolationError, RefusedError
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.base import NothingKnown, Page
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import tool, tools

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protocols import signature
-from protocols.a2t import A2T
+from protocols.a2t.client import A2T
 from protocols.base import NothingKnown, UnreadableItemError
 from protocols.signature import AllowedValue
 from tests.scripted import Exchange, ScriptedSession

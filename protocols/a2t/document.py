@@ -1,11 +1,15 @@
-"""The members of an A2T tool and the normal form, there and back."""
+"""One tool of A2T: its document and the normal form, both ways."""
 
-from collections.abc import Set
+import re
+from collections.abc import Iterator, Set
 from datetime import datetime
 from typing import Any
 
+from core.outbound.errors import printable
 from core.schema import audience
 from protocols import members
+from protocols.a2t import conventions
+from protocols.a2t.wire import INPUTS, OUTPUTS
 from protocols.base import UUID, UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType, Signature
 
@@ -14,6 +18,17 @@ MAX_TAGS = 1000
 MAX_PARAMETERS = 1000
 MAX_VALUES = 10_000
 MAX_BY_DEFAULT = 65535
+MAX_VERSION = 2**53 - 1  # beyond it, JSON readers disagree about integers
+MAX_TOOL_ID_LENGTH = 255
+
+# The limits of the drafts. A vendor that exceeds one gets a note.
+NAME_LIMIT = 254
+DESCRIPTION_LIMIT = 1999
+VALUE_NAME_LIMIT = 255
+VALUE_DESCRIPTION_LIMIT = 2000
+
+_TOOL_ID = re.compile(rf"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_TOOL_ID_LENGTH}}}")
+_VERSION = re.compile(r"[0-9]{1,16}")
 
 _TYPES: dict[str, ParameterType] = {
     "string": "string",
@@ -33,8 +48,17 @@ MEMBERS = frozenset(
     {
         *TOOL_ID_NAMES,
         *("version", "currentVersion", "name", "description", "img", "tags"),
-        *("input_parameters", "output_parameters"),
+        *(INPUTS, OUTPUTS),
     }
+)
+# The output of a tool that declares none: the drafts want at least one.
+RESULT = "result"
+NO_OUTPUT = Parameter(
+    id=RESULT,
+    name=RESULT,
+    type="json",
+    required=False,
+    description="What the tool answers. Its vendor declares no outputs.",
 )
 _PLAIN_OUTPUT = {"id", "name", "type", "description"}
 _PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
@@ -42,9 +66,33 @@ _OUTPUT = _PLAIN_OUTPUT | {"min", "max", *_MAX_LENGTH, *_ALLOWED_VALUES}
 _INPUT = _OUTPUT | {"required"}
 
 
+def read_tool_id(document: dict[str, Any]) -> str:
+    """Return the vendor's id of the tool. Raises UnreadableItemError."""
+    value = document.get("toolId")
+    if "toolID" in document or "tool_id" in document:
+        try:
+            value = document.get(members.alias(document, TOOL_ID_NAMES) or "toolId")
+        except UnreadableItemError as error:
+            raise UnreadableItemError("BAD_TOOL_ID", error.reason) from error
+    if isinstance(value, str) and _TOOL_ID.fullmatch(value):
+        return value
+    expected = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without / ? # and control characters"
+    raise members.wrong("toolId", value, expected, code="BAD_TOOL_ID")
+
+
+def read_version(document: dict[str, Any]) -> int:
+    """Return the number of the version. Raises UnreadableItemError."""
+    value = document.get("version")
+    if isinstance(value, str) and _VERSION.fullmatch(value):
+        value = int(value)
+    if type(value) is int and 1 <= value <= MAX_VERSION:
+        return value
+    raise members.wrong("version", document.get("version"), "a whole number from 1 up", code="BAD_VERSION")
+
+
 def read(document: dict[str, Any]) -> Signature:
-    inputs = members.array(document, "input_parameters")
-    outputs = members.array(document, "output_parameters")
+    inputs = members.array(document, INPUTS)
+    outputs = members.array(document, OUTPUTS)
     tags = members.array(document, "tags")
     for many, limit, what in ((inputs + outputs, MAX_PARAMETERS, "parameters"), (tags, MAX_TAGS, "tags")):
         if len(many) > limit:
@@ -55,8 +103,8 @@ def read(document: dict[str, Any]) -> Signature:
         description=members.text(document, "description"),
         img=members.text(document, "img"),
         tags=tuple(_tag(tag, f"tags[{number}]") for number, tag in enumerate(tags)),
-        inputs=_parameters(inputs, "input_parameters", is_input=True),
-        outputs=_parameters(outputs, "output_parameters", is_input=False),
+        inputs=_parameters(inputs, INPUTS, is_input=True),
+        outputs=_parameters(outputs, OUTPUTS, is_input=False),
         rest=_rest(document, MEMBERS),
     )
 
@@ -194,29 +242,33 @@ def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]
 
 def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
     version = int(label) if label.isascii() and label.isdigit() else label
-    said: dict[str, Any] = {
+    document: dict[str, Any] = {
         "toolId": tool_id,
-        "version": version,
-        "currentVersion": version,
         "name": signature.name,
         "description": signature.description,
-        "img": signature.img or None,
-        "tags": list(signature.tags) or None,
-        "input_parameters": [_written_parameter(each, is_input=True) for each in signature.inputs],
-        "output_parameters": [_written_parameter(each, is_input=False) for each in signature.outputs],
+        "version": version,
+        "currentVersion": version,
+        INPUTS: [_written_parameter(parameter, is_input=True) for parameter in signature.inputs],
+        OUTPUTS: [_written_parameter(parameter, is_input=False) for parameter in signature.outputs],
     }
-    return {member: value for member, value in said.items() if value is not None} | (signature.rest or {})
+    if signature.img:
+        document["img"] = signature.img
+    if signature.tags:
+        document["tags"] = list(signature.tags)
+    return document | signature.rest if signature.rest else document
 
 
-def standard_form(document: dict[str, Any], tool_id: str, label: str) -> dict[str, Any]:
-    # Parameters are known by their ids, so their order says nothing, nor does that of the tags.
+def standard_form(document: dict[str, Any]) -> dict[str, Any]:
+    """Return a form that is the same for two documents that the drafts do not tell apart."""
+    # Parameters are known by their ids, so their order has no meaning, nor has that of the tags.
+    tool_id, label = read_tool_id(document), str(read_version(document))
     written = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
-    for member in ("input_parameters", "output_parameters"):
+    for member in (INPUTS, OUTPUTS):
         written[member] = sorted(written[member], key=lambda parameter: parameter["id"])
-    for parameter in written["input_parameters"]:
+    for parameter in written[INPUTS]:
         if parameter["type"] == "int" and parameter.get("max") == MAX_BY_DEFAULT:
             del parameter["max"]
-    for parameter in written["output_parameters"]:
+    for parameter in written[OUTPUTS]:
         parameter.pop("required", None)
     return written | {"tags": sorted(written.get("tags", []))}
 
@@ -232,19 +284,62 @@ def audience_form(parameter: dict[str, Any], read_at: datetime | None) -> dict[s
 
 
 def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:
-    allowed = [
-        {"name": value.name} | ({"description": value.description} if value.description else {})
-        for value in parameter.allowed_values
-    ]
-    said: dict[str, Any] = {
+    written: dict[str, Any] = {
         "id": parameter.id,
         "name": parameter.name,
         "type": parameter.unsupported_type or parameter.type,
         "description": parameter.description,
-        "required": parameter.required if is_input else None,
-        "allowed-values": allowed or None,
-        "min": parameter.min,
-        "max": None if parameter.max_defaulted else parameter.max,
-        "max-length": parameter.max_length,
     }
-    return {member: value for member, value in said.items() if value is not None} | (parameter.rest or {})
+    if parameter.allowed_values:
+        written["allowed-values"] = [
+            {"name": value.name} | ({"description": value.description} if value.description else {})
+            for value in parameter.allowed_values
+        ]
+    maximum = None if parameter.max_defaulted else parameter.max
+    bounds = {"min": parameter.min, "max": maximum, "max-length": parameter.max_length}
+    written |= {member: bound for member, bound in bounds.items() if bound is not None}
+    if is_input:
+        written["required"] = parameter.required
+    return written | parameter.rest if parameter.rest else written
+
+
+def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    tool = f"“{printable(signature.name, 60)}”"
+    if not UUID.fullmatch(read_tool_id(document)):
+        yield "NOT_A_UUID", f"The id of {tool} is not a UUID."
+    if len(signature.name) > NAME_LIMIT:
+        yield "LONG_NAME", f"The name of {tool} is longer than {NAME_LIMIT} characters."
+    if len(signature.description) > DESCRIPTION_LIMIT:
+        yield "LONG_DESCRIPTION", f"The description of {tool} is longer than {DESCRIPTION_LIMIT} characters."
+    yield from _broken_conventions(signature, tool)
+    if not signature.outputs:
+        yield "NO_OUTPUTS", f"{tool} names no output."
+    if len({output.name for output in signature.outputs}) < len(signature.outputs):
+        yield "SAME_OUTPUT_NAME", f"{tool} has two outputs of one name."
+    for parameter in (*signature.inputs, *signature.outputs):
+        if parameter.unsupported_type or parameter.min is not None or parameter.allowed_values:
+            yield from _odd_parameter(parameter, tool)
+    for raw in (*(document.get(INPUTS) or ()), *(document.get(OUTPUTS) or ())):
+        if raw.get("id") is None:
+            yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."
+
+
+def _broken_conventions(signature: Signature, tool: str) -> Iterator[tuple[str, str]]:
+    if not conventions.is_snake_case(signature.name):
+        yield "NOT_SNAKE_CASE", f"The name {tool} is not in snake case."
+    if conventions.is_foreign(signature.name, signature.description):
+        yield "NOT_ENGLISH", f"The name or the description of {tool} is not in English."
+
+
+def _odd_parameter(parameter: Parameter, tool: str) -> Iterator[tuple[str, str]]:
+    name = f"“{printable(parameter.name, 60)}” of {tool}"
+    if parameter.unsupported_type:
+        word = printable(parameter.unsupported_type, 60)
+        yield "UNSUPPORTED_TYPE", f"{name} is of type “{word}”, which cannot be used there."
+    if parameter.min is not None and parameter.max is not None and parameter.min > parameter.max:
+        yield "NO_VALUE_FITS", f"{name} has a minimum above its maximum, so no value fits."
+    for allowed in parameter.allowed_values:
+        if len(allowed.name) > VALUE_NAME_LIMIT or len(allowed.description) > VALUE_DESCRIPTION_LIMIT:
+            yield "LONG_VALUE", f"An allowed value of {name} is longer than the drafts permit."
+    if not all(conventions.is_capital_snake_case(allowed.name) for allowed in parameter.allowed_values):
+        yield "VALUE_NOT_CAPITAL", f"An allowed value of {name} is not in capital snake case."

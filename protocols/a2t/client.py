@@ -1,0 +1,247 @@
+"""The client of A2T: lists, fetches and runs the tools of a vendor.
+
+The drafts leave much open and their examples are not JSON. This reader takes every form that a
+vendor may reasonably have understood; docs/protocols.md lists them.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+from core import strict_json
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
+from protocols import members, paging
+from protocols.a2t import document as a2t_document
+from protocols.a2t import wire
+from protocols.base import (
+    Item,
+    KnownPages,
+    Note,
+    NothingKnown,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    UnreadableItemError,
+)
+from protocols.calls import outcomes
+from protocols.signature import Signature
+
+_ETAG = re.compile(r"[\x21-\x7e]{1,200}")
+
+# Statuses that say something about the call itself; the session judges all others.
+_ANSWERS = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
+
+
+class A2T(Protocol):
+    name = "a2t"
+    label = "A2T / N-ACT"
+    summary = "The vendor lists its tools as JSON under /tools and runs them there too."
+    url_hint = "The address of the list, such as https://api.example.com/tools, or the part before /tools."
+    settings = (
+        Setting(
+            name="page_size",
+            label="Tools per page",
+            help="How many tools to ask for at a time. A vendor may send fewer.",
+            kind="integer",
+            default=100,
+            minimum=1,
+            maximum=1000,
+        ),
+    )
+    fetches_alone = True
+    promises = frozenset(
+        {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
+    )
+    outside_digest = frozenset({"currentVersion"})
+    # `img` is for people alone.
+    content_members = a2t_document.MEMBERS - {"img"}
+    revision = 1
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        return self._pages(session, _tools(session), known, is_listing=True)
+
+    @classmethod
+    def own_path(cls, path: str) -> str:
+        return path.removesuffix(wire.TOOLS)  # see `_tools`
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return a2t_document.read(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return a2t_document.write(signature, tool_id, label)
+
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        return a2t_document.standard_form(document)
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        for member in (wire.INPUTS, wire.OUTPUTS):
+            form[member] = [a2t_document.audience_form(each, read_at) for each in form[member]]
+        return form
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in a2t_document.oddities(document, signature)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        document = strict_json.require_json(session.get(_tools(session) + wire.tool_path(tool_id, label)))
+        if isinstance(document, dict) and isinstance(document.get("items"), list):
+            document = document["items"]
+        if isinstance(document, list) and len(document) == 1:
+            document = document[0]
+        item = _identified(document, is_listing=label is None)
+        if item.tool_id.lower() != tool_id.lower() or (label is not None and item.label != label):
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor answered with another tool or version.")
+        return item
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        path = _tools(session) + wire.versions_path(tool_id)
+        try:
+            for page in self._pages(session, path, NothingKnown(), is_listing=False):
+                yield _of_one_tool(page, tool_id)
+        except RefusedError as error:
+            # Offering older versions is optional.
+            if error.code != "NOT_FOUND":
+                raise
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        names = [parameter.name for parameter in signature.inputs]
+        inputs = {name: arguments[name] for name in names if arguments.get(name) is not None}
+        body = wire.call(signature.name, inputs)
+        try:
+            path = _tools(session) + wire.invoke_path(tool_id, label)
+            reply = session.post(path, json=body, accept=_ANSWERS)
+            if reply.status >= 400:
+                look_up = partial(session.get, _tools(session) + wire.tool_path(tool_id, label))
+                return outcomes.complaint(reply, look_up=look_up, keeps_body=True)
+            outputs, notes = _outputs(reply)
+        except ProtocolError as error:
+            return outcomes.after(error)
+        return outcomes.ok(outputs, signature, notes)
+
+    def _pages(self, session: Session, path: str, known: KnownPages, *, is_listing: bool) -> Iterator[Page]:
+        cursor: str | None = ""
+        while cursor is not None:
+            params = {wire.PAGE_LIMIT: str(self.values["page_size"])}
+            etag = known.etag(cursor)
+            reply = session.get(
+                path,
+                params=params | ({wire.PAGE_CURSOR: cursor} if cursor else {}),
+                headers={"If-None-Match": etag} if etag else None,
+                accept=(200, 304) if etag else (200,),
+            )
+            page = known.recall(cursor, reply) or _page_in(reply, cursor, session.root, is_listing)
+            yield page
+            cursor = page.next
+
+
+def _tools(session: Session) -> str:
+    # The drafts let people enter the address of the list, whose other calls then lie below it.
+    return "" if urlsplit(session.root).path.rstrip("/").endswith(wire.TOOLS) else wire.TOOLS
+
+
+def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
+    document = strict_json.require_list(reply)
+    listed, after, notes = _listed(document.value)
+    items, refused = paging.sort_entries(document, listed, partial(_identified, is_listing=is_listing))
+    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    if after in (None, ""):
+        after = None
+    else:
+        named = paging.cursor(after, "paging.next")
+        after = paging.cursor_of_url(named, wire.PAGE_CURSOR, root, "paging.next")
+    etag = reply.headers.get("etag", "")
+    return Page(
+        items=items,
+        rejected=rejected,
+        next=after,
+        notes=notes,
+        cursor=cursor,
+        etag=etag if _ETAG.fullmatch(etag) else "",
+        body_digest=hashlib.sha256(reply.body).hexdigest(),
+    )
+
+
+def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
+    # The items of a list, what follows it, and what was odd about its form.
+    if isinstance(document, list):
+        return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
+    if not isinstance(document, dict) or not isinstance(document.get("items"), list):
+        hint = ""
+        if isinstance(document, dict) and "tools" in document:
+            hint = " A list under “tools” belongs to another protocol."
+        raise ProtocolViolationError("SHAPE", f"The reply has no array “items”, so it is no list.{hint}")
+    after = document.get("paging") or {}
+    if not isinstance(after, dict):
+        raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
+    return document["items"], after.get("next"), []
+
+
+def _of_one_tool(page: Page, tool_id: str) -> Page:
+    # Versions that a vendor lists under a tool, without those that are another tool's.
+    strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
+    if not strays:
+        return page
+    rejected = [
+        Rejected(item.tool_id, "WRONG_TOOL", "It is listed among another tool's versions.") for item in strays
+    ]
+    return replace(
+        page,
+        items=[item for item in page.items if item not in strays],
+        rejected=[*page.rejected, *rejected],
+    )
+
+
+def _identified(document: object, *, is_listing: bool) -> Item:
+    # This runs for every tool of every page that has changed, so it looks at nothing that it does not need.
+    if not isinstance(document, dict):
+        raise members.wrong("item", document, "an object")
+    tool_id = a2t_document.read_tool_id(document)
+    version = a2t_document.read_version(document)
+    frozen = document.copy()
+    current = frozen.pop("currentVersion", None)
+    content = members.content(frozen)
+    label = str(version)
+    notes: tuple[Note, ...] = ()
+    if is_listing and current is not None and current != version and current != label:
+        odd = f"{printable(tool_id)} is listed as version {label}, yet says that another is current."
+        notes = (Note("NOT_CURRENT", odd),)
+    return Item(tool_id, label, (version,), hashlib.sha256(content).hexdigest(), document, notes)
+
+
+def _called(document: object, number: int) -> str:
+    # The id of a refused item, so that a tool that we know is not taken for gone.
+    try:
+        return a2t_document.read_tool_id(document) if isinstance(document, dict) else f"#{number}"
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
+    # The values of a good reply by output name, and what was odd about its form.
+    if not reply.body.strip():
+        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
+    answer = strict_json.require_answer(reply)
+    document = answer.value
+    listed = document.get(wire.OUTPUTS) if isinstance(document, dict) else document
+    if not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "It has no array “output_parameters”.")
+    values = [entry for entry in wire.names_and_values(listed) if entry]
+    notes = [*outcomes.notes_on(answer)]
+    notes += [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(values))
+    return dict(values), notes

@@ -1,0 +1,222 @@
+"""The server of A2T: lists the tools of a release, each in versions that are locked, and runs them.
+
+https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 sections 6 and 7. docs/runtimes.md
+settles what the drafts leave open, such as the body of an error."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from core.errors import DomainError
+from core.outbound.errors import printable
+from protocols import cursors
+from protocols.a2t import wire
+from protocols.a2t.document import RESULT
+from protocols.base import Ask
+from protocols.server import (
+    NoSuchAddressError,
+    Refusal,
+    Release,
+    Reply,
+    Request,
+    ServedTool,
+    Server,
+    Snippet,
+    ToolCallRequest,
+    ToolCallResult,
+    ToolVersion,
+    json_reply,
+)
+
+PAGE, MAX_PAGE = 100, 1000
+# Each may be of another release, which has to be read.
+VERSIONS_PAGE, MAX_VERSIONS_PAGE = 20, 100
+# The status for each outcome, and 409 for all others. What failed behind Pegboard is 424: 5xx would mean
+# that the call may be sent again.
+STATUSES = {"invalid_arguments": 400, "ok": 424, "tool_error": 424, "unavailable": 424, "unknown": 424}
+_PATH = re.compile(r"tools(?:/([^/]+?)(/versions(?:/([0-9]{1,9}))?)?)?(:invoke)?/?")
+
+
+class A2TServer(Server[Release]):
+    name = "a2t"
+    label = "A2T / N-ACT"
+
+    def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
+        return super().snippets(f"{address}{wire.TOOLS}", agent)
+
+    def answer(self, request: Request, release: Release) -> Reply:
+        path = _PATH.fullmatch(request.path)
+        if path is None:
+            raise NoSuchAddressError
+        tool_id, versions, number, invokes = path.groups()
+        if invokes:
+            # A list, and a list of versions, cannot be run.
+            if not tool_id or (versions and not number):
+                raise NoSuchAddressError
+            if refused := self.refuse_method(request, "POST"):
+                return refused
+            return _run(request, release, tool_id, number)
+        if refused := self.refuse_method(request, "GET"):
+            return refused
+        if tool_id and versions and not number:
+            return _document_reply(_list_versions(request, release, tool_id))
+        if tool_id:
+            return _document_reply(_find_tool(release, tool_id, number)[1].document)
+        return _document_reply(_list_tools(request, release))
+
+    def refusal(self, refusal: Refusal, body: bytes) -> Reply:
+        error: dict[str, Any] = {"code": refusal.code, "message": refusal.message}
+        if refusal.fields:
+            error["fields"] = refusal.fields
+        return json_reply(error, refusal.status)
+
+
+def _document_reply(document: object) -> Reply:
+    # The same bytes for as long as the address points to the same release.
+    body = msgspec.json.encode(document)
+    return Reply(body=body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()}"'})
+
+
+def _list_tools(request: Request, release: Release) -> dict[str, Any]:
+    tags = set(request.query.get(wire.TAG, ()))
+    documents = [tool.document for tool in release.tools() if tags <= set(tool.document.get("tags", ()))]
+    return _page(request, documents, f"{release.list_id} {sorted(tags)}", default=PAGE, maximum=MAX_PAGE)
+
+
+def _list_versions(request: Request, release: Release, tool_id: str) -> dict[str, Any]:
+    versions = _versions(release, tool_id)
+    list_id = f"{release.list_id} {versions[0].tool_id}"
+    page = _page(request, versions, list_id, default=VERSIONS_PAGE, maximum=MAX_VERSIONS_PAGE)
+    tools = [release.find_version(version) for version in page["items"]]
+    return page | {"items": [_with_current(tool[1], versions).document for tool in tools if tool]}
+
+
+def _page(
+    request: Request, rows: Sequence[Any], list_id: str, *, default: int, maximum: int
+) -> dict[str, Any]:
+    text = request.parameters.get(wire.PAGE_LIMIT, str(default))
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= 6 and int(text) > 0):
+        raise DomainError("invalid_page_limit", "“pageLimit” is a whole number from 1 up.")
+    limit, start = min(int(text), maximum), 0
+    if cursor := request.parameters.get(wire.PAGE_CURSOR, ""):
+        position = cursors.read(cursor, list_id, len(rows))
+        if position is None:
+            raise DomainError("invalid_cursor", cursors.OF_NO_LIST)
+        start = position
+    end = start + limit
+    following = cursors.written(list_id, end) if end < len(rows) else None
+    return wire.page(list(rows[start:end]), limit, following)
+
+
+def _versions(release: Release, tool_id: str) -> Sequence[ToolVersion]:
+    versions = release.versions(tool_id)
+    if not versions:
+        message = f"There is no tool “{printable(tool_id, 60)}” here. List the tools."
+        raise DomainError("not_found", message, status=404)
+    return versions
+
+
+def _with_current(tool: ServedTool, versions: Sequence[ToolVersion]) -> ServedTool:
+    # The one member of a version that may change.
+    document = {**tool.document, "currentVersion": int(versions[0].label)}
+    return ServedTool(tool.version, tool.name, document)
+
+
+def _find_tool(release: Release, tool_id: str, number: str | None) -> tuple[Release, ServedTool]:
+    """Return the tool in one version, by default in that of this release, and the release that runs it."""
+    versions = _versions(release, tool_id)
+    if number is None:
+        listed = (tool for tool in release.tools() if tool.version.tool_id == versions[0].tool_id)
+        if tool := next(listed, None):
+            return release, tool
+        message = (
+            "This release does not show the tool any more. Its versions can be called, each by its "
+            "number; the list of tools has what is in its place."
+        )
+        raise DomainError("not_listed", message, status=404)
+    version = next((version for version in versions if version.label == str(int(number))), None)
+    older = release.find_version(version) if version else None
+    if older is None:
+        reason = (
+            "Every release that holds it is retired." if version else f"The newest is {versions[0].label}."
+        )
+        message = f"There is no version {number} of this tool here. {reason}"
+        raise DomainError("version_not_found", message, status=404)
+    return older[0], _with_current(older[1], versions)
+
+
+def _run(request: Request, release: Release, tool_id: str, number: str | None) -> Reply:
+    try:
+        runner, tool = _find_tool(release, tool_id, number)
+    except DomainError:
+        release.report_unknown_tool(tool_id)
+        raise
+    call = ToolCallRequest(
+        tool_name=tool.name,
+        arguments=_arguments(request.json(), tool),
+        is_confirmed=request.is_confirmed,
+        call_name=request.call_name,
+        user=request.user(),
+    )
+    return _result_reply(runner.run(call))
+
+
+def _arguments(body: object, tool: ServedTool) -> dict[str, Any]:
+    if not isinstance(body, dict):
+        raise DomainError("invalid_body", "The body is no object.")
+    name, entries = body.get("name"), body.get(wire.INPUTS)
+    if name is not None and name != tool.document["name"]:
+        message = f"This tool is called “{tool.document['name']}”, and the body names another."
+        raise DomainError("name_mismatch", message)
+    if not isinstance(entries, list | None):
+        raise DomainError("invalid_body", f"“{wire.INPUTS}” is no array.")
+    arguments: dict[str, Any] = {}
+    for entry in wire.names_and_values(entries or ()):
+        if entry is None:
+            raise DomainError("invalid_body", "An input parameter is no object with a “name”.")
+        input_name, value = entry
+        if input_name in arguments:
+            fields = {input_name: "is given twice"}
+            raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=fields)
+        # A client may write null for what it leaves out.
+        if value is not None:
+            arguments[input_name] = value
+    return arguments
+
+
+def _result_reply(result: ToolCallResult) -> Reply:
+    if result.transfer is not None:
+        return json_reply(wire.result({RESULT: result.transfer}))
+    if result.is_success:
+        return json_reply(wire.result(result.outputs))
+    error = _error(result)
+    status, headers = STATUSES.get(result.outcome or "", 409), {}
+    if retry := result.retry:
+        error["retry"] = retry
+        # 5xx has the executor send the same call again, which is right only where that is safe and helps.
+        if result.outcome != "unknown" and retry.can_retry and retry.is_transient and not retry.hint:
+            status = 503
+        if retry.after_ms is not None:
+            headers["Retry-After"] = str(-(-retry.after_ms // 1000))
+    return json_reply(error, status, headers)
+
+
+def _error(result: ToolCallResult) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": result.code, "message": result.message}
+    if result.fields:
+        error["fields"] = result.fields
+    if result.outcome == "tool_error" and result.outputs:
+        error |= wire.result(result.outputs)
+    if result.asks:
+        error["asks"] = [_question(ask) for ask in result.asks]
+    if result.output_schema is not None:
+        error["output_schema"] = result.output_schema
+    return error
+
+
+def _question(ask: Ask) -> dict[str, Any]:
+    members = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url or None}
+    return {member: value for member, value in members.items() if value is not None}
