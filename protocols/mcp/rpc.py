@@ -33,7 +33,7 @@ from protocols.mcp.messages import QUESTION, Found, Number, Question
 ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
 BOTH_FORMS = f"application/json, {events.KIND}"
 # With these it is known that the request was not handled.
-NOT_SENT = ("CONNECT", "DNS", "PROXY", "BUSY", "RATE_LIMITED", "INTERRUPTED")
+NOT_SENT = ("CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY", "BUSY", "RATE_LIMITED", "INTERRUPTED")
 CANNOT_ASK = "CANNOT_ASK"  # the caller's user, as far as the caller said
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"

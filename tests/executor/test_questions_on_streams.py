@@ -15,6 +15,8 @@ from catalog.models import Call, Credential, Endpoint
 from catalog.tasks import perform_call
 from core import open_replies, redis_client
 from core.encryption import Secret
+from core.outbound.errors import UnavailableError
+from core.outbound.session import Session
 from designer.models import Agent
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.executor.test_streams import STREAM, read
@@ -467,6 +469,18 @@ def test_an_answer_that_was_not_taken_may_be_sent_again(client, library):
     answer = resumed(client, asks, question={"branch": "East"})
     assert (answer["outcome"], answer["error"]["code"]) == ("unavailable", "RATE_LIMITED")
     library.status = 202
+    assert said(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
+
+
+@pytest.mark.parametrize("code", ["CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY"])
+def test_an_answer_that_was_not_sent_may_be_sent_again(client, library, monkeypatch, code):
+    def fails(*_, **__):
+        raise UnavailableError(code, "No connection was made.")
+
+    asks = asked(client)
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "post", fails)
+        assert resumed(client, asks, question={"branch": "East"})["error"]["code"] == code
     assert said(resumed(client, asks, question={"branch": "East"}))[0]["action"] == "accept"
 
 
