@@ -40,7 +40,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{ not (empty .Values.ownerSecret.create) | ternary (printf "%s-owner" (include "pegboard.fullname" .)) .Values.ownerSecret.existing }}
 {{- end -}}
 
-{{/* The variables of every process. 127.0.0.1 is the host that probes name. */}}
+{{/* The variables of every process. */}}
 {{- define "pegboard.variables" -}}
 {{- $derived := dict -}}
 {{- with .Values.ingress -}}
@@ -53,9 +53,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- if .runtimesHost -}}{{- $_ := set $derived "PEGBOARD_RUNTIMES_URL" (printf "%s://%s" $scheme .runtimesHost) -}}{{- end -}}
 {{- end -}}
 {{- end -}}
-{{- $variables := merge (deepCopy .Values.variables) $derived -}}
-{{- $_ := set $variables "PEGBOARD_HOSTS" (printf "127.0.0.1 %s" (get $variables "PEGBOARD_HOSTS" | default "localhost")) -}}
-{{- range $name, $value := $variables }}
+{{- range $name, $value := merge (deepCopy .Values.variables) $derived }}
 {{ $name }}: {{ include "pegboard.text" $value }}
 {{- end }}
 {{- end -}}
