@@ -27,7 +27,7 @@ from catalog.models import Endpoint, Tool
 from designer import agent_keys, agents, pins
 from designer.models import Release
 from designer.releases import publishing
-from pegboard.local.product import FOR_RUNTIMES
+from pegboard.process_commands import FOR_RUNTIMES
 from people.models import Scope, User
 
 HOST = "127.0.0.1"

@@ -7,10 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from django.core.exceptions import ImproperlyConfigured
-from psycopg import pq
-
-from pegboard.server_addresses import check_redis_address, parse_address
+from pegboard.server_addresses import check_redis_address, parse_database_address
 
 # A machine that is gone is noticed after some fifteen seconds instead of two hours.
 KEEPALIVE = {
@@ -19,8 +16,6 @@ KEEPALIVE = {
     "keepalives_count": "3",
     "tcp_user_timeout": "15000",
 }
-
-LIBPQ_OPTIONS = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 
 
 def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
@@ -66,40 +61,27 @@ def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> 
 
     Several hosts, with commas between them, are tried in their order, as libpq does.
     """
-    parts = parse_address("DATABASE_URL", address, ("postgresql", "postgres"), has_many_hosts=True)
-    options = dict(parts.options)
-    name = options.pop("dbname", parts.path)
-    if not name:
-        raise ImproperlyConfigured(
-            "DATABASE_URL names no database: postgresql://user:password@host:port/name"
-        )
-    host = options.pop("host", ",".join(parts.hosts))
-    # Where one host has a port, each needs one.
-    has_port = len(parts.ports) > 1 and any(parts.ports)
-    port = ",".join(port or ("5432" if has_port else "") for port in parts.ports).strip(",")
-    port = port or options.pop("port", "")
-    if unknown := sorted(options.keys() - LIBPQ_OPTIONS):
-        raise ImproperlyConfigured(f"DATABASE_URL: PostgreSQL's client has no option {', '.join(unknown)}.")
+    parts = parse_database_address("DATABASE_URL", address)
     limits = {
         "statement_timeout": "3s" if serves_pages else "60s",
         "lock_timeout": "2s" if serves_pages else "5s",
         "idle_in_transaction_session_timeout": "30s",
     }
     # A limit that the address sets in its own `options` stays as it is there.
-    stated = re.findall(r"(\w+)\s*=", options.get("options", ""))
+    stated = re.findall(r"(\w+)\s*=", parts.options.get("options", ""))
     return {
         "ENGINE": "core.postgresql" if shares_connections else "core.pooler_safe",
-        "NAME": name,
+        "NAME": parts.name,
         "USER": parts.user,
         "PASSWORD": parts.password,
-        "HOST": host,
-        "PORT": port,
+        "HOST": parts.host,
+        "PORT": parts.port,
         "CONN_MAX_AGE": 0 if shares_connections else 60,
         "CONN_HEALTH_CHECKS": not shares_connections,
         "OPTIONS": {
             "connect_timeout": 2 if serves_pages else 5,
             **KEEPALIVE,
             "limits": {name: value for name, value in limits.items() if name not in stated},
-            **options,
+            **parts.options,
         },
     }

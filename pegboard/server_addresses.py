@@ -6,14 +6,17 @@ What cannot be read is refused with a sentence that repeats nothing of it: there
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from urllib.parse import parse_qsl, unquote
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from django.core.exceptions import ImproperlyConfigured
+from psycopg import pq
 
 _ADDRESS = re.compile(
     r"(?P<scheme>[a-z+]+)://(?P<authority>[^/?#]*)(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?", re.I
 )
 _HOST = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.%]+)\]|(?P<name>[^\s:@\[\]]*))(?::(?P<port>\d{1,5}))?")
+_LIBPQ_OPTIONS = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
 _ENCODE = "Write / as %2F, ? as %3F, # as %23, [ as %5B, ] as %5D and % as %25 in a user or password."
 
 
@@ -79,6 +82,60 @@ def _parse_hosts(variable: str, location: str) -> tuple[tuple[str, ...], tuple[s
     if any(port and not 0 < int(port) < 65_536 for port in ports):
         raise ImproperlyConfigured(f"{variable} has a port that is not between 1 and 65535.")
     return hosts, ports
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """An address of PostgreSQL as all processes of Pegboard read it. libpq splits it at other characters.
+
+    host, port: several of them with commas in between; "" if not stated.
+    options: what the address states beside these, by libpq's names.
+    """
+
+    host: str
+    port: str
+    user: str
+    password: str
+    name: str
+    options: dict[str, str]
+
+    def parameters(self) -> dict[str, Any]:
+        """Return the arguments of `psycopg.connect`."""
+        stated = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "dbname": self.name,
+        }
+        return (
+            {"connect_timeout": "10"}
+            | self.options
+            | {name: value for name, value in stated.items() if value}
+        )
+
+    def url(self) -> str:
+        """Return an address that reads as this one."""
+        credentials = ":".join(quote(text, safe="") for text in (self.user, self.password) if text)
+        server = {name: value for name, value in (("host", self.host), ("port", self.port)) if value}
+        return f"postgresql://{credentials}@/{quote(self.name, safe='')}?{urlencode(server | self.options)}"
+
+
+def parse_database_address(variable: str, address: str) -> DatabaseAddress:
+    """Raises ImproperlyConfigured, which names the variable."""
+    parts = parse_address(variable, address, ("postgresql", "postgres"), has_many_hosts=True)
+    options = dict(parts.options)
+    name = options.pop("dbname", parts.path)
+    if not name:
+        raise ImproperlyConfigured(f"{variable} names no database: postgresql://user:password@host:port/name")
+    host = options.pop("host", ",".join(parts.hosts))
+    # Where one host has a port, each needs one.
+    has_port = len(parts.ports) > 1 and any(parts.ports)
+    port = ",".join(port or ("5432" if has_port else "") for port in parts.ports).strip(",")
+    port = port or options.pop("port", "")
+    if unknown := sorted(options.keys() - _LIBPQ_OPTIONS):
+        raise ImproperlyConfigured(f"{variable}: PostgreSQL's client has no option {', '.join(unknown)}.")
+    return DatabaseAddress(host, port, parts.user, parts.password, name, options)
 
 
 def check_redis_address(address: str) -> None:

@@ -14,7 +14,7 @@ from django.conf import settings
 
 from catalog import waiting_work
 from core import redis_client
-from pegboard.local.product import BEAT, CALLER, FOR_CALLS, SLOW, WORKER
+from pegboard.process_commands import BEAT, CALLER, FOR_CALLS, SLOW, WORKER
 from soak.frame import Field, wait_for
 
 # A dead worker's lease of 40 s ends first. Then 10,000 tools may have to be inspected and indexed.

@@ -18,7 +18,7 @@ from typing import Any
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Endpoint, Run
 from catalog.models.runs import ACTIVE, Trigger
-from pegboard.local.product import SLOW, WORKER
+from pegboard.process_commands import SLOW, WORKER
 from soak.frame import Field, wait_for
 from tests.factories import make_endpoint
 from tests.hostile_vendor import BEHAVIOURS, HostileVendor

@@ -1,5 +1,6 @@
 import os
 import re
+import shlex
 import subprocess
 import time
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from core import own_commands
+from pegboard import process_commands
 from tests import test_words
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -184,3 +186,24 @@ def test_management_commands_are_written_as_they_can_be_called():
 )
 def test_messages_name_the_python_of_this_installation(python, command):
     assert own_commands.default_command(Path(python), Path("/srv/pegboard")) == command
+
+
+@pytest.mark.parametrize("process", ["worker", "slow", "caller", "beat"])
+def test_messages_start_a_process_as_docker_compose_does(process, monkeypatch):
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    template = services[process]["environment"]["PEGBOARD_START"]
+    monkeypatch.setenv("PEGBOARD_START", template)
+    assert process_commands.start_command(process) == f"docker compose up --detach {process}"
+
+
+@pytest.mark.parametrize("process", ["worker", "slow", "caller", "beat"])
+def test_messages_start_a_process_with_a_program_that_is_there(process, monkeypatch):
+    monkeypatch.delenv("PEGBOARD_START", raising=False)
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    words = shlex.split(process_commands.start_command(process))
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        assert services[process]["environment"][name] == value
+    program, *arguments = words
+    assert os.access(ROOT / program, os.X_OK)
+    assert arguments == [word for word in services[process]["command"][1:] if word != "--quiet"]

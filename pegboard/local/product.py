@@ -25,6 +25,8 @@ from demo import VENDORS
 from pegboard.local.embedded import Embedded, EmbeddedError, lock, own_directory
 from pegboard.local.forks import STOP_SIGNALS, fork_program, load_product
 from pegboard.local.processes import ChildProcess, Service, Supervisor, how_it_ended, spawn
+from pegboard.process_commands import BEAT, CALLER, FOR_CALLS, FOR_RUNTIMES, GUNICORN, SLOW, WORKER
+from pegboard.server_addresses import parse_database_address
 
 HOST = "127.0.0.1"
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -246,7 +248,7 @@ class LocalProduct:
             demo_port, self.demo_listeners = listen_for_demo(self.wishes)
         self._start_servers()
         try:
-            psycopg.connect(self.environment["DATABASE_URL"], connect_timeout=10).close()
+            self._connect().close()
         except psycopg.Error as error:
             raise LocalError(f"DATABASE_URL names a database that cannot be used: {error}") from error
         if self.wishes.restore:
@@ -373,8 +375,12 @@ class LocalProduct:
             raise
         return process.returncode
 
+    def _connect(self) -> psycopg.Connection:
+        address = parse_database_address("DATABASE_URL", self.environment["DATABASE_URL"])
+        return psycopg.connect(**address.parameters())
+
     def _has_users(self) -> bool:
-        with psycopg.connect(self.environment["DATABASE_URL"]) as connection:
+        with self._connect() as connection:
             return connection.execute("select 1 from people_user where is_active").fetchone() is not None
 
     def _wait_for(self, waited_for: str, works: Callable[[], bool]) -> None:
@@ -404,21 +410,7 @@ class LocalProduct:
         self.supervisor.check()
 
 
-GUNICORN = ("gunicorn", "-c", "python:pegboard.gunicorn")
-# For the processes that runtimes are given: a thread costs little while it waits for a vendor.
-FOR_RUNTIMES = {"WEB_WORKERS": "2", "WEB_THREADS": "256"}
-_WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
-# Chatter between workers that one machine does not need and a big deployment should not have.
-_QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-# As many processes as there is work for; idle ones end after half a minute.
-WORKER = (*_WORKER, "--queues", "enumeration", "--autoscale", "14,1", *_QUIET)
-# Threads, because a call may take a day and costs little while it waits for its vendor.
-_CALLS = ("--queues", "calls", "--hostname", "calls@%h", "--pool", "threads", "--concurrency", "64")
-CALLER = (*_WORKER, *_CALLS, *_QUIET)
-FOR_CALLS = {"PEGBOARD_DATABASE_CONNECTIONS": "12"}
-SLOW = (*_WORKER, "--queues", "slow", "--hostname", "slow@%h", "--autoscale", "2,1", *_QUIET)
 # What must work before the product is ready, beside the pages.
 HEARTS = ("worker", "caller", "slow", "beat")
-BEAT = ("celery", "-A", "pegboard", "beat", "--loglevel", "INFO")
 
 __all__ = ["EmbeddedError", "LocalError", "LocalProduct", "Wishes"]

@@ -24,6 +24,7 @@ from pegboard.ops.client_programs import (
     find_client_programs,
     plan_restore,
 )
+from pegboard.server_addresses import DatabaseAddress
 from people.audit import verify
 
 # Users sign in again after a restore.
@@ -76,10 +77,10 @@ def back_up(target: Path) -> int:
     return target.stat().st_size
 
 
-def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Restored:
+def restore(source: Path, *, replaced: DatabaseAddress | None = None, is_newest: bool = False) -> Restored:
     """Restore into an empty database, in one transaction; then migrate it and check its claims.
 
-    replaced: address of the database that this one takes the place of, to find what the backup lacks.
+    replaced: the database that this one takes the place of, to find what the backup lacks.
     is_newest: nothing was written after the backup, so release numbers continue without a gap.
     Raises BackupError.
     """
@@ -111,7 +112,7 @@ def restore(source: Path, *, replaced: str = "", is_newest: bool = False) -> Res
     return Restored(tools, releases, newer, tuple(_problems()))
 
 
-def _newer(replaced: str, *, is_newest: bool) -> Iterator[str]:
+def _newer(replaced: DatabaseAddress | None, *, is_newest: bool) -> Iterator[str]:
     last = newer_facts.newest_entry()
     if last:
         yield f"Its last audit entry is of {last:%Y-%m-%d %H:%M:%S} UTC."

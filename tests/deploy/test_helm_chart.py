@@ -404,6 +404,16 @@ def test_probes_of_workers_look_at_the_age_of_their_file(rendered, tmp_path, age
         assert (subprocess.run(command, capture_output=True, check=False).returncode == 0) == expected
 
 
+def test_messages_name_deployments_that_exist(rendered):
+    environment = environment_of(rendered["default"], "web")
+    deployments = of_kind(rendered["default"], "Deployment")
+    for process in ("web", "worker", "slow", "caller", "beat"):
+        words = environment["PEGBOARD_START"].replace("{process}", process).split()
+        assert words[:5] == ["kubectl", "--namespace", "prod", "rollout", "restart"]
+        assert words[5].removeprefix("deploy/") in deployments
+    assert environment["PEGBOARD_MANAGE"].split()[4].removeprefix("deploy/") in deployments
+
+
 def test_callers_scale_by_a_metric_that_pegboard_reports(rendered):
     scaler = of_kind(rendered["everything"], "HorizontalPodAutoscaler")["demo-pegboard-caller"]
     (metric,) = scaler["spec"]["metrics"]

@@ -138,3 +138,12 @@ def test_every_process_of_the_containers_has_a_unit_that_the_manual_names():
     assert set(SERVICES) == ours - {"migrate", "restore"}
     manual = (ROOT / "docs" / "install.md").read_text()
     assert [name for name in SERVICES if f"pegboard-{name}" not in manual] == []
+
+
+def test_messages_name_units_that_exist():
+    manual = (ROOT / "docs" / "install.md").read_text()
+    (template,) = re.findall(r'^PEGBOARD_START="(.+)"$', manual, flags=re.MULTILINE)
+    for process in LONG_RUNNING:
+        *command, unit = template.replace("{process}", process).split()
+        assert command == ["systemctl", "start"]
+        assert f"{unit}.service" in {path.name for path in UNITS}

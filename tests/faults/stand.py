@@ -23,7 +23,7 @@ import psycopg
 import redis
 
 from pegboard.local.embedded import SOCKET, Embedded
-from pegboard.local.product import BEAT, CALLER, FOR_CALLS, WORKER
+from pegboard.process_commands import BEAT, CALLER, FOR_CALLS, WORKER
 from tests.factories import PASSWORD
 from tests.faults import tally
 from tests.faults.warm import ROOT, Warm

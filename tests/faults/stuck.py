@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 
 from pegboard.local.processes import ChildProcess, spawn
-from pegboard.local.product import WORKER
+from pegboard.process_commands import WORKER
 from tests.faults.stand import ROOT, Stand
 
 # The main process acquires the lock for each result, and its pool process reads its counter under it.

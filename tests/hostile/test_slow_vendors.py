@@ -13,7 +13,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.enumeration import schedule, slow_vendors
 from catalog.models import Endpoint, Run, Tool
 from catalog.models.runs import Trigger
-from pegboard.local.product import SLOW, WORKER
+from pegboard.process_commands import SLOW, WORKER
 from tests import broker
 from tests.factories import make_endpoint
 from tests.hostile.bench import SHORT, Bench, as_admin

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pegboard.local.product import FOR_CALLS, FOR_RUNTIMES
+from pegboard.process_commands import FOR_CALLS, FOR_RUNTIMES
 from pegboard.process_settings import process_settings
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -1,17 +1,20 @@
 """Addresses of database, broker and mail server: each works as written or is refused with a sentence."""
 
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 from hypothesis import given
 from hypothesis import strategies as st
+from psycopg import conninfo
 
 from pegboard.process_settings import process_settings
-from pegboard.server_addresses import parse_address
+from pegboard.server_addresses import parse_address, parse_database_address
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "s3cr3t"
@@ -42,6 +45,43 @@ def test_a_password_without_special_characters_is_taken_as_it_is(password):
 def test_a_password_with_an_at_sign_or_a_colon_is_taken_as_it_is():
     settings = database("postgresql://ada:p@s:s@host/name")
     assert (settings["PASSWORD"], settings["HOST"]) == ("p@s:s", "host")
+
+
+ADDRESSES = [
+    "postgresql://ada:p@s:s+ 1%25%2F@host:5433/na%20me?sslmode=require&options=-c%20work_mem%3D4MB",
+    "postgresql://ada@one:5433,[::1]/name?target_session_attrs=read-write",
+    "postgresql:///name?host=/run/post%20gresql&port=5444",
+    "postgresql://ada:p@ss@/ignored?dbname=name&connect_timeout=3",
+]
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_every_client_gets_what_the_processes_get(address):
+    settings, parameters = database(address), parse_database_address("X", address).parameters()
+    for name, parameter in (
+        ("HOST", "host"),
+        ("PORT", "port"),
+        ("USER", "user"),
+        ("PASSWORD", "password"),
+        ("NAME", "dbname"),
+    ):
+        assert parameters.get(parameter, "") == settings[name]
+    stated = {"sslmode", "options", "target_session_attrs"} & settings["OPTIONS"].keys()
+    assert {name: parameters[name] for name in stated} == {name: settings["OPTIONS"][name] for name in stated}
+    conninfo.make_conninfo(**parameters)
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_an_address_that_is_written_anew_reads_the_same(address):
+    parts = parse_database_address("X", address)
+    assert parse_database_address("X", parts.url()) == parts
+    assert replace(parts, name="other").parameters() == parts.parameters() | {"dbname": "other"}
+
+
+def test_no_client_of_postgresql_splits_an_address_by_itself():
+    for path in (ROOT / "pegboard").rglob("*.py"):
+        for start in re.findall(r"psycopg\.connect\((\s*\S{1,3})", path.read_text()):
+            assert start.strip().startswith("**") or path.name == "embedded.py", path
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@ import os
 from argparse import ArgumentParser
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import pluralize
 
 from pegboard.ops.backup_files import BackupError
 from pegboard.ops.backups import restore
+from pegboard.server_addresses import parse_database_address
 
 
 class Command(BaseCommand):
@@ -22,10 +24,12 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: object, file: Path, newest: bool, **options: object) -> None:
+        # In the environment and not as an argument, which every user of the machine can read.
+        address = os.environ.get("REPLACED_DATABASE_URL", "")
         try:
-            # In the environment and not as an argument, which every user of the machine can read.
-            found = restore(file, replaced=os.environ.get("REPLACED_DATABASE_URL", ""), is_newest=newest)
-        except (BackupError, OSError) as error:
+            replaced = parse_database_address("REPLACED_DATABASE_URL", address) if address else None
+            found = restore(file, replaced=replaced, is_newest=newest)
+        except (BackupError, ImproperlyConfigured, OSError) as error:
             raise CommandError(str(error)) from error
         tools, releases = pluralize(found.tools), pluralize(found.releases)
         self.stdout.write(f"Restored: {found.tools:,} tool{tools}, {found.releases:,} release{releases}.")

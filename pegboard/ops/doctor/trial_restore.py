@@ -6,10 +6,9 @@ import sys
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psycopg
 from django.conf import settings
@@ -20,6 +19,7 @@ from psycopg import sql
 from core.own_commands import MANAGE
 from pegboard.ops.backup_files import list_backups, time_of
 from pegboard.ops.doctor.frame import Answer, Check, Limits, Trouble
+from pegboard.server_addresses import DatabaseAddress, parse_database_address
 
 # A backup each night may be late by another night.
 MAX_AGE = timedelta(days=2)
@@ -79,10 +79,11 @@ def _find_troubles(file: Path | None, facts: list[str]) -> Iterator[Trouble]:
         )
     name = f"pegboard_trial_{uuid.uuid4().hex[:12]}"
     url = os.environ.get("DATABASE_URL", "postgresql://127.0.0.1/pegboard")
-    here = urlsplit(url)._replace(path=f"/{connection.settings_dict['NAME']}").geturl()
-    scratch = urlsplit(url)._replace(path=f"/{name}").geturl()
+    address = parse_database_address("DATABASE_URL", url)
+    here = replace(address, name=str(connection.settings_dict["NAME"]))
+    scratch = replace(address, name=name)
     try:
-        with closing(psycopg.connect(here, autocommit=True, connect_timeout=10)) as server:
+        with closing(psycopg.connect(**here.parameters(), autocommit=True)) as server:
             server.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
             try:
                 yield from _restore_and_compare(backup, scratch, here, facts)
@@ -108,13 +109,15 @@ def _newest_backup() -> Path | None:
     return backups[-1] if backups else None
 
 
-def _restore_and_compare(backup: Path, scratch: str, here: str, facts: list[str]) -> Iterator[Trouble]:
+def _restore_and_compare(
+    backup: Path, scratch: DatabaseAddress, here: DatabaseAddress, facts: list[str]
+) -> Iterator[Trouble]:
     variables = {name: value for name, value in os.environ.items() if name != "REPLACED_DATABASE_URL"}
     # Nothing is written into the trial: --newest leaves no gap in the numbers.
     done = subprocess.run(  # noqa: S603 - our own command
         [sys.executable, "manage.py", "restore", str(backup), "--newest"],
         cwd=settings.BASE_DIR,
-        env=variables | {"DATABASE_URL": scratch},
+        env=variables | {"DATABASE_URL": scratch.url()},
         capture_output=True,
         text=True,
         check=False,
@@ -137,10 +140,10 @@ def _restore_and_compare(backup: Path, scratch: str, here: str, facts: list[str]
     yield from compare(comparison)
 
 
-def _read_comparison(scratch: str, here: str) -> Comparison:
+def _read_comparison(scratch: DatabaseAddress, here: DatabaseAddress) -> Comparison:
     with (
-        closing(psycopg.connect(scratch, connect_timeout=10)) as restored,
-        closing(psycopg.connect(here, connect_timeout=10)) as current,
+        closing(psycopg.connect(**scratch.parameters())) as restored,
+        closing(psycopg.connect(**here.parameters())) as current,
     ):
         position, head = restored.execute(AUDIT_HEAD).fetchone() or (0, "")
         entry = current.execute(AUDIT_ENTRY, [position]).fetchone()

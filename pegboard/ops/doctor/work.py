@@ -21,6 +21,7 @@ from catalog.notifications.models import Notice, Subscription, Webhook
 from core import redis_client
 from pegboard.beat import ALIVE, ALIVE_SECONDS
 from pegboard.ops.doctor.frame import Limits, Trouble, check
+from pegboard.process_commands import start_command
 from people import api_keys
 from people.audit import verify
 
@@ -48,20 +49,20 @@ def worker(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"No worker answered within {ANSWER_WITHIN:.0f} seconds.",
             "Vendors are not read, and calls are not made.",
-            "Start one: celery -A pegboard worker. If one runs, see its log.",
+            f"Start one: {start_command('worker')}. If one runs, see its log.",
         )
         return
     taken = {queue["name"] for queues in answers.values() for queue in queues}
-    for name, harm in (
-        (settings.CELERY_TASK_DEFAULT_QUEUE, "Vendors are not read."),
-        (settings.SLOW_QUEUE, "Vendors that are slow are not read, and long lists not to their end."),
-        (settings.CALLS_QUEUE, "Tools that people and runtimes call are not run."),
+    for name, process, harm in (
+        (settings.CELERY_TASK_DEFAULT_QUEUE, "worker", "Vendors are not read."),
+        (settings.SLOW_QUEUE, "slow", "Vendors that are slow are not read, and long lists not to their end."),
+        (settings.CALLS_QUEUE, "caller", "Tools that people and runtimes call are not run."),
     ):
         if name not in taken:
             yield Trouble(
                 f"No worker that takes from the queue “{name}” answered within {ANSWER_WITHIN:.0f} seconds.",
                 harm,
-                f"Start one: celery -A pegboard worker --queues {name}. If one runs, see its log.",
+                f"Start one: {start_command(process)}. If one runs, see its log.",
             )
 
 
@@ -71,7 +72,7 @@ def beat(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"No scheduler has been at work for {ALIVE_SECONDS} seconds.",
             "Workers start what is due all the same, but later; nothing is tidied up.",
-            "Start one: celery -A pegboard beat. If one runs, see its log.",
+            f"Start one: {start_command('beat')}. If one runs, see its log.",
         )
 
 
@@ -113,7 +114,7 @@ def queue(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"The oldest enumeration run of a slow vendor has waited for {late.waited}.",
             "Vendors that are slow are not read.",
-            "Start more workers: celery -A pegboard worker --queues slow. If some run, see their log.",
+            f"If none runs, start one: {start_command('slow')}. Otherwise start more, or see their log.",
         )
 
 
@@ -123,7 +124,7 @@ def calls(limits: Limits) -> Iterator[Trouble]:
         yield Trouble(
             f"The oldest call has waited for a worker for {late.seconds:.0f} seconds.",
             "Runtimes wait for their results, and new calls are refused (429 calls_wait).",
-            "Start another worker: celery -A pegboard worker --queues calls. If one runs, see its log.",
+            f"If none runs, start one: {start_command('caller')}. Otherwise start more, or see their log.",
         )
 
 

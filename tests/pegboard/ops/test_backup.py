@@ -164,6 +164,19 @@ def test_an_older_backup_reports_what_is_newer_and_gives_no_number_twice(
     assert next_number(elsewhere) == 4
 
 
+@pytest.mark.parametrize("mark", "/?#[")
+def test_a_replaced_database_whose_address_cannot_be_read_is_refused_first(
+    process_environment, tmp_path, mark
+):
+    replaced = {"REPLACED_DATABASE_URL": f"postgresql://ada:s3cr3t{mark}x@host/name"}
+    (tmp_path / "copy").touch()
+    done = manage({**process_environment, **replaced}, "restore", str(tmp_path / "copy"))
+    assert done.returncode == 1
+    assert done.stderr.startswith("CommandError: ")
+    assert "REPLACED_DATABASE_URL" in done.stderr
+    assert "s3cr3t" not in done.stderr
+
+
 @pytest.mark.parametrize(("options", "expected"), [((), 1 + newer_facts.GAP + 1), (("--newest",), 2)])
 def test_without_the_replaced_database_numbers_leave_a_gap_unless_nothing_is_newer(
     process_environment, elsewhere, published, tmp_path, options, expected

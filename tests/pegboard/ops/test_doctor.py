@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,9 @@ from core import encryption, proxy_signs, redis_client
 from core.encryption import Secret
 from pegboard.beat import ALIVE
 from pegboard.local.embedded import Valkey, redis_url
-from pegboard.ops.doctor import work
+from pegboard.ops.doctor import servers, work
 from pegboard.ops.doctor.frame import CHECKS, Limits
+from pegboard.process_commands import start_command
 from people import audit
 from people.models import Role
 from tests.factories import make_endpoint, make_tool, make_user, make_vendor
@@ -202,6 +204,41 @@ def test_a_full_disk_is_found():
     assert "disk" in found("--free", "100")
 
 
+def data_directory():
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW data_directory")
+        return Path(cursor.fetchone()[0])
+
+
+def database_disk_troubles(monkeypatch, *other_disks):
+    """The troubles of a disk that has less room than all of it, beside disks that `disk` checks."""
+    monkeypatch.setattr(servers, "disk_paths", lambda: iter(other_disks))
+    return list(servers.database_disk(Limits(free_percent=100)))
+
+
+@pytest.mark.parametrize("host", ["", "/run/postgresql", "127.0.0.1", "localhost", "::1"])
+def test_a_full_disk_of_a_database_on_this_machine_is_found(host, monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "HOST", host)
+    (trouble,) = database_disk_troubles(monkeypatch)
+    assert str(data_directory()) in trouble.found
+    assert list(servers.database_disk(Limits(free_percent=0))) == []
+
+
+def test_a_disk_is_reported_once(monkeypatch):
+    assert database_disk_troubles(monkeypatch, data_directory()) == []
+
+
+def test_the_disk_of_another_machine_is_not_looked_at(monkeypatch):
+    monkeypatch.setitem(connection.settings_dict, "HOST", "db1.example.com")
+    assert database_disk_troubles(monkeypatch) == []
+
+
+def test_a_role_that_may_not_read_where_the_data_lies_is_left_in_peace(monkeypatch):
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE ROLE without_rights; SET LOCAL ROLE without_rights")
+    assert database_disk_troubles(monkeypatch) == []
+
+
 def test_a_database_that_is_away_is_found():
     """In a process of its own, as this one's connection is the test's."""
     environment = {
@@ -324,6 +361,7 @@ def test_no_worker_is_found():
     with pytest.raises(SystemExit):
         call_command("doctor", "--free", "0", stdout=out)
     assert "No worker answered" in out.getvalue()
+    assert start_command("worker") in out.getvalue()
     assert "1 thing needs you" in out.getvalue()
 
 
@@ -381,6 +419,14 @@ def test_a_queue_that_no_worker_takes_from_is_found(monkeypatch, taken, missing)
     troubles = [trouble.found for trouble in work.worker(Limits())]
     assert [found.split("“")[1].split("”")[0] for found in troubles] == missing
     assert all(f"“{name}”" in said for name, said in zip(missing, troubles, strict=True))
+
+
+def test_each_queue_is_named_with_the_process_that_takes_from_it(monkeypatch):
+    monkeypatch.setenv("PEGBOARD_START", "systemctl start pegboard-{process}")
+    queues = {"celery@a": [{"name": "another"}]}
+    monkeypatch.setattr("celery.app.control.Inspect.active_queues", lambda _: queues)
+    advice = " ".join(trouble.act for trouble in work.worker(Limits()))
+    assert re.findall(r"systemctl start pegboard-(\w+)", advice) == ["worker", "slow", "caller"]
 
 
 def test_tools_that_search_does_not_know_are_found():

@@ -42,7 +42,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{/* The variables of every process. */}}
 {{- define "pegboard.variables" -}}
-{{- $derived := dict -}}
+{{- $kubectl := printf "kubectl --namespace %s" .Release.Namespace -}}
+{{- $derived := dict
+      "PEGBOARD_MANAGE" (printf "%s exec deploy/%s-web -- python manage.py" $kubectl (include "pegboard.fullname" .))
+      "PEGBOARD_START" (printf "%s rollout restart deploy/%s-{process}" $kubectl (include "pegboard.fullname" .)) -}}
 {{- with .Values.ingress -}}
 {{- if .enabled -}}
 {{- $scheme := ternary "https" "http" (ne .tlsSecret "") -}}
