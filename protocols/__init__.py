@@ -6,7 +6,7 @@ from protocols.base import Protocol
 from protocols.definition import Definition
 from protocols.mcp import MCP
 from protocols.openapi import OpenApi
-from protocols.oxp import OXP
+from protocols.oxp.client import OXP
 
 # Those that vendors speak, which are offered where one is connected.
 PROTOCOLS: tuple[type[Protocol], ...] = (A2T, ACP, MCP, OpenApi, OXP)

@@ -14,6 +14,7 @@ from designer.exports.base import Format, Limits
 from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
+from protocols.oxp import document
 
 LIMITS = Limits(
     source="https://github.com/OpenExecProtocol/Specification, OXP 1.0 draft, ToolDefinition",
@@ -36,23 +37,20 @@ def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     signature, version, identity = tool.signature, _version(tool), wanted_id(tool)
     if is_shared:
         identity += "_" + hashlib.sha256(f"{tool.endpoint}\0{tool.tool_id}".encode()).hexdigest()[:8]
-    written: dict[str, Any] = {
-        "id": f"{identity}@{version}",
-        "name": signature.name,
-        "description": signature.description,
-        "version": version,
-        "input_schema": dialects.inputs(signature, LIMITS.dialect).schema,
-        # Nothing is known of what a tool answers that declares no outputs: any value.
-        "output_schema": {},
-    }
+    # Nothing is known of the outputs of a tool that declares none: any value.
+    outputs: dict[str, Any] = {}
     if signature.outputs or signature.outputs_rest is not None:
-        written["output_schema"] = dialects.outputs_as_an_object(signature, LIMITS.dialect)[0]
-    # Scopes need the name of who gives them out, which the normal form lacks; a call asks for them.
-    secrets, user = signature.requirements.secrets, signature.requirements.user
-    if secrets or user:
-        needs = {"secrets": [{"id": each} for each in secrets], "user_id": user}
-        written["requirements"] = {member: value for member, value in needs.items() if value}
-    return written
+        outputs = dialects.outputs_as_an_object(signature, LIMITS.dialect)[0]
+    return document.compose(
+        identity,
+        version,
+        name=signature.name,
+        description=signature.description,
+        input_schema=dialects.inputs(signature, LIMITS.dialect).schema,
+        output_schema=outputs,
+        # A call asks for the scopes, which need the name of the provider.
+        requirements=document.write_requirements(signature.requirements),
+    )
 
 
 def wanted_id(tool: ReleasedTool) -> str:

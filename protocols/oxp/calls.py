@@ -16,10 +16,9 @@ from core.outbound.retry_after import DAY
 from protocols.base import Ask, Note, Outcome, Session
 from protocols.calls import arguments as judged
 from protocols.calls import outcomes
+from protocols.oxp import wire
 from protocols.signature import Signature
 
-VERSION = "1.0"
-VERSION_HEADER = {"OXP-Version": VERSION}
 MAX_DURATION = 2**31  # milliseconds, which are 24 days
 MAX_HINT_LENGTH = 4000
 MAX_URL_LENGTH = 2048
@@ -30,10 +29,6 @@ HIDDEN = "•••"
 _ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
 
 _SOME_TEXT = {"type": "string", "minLength": 1}
-
-# The member that a server misses when a call came in the other revision's form.
-_MISSED = {"bare": "request", "wrapped": "tool_id"}
-_OTHER = {"bare": "wrapped", "wrapped": "bare"}
 
 
 def call(
@@ -46,16 +41,16 @@ def call(
     """`NOT_RUN` is a refusal for another reason than the input. Raises ProtocolError."""
     reply = _sent(session, path, request, context)
     match reply.status:
-        case 200:
+        case wire.RAN:
             return _result(signature, reply)
-        case 400:
+        case wire.NOT_RUN:
             missing = _object(reply).get("missing_requirements")
             said = outcomes.explanation(reply)[0]
             if isinstance(missing, dict):
                 return _needs(missing, said)
             message = f"The vendor did not run the tool{_quoted(said)}"
             return outcomes.with_wait(outcomes.failed("refused", "NOT_RUN", message), reply)
-        case 422:
+        case wire.BAD_INPUT:
             said, fields = outcomes.explanation(reply)
             message = f"The vendor refused the inputs{_quoted(said)}"
             return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
@@ -70,29 +65,31 @@ def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
 
 
 def _sent(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
-    # In the revision that the vendor speaks. A vendor that misses the other form has not run the tool.
-    revision = session.memory.get("revision", "bare")
-    reply = _posted(session, path, request, context, revision)
-    if not _is_missed(reply, _MISSED[revision]):
-        if reply.status == 200:
-            session.memory["revision"] = revision
+    # In the form that the vendor is known to accept. A vendor that misses the other form has not run the
+    # tool.
+    form: wire.Form = session.memory.get("revision", "bare")
+    reply = _posted(session, path, request, context, form)
+    other = wire.OTHER_FORM[form]
+    if not _is_missed(reply, wire.CALL_MEMBER[other]):
+        if reply.status == wire.RAN:
+            session.memory["revision"] = form
         return reply
-    second = _posted(session, path, request, context, _OTHER[revision])
-    if _is_missed(second, _MISSED[_OTHER[revision]]):
+    second = _posted(session, path, request, context, other)
+    if _is_missed(second, wire.CALL_MEMBER[form]):
         return reply
-    session.memory["revision"] = _OTHER[revision]
+    session.memory["revision"] = other
     return second
 
 
 def _posted(
-    session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], revision: str
+    session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], form: wire.Form
 ) -> Reply:
     full = {**request, **({"context": context} if context else {})}
     shown = {**request, **({"context": _without_values(context)} if context else {})}
-    headers = VERSION_HEADER if revision == "bare" else None
-    if revision != "bare":
-        full, shown = ({"$schema": "urn:oxp:1.0", "request": each} for each in (full, shown))
-    return session.post(path, json=full, headers=headers, accept=_ANSWERS, shown=shown)
+    headers = wire.VERSION_HEADERS if form == "bare" else None
+    return session.post(
+        path, json=wire.call(full, form), headers=headers, accept=_ANSWERS, shown=wire.call(shown, form)
+    )
 
 
 def _without_values(context: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,9 +112,7 @@ def _is_missed(reply: Reply, member: str) -> bool:
 
 def _result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
-    document = answer.value
-    if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
-        document = document["result"]
+    document = wire.response_in(answer.value)
     outcome = _told(signature, document)
     notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
     return replace(outcome, notes=notes, vendor_duration_ms=_duration(document))
@@ -125,10 +120,10 @@ def _result(signature: Signature, reply: Reply) -> Outcome:
 
 def note_other_version(reply: Reply) -> list[Note]:
     """Return a note if the reply names another version of the protocol than Pegboard speaks."""
-    version = reply.headers.get("oxp-version", "").strip()
-    if version in ("", VERSION):
+    version = reply.headers.get(wire.VERSION_HEADER.lower(), "").strip()
+    if version in ("", wire.VERSION):
         return []
-    message = f"The vendor answers in OXP {printable(version, 20)}; Pegboard speaks {VERSION}."
+    message = f"The vendor answers in OXP {printable(version, 20)}; Pegboard speaks {wire.VERSION}."
     return [Note("OXP_VERSION", message)]
 
 

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from protocols.base import Ask
-from protocols.oxp import OXP
+from protocols.oxp.client import OXP
 from tests.scripted import Exchange, ScriptedSession
 
 OBJECT = {"type": "object", "properties": {"sum": {"type": "number"}, "text": {"type": "string"}}}

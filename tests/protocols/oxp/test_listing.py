@@ -8,7 +8,7 @@ from core.outbound.errors import ProtocolViolationError, RefusedError, Unavailab
 from protocols import signature
 from protocols.base import NothingKnown, UnreadableItemError
 from protocols.losses import losses
-from protocols.oxp import OXP
+from protocols.oxp.client import OXP
 from tests.core.schema import schemas
 from tests.scripted import Exchange, ScriptedSession
 
