@@ -87,7 +87,7 @@ class RuntimeAuthentication(ApiKeyAuthentication):
     def authenticate(self, request: HttpRequest | Request) -> tuple[User, ApiKey] | None:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         token = given.strip()
-        if scheme.lower() != "bearer" or not access_tokens.is_one(token) or (trusted := accepted()) is None:
+        if scheme.lower() != "bearer" or not access_tokens.is_jwt(token) or (trusted := accepted()) is None:
             return super().authenticate(request)
         match = request.resolver_match
         slug = match.kwargs.get("slug") if match else None
@@ -128,7 +128,7 @@ def _claims(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
     addresses = (runtimes_url(f"{ROOT}{slug}"), public_url(f"{ROOT}{slug}"))
     own = {each for each in addresses if "://" in each}  # without a setting it is a path, which names no one
 
-    def is_ours(audience: str) -> bool:
+    def accepts_audience(audience: str) -> bool:
         return (
             audience in trusted.audiences
             or audience in own
@@ -140,8 +140,8 @@ def _claims(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
             token,
             _keys(trusted, id_tokens.key_id(token)),
             issuer=trusted.issuer,
-            is_ours=is_ours,
-            takes_unmarked=trusted.runtimes == "unmarked",
+            accepts_audience=accepts_audience,
+            accepts_untyped=trusted.runtimes == "unmarked",
         )
     except SignInError as error:
         if error.status >= 500:
@@ -156,11 +156,11 @@ def _keys(trusted: Provider, key: str | None) -> list[dict[str, Any]]:
     global _away_until
     with _asking:
         if time.monotonic() < _away_until:
-            if kept := provider.kept_keys(trusted, key):
+            if kept := provider.cached_keys(trusted, key):
                 return kept
             raise SignInError("provider_unreachable", "", status=502)
         try:
-            return provider.keys(trusted, besides=key)
+            return provider.keys(trusted, key_id=key)
         except SignInError:
             _away_until = time.monotonic() + AWAY_SECONDS
             raise

@@ -1,4 +1,4 @@
-"""API keys: `pgb_`, a public id, `_`, a secret and a checksum that tells a typo from a revoked key."""
+"""API keys: `pgb_`, a public id, `_`, a secret and a checksum, to distinguish a typo from an unknown key."""
 
 import re
 import secrets
@@ -17,7 +17,7 @@ from people import audit
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, RUNTIME_SCOPES, ApiKey, Scope, User
 
 ALPHABET = string.digits + string.ascii_uppercase + string.ascii_lowercase
-# Public id and secret have fixed lengths, so that secret scanners can tell a key by its form.
+# Public id and secret have fixed lengths, so that secret scanners recognize a key by its form.
 SHAPE = re.compile(r"pgb_[0-9A-Za-z]{22}_[0-9A-Za-z]{38}")
 DEFAULT_LIFE = timedelta(days=90)
 # A year, and a day for leap years.
@@ -38,7 +38,7 @@ def is_well_formed(key: str) -> bool:
 
 
 def visible_to(user: User) -> QuerySet[ApiKey]:
-    """Users see their own; an administrator sees all."""
+    """Return the keys that `user` may see: the user's own, or all for an administrator."""
     rows = ApiKey.objects.select_related("user")
     return rows if user.can_administer else rows.filter(user=user)
 
@@ -82,39 +82,41 @@ def issue(
     calls_at_once: int = CALLS_AT_ONCE,
     environment: str = "",
 ) -> tuple[ApiKey, str]:
-    """The row and the key itself, which is not kept anywhere. Without a date it works for 90 days.
+    """Create an API key. Return its row and the key itself, which is stored nowhere.
 
-    A narrowed one reaches the agents that are named for it: designer/agent_keys.py makes those, and sees that
-    they have the `environment`.
+    expires_at: 90 days from now by default.
+    is_narrowed: the key reaches only the agents that designer/agent_keys.py names for it. That module also
+    checks that these agents have the `environment`.
+    Raises DomainError.
     """
     now = timezone.now()
     expires_at = expires_at or now + DEFAULT_LIFE
-    wanted = list(dict.fromkeys(scopes))
-    _check(name, wanted, expires_at, now, is_narrowed=is_narrowed)
+    unique_scopes = list(dict.fromkeys(scopes))
+    _check(name, unique_scopes, expires_at, now, is_narrowed=is_narrowed)
     _check_limit(calls_at_once)
     plain = generate()
     with transaction.atomic():
         key = ApiKey.objects.create(
             user=user,
             name=name.strip(),
-            # Enough of the public part to tell keys apart in a list.
+            # Enough of the public id to distinguish keys in a list.
             prefix=plain[:12],
             digest=ApiKey.digest_of(plain),
-            scopes=wanted,
+            scopes=unique_scopes,
             expires_at=expires_at,
             is_narrowed=is_narrowed,
             calls_at_once=calls_at_once,
             environment=environment,
         )
         after = {"owner": user.username, **_facts(key)}
-        why = "" if actor else "From the command line."
-        audit.record(actor, "issue key", key, after=after, why=why)
+        reason = "" if actor else "From the command line."
+        audit.record(actor, "issue key", key, after=after, why=reason)
     return key, plain
 
 
 @transaction.atomic
 def admit(user: User, *, name: str, digest: str) -> ApiKey | None:
-    """A narrowed key without a secret for clients that `user` signs in. None where there is one already."""
+    """Create a narrowed key without a secret for clients that `user` signs in. None if one exists."""
     row = ApiKey(
         user=user,
         name=name,
@@ -130,13 +132,13 @@ def admit(user: User, *, name: str, digest: str) -> ApiKey | None:
         if not unique_violations.is_taken(error):
             raise
         return None
-    why = "A client was signed in for the first time."
-    audit.record(user, "issue key", row, after={"owner": user.username, **_facts(row)}, why=why)
+    after = {"owner": user.username, **_facts(row)}
+    audit.record(user, "issue key", row, after=after, why="A client was signed in for the first time.")
     return row
 
 
 def restore(key: ApiKey, *, actor: User) -> None:
-    """Lets clients that its owner signs in work again. Raises DomainError for a key with a secret."""
+    """Reactivate a revoked key of signed-in clients. Raises DomainError for a key with a secret."""
     if not key.is_of_signed_in:
         message = "A key that was revoked may be known to others. Make another one."
         raise DomainError("key_revoked", message, status=409)
@@ -148,7 +150,7 @@ def restore(key: ApiKey, *, actor: User) -> None:
 
 
 def limit_calls(key: ApiKey, *, actor: User, calls_at_once: int) -> None:
-    """How many calls of tools may be under way with the key, from the next one on."""
+    """Set how many tool calls may run at once with the key. Applies from the next call on."""
     _check_limit(calls_at_once)
     with transaction.atomic():
         rows = ApiKey.objects.select_for_update(no_key=True)
@@ -162,15 +164,15 @@ def limit_calls(key: ApiKey, *, actor: User, calls_at_once: int) -> None:
 
 def _check_limit(calls_at_once: int) -> None:
     if not 1 <= calls_at_once <= MAX_CALLS_AT_ONCE:
-        why = f"Choose a number from 1 to {MAX_CALLS_AT_ONCE}."
-        raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": why})
+        message = f"Choose a number from 1 to {MAX_CALLS_AT_ONCE}."
+        raise DomainError("invalid", "The key cannot have this limit.", fields={"calls_at_once": message})
 
 
 def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
-    """Safe to call twice; the second call changes nothing."""
+    """Revoke the key. A second call changes nothing."""
     now = timezone.now()
     with transaction.atomic():
-        # One of two who revoke at once changes the row, and writes the entry.
+        # If two requests revoke at once, one of them changes the row and writes the audit entry.
         if ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=now):
             before, after = {"state": key.state}, {"state": "revoked"}
             audit.record(actor, "revoke key", key, before=before, after=after, why=why)
@@ -179,8 +181,8 @@ def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
 
 def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
     fields = {}
-    if why := display_names.why_not(name.strip(), 100):
-        fields["name"] = why
+    if fault := display_names.why_not(name.strip(), 100):
+        fields["name"] = fault
     if not scopes or not set(scopes) <= set(Scope.values):
         fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."
     elif is_narrowed and not set(scopes) <= RUNTIME_SCOPES:
@@ -196,7 +198,7 @@ def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *,
 def _facts(key: ApiKey) -> dict[str, object]:
     expires_at = key.expires_at.isoformat("T", "seconds") if key.expires_at else None
     facts: dict[str, object] = {"name": key.name, "scopes": key.scopes, "expires_at": expires_at}
-    # Left out where it is usual, as in entries from before there was a limit.
+    # The default is left out, as in entries that are older than the limit.
     if key.calls_at_once != CALLS_AT_ONCE:
         facts["calls_at_once"] = key.calls_at_once
     if key.environment:

@@ -1,4 +1,4 @@
-"""Forms about users, and what all forms share. The rules are in `people.users`."""
+"""Forms about users, and the base class of all forms. The rules are in `people.users`."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -16,7 +16,7 @@ from people.permissions import person
 
 
 class OperationForm(forms.Form):
-    """A form whose rules are in an operation; what the operation refuses is shown beside its field."""
+    """A form whose rules are in an operation. The form shows an error of the operation beside its field."""
 
     late: LateEditError | None = None
     expected = ANY_STATE
@@ -26,17 +26,18 @@ class OperationForm(forms.Form):
         super().__init__(*args, **kwargs)
 
     def edits(self, facts: Facts) -> None:
-        """Names the state that is being edited: the page sends it along, so that a late edit is noticed."""
+        """Set the state that is edited. The page submits its name, so that a late edit is detected."""
         self.expected = self.data.get("expected", ANY_STATE) if self.is_bound else etag(facts)
 
     @property
     def status(self) -> int:
-        """Of the page that shows this form."""
+        """The HTTP status of the page that shows this form."""
         return 409 if self.late else 200
 
     def refuse(self, error: DomainError) -> None:
+        """Add the error of the operation to the form, each sentence to its field."""
         if isinstance(error, LateEditError):
-            # Fields that this user left as they were now show what the other one wrote.
+            # Fields that this user did not change now show the values of the other user.
             self.late, self.expected = error, error.state
             self.data = data = cast(QueryDict, self.data).copy()
             for difference in error.differences:
@@ -46,34 +47,34 @@ class OperationForm(forms.Form):
                     if isinstance(self.fields[name], forms.ModelMultipleChoiceField):
                         data.setlist(name, cast(list[str], value))
                     else:
-                        _put(data, name, value)
+                        _set_value(data, name, value)
             return
-        shown = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
+        field_errors = {name: sentence for name, sentence in error.fields.items() if name in self.fields}
         for sentence in dict.fromkeys((error.message, *error.fields.values())):
-            if sentence not in shown.values():
+            if sentence not in field_errors.values():
                 self.add_error(None, sentence)
-        for name, sentence in shown.items():
+        for name, sentence in field_errors.items():
             self.add_error(name, sentence)
 
     def field_for(self, path: str) -> str:
-        """The name of the field for a member of the facts."""
+        """Return the name of the field for a member of the facts."""
         return path
 
     def theirs(self, name: str, value: object) -> object:
-        """What the field shows for a value of the facts."""
+        """Return the value of the field for a value of the facts."""
         return value
 
     def late_rows(self) -> list[tuple[str, Difference]]:
         labels = {name: str(field.label or name.capitalize()) for name, field in self.fields.items()}
         rows = [
-            (labels.get(self.field_for(each.path)), each)
-            for each in (self.late.differences if self.late else ())
+            (labels.get(self.field_for(difference.path)), difference)
+            for difference in (self.late.differences if self.late else ())
         ]
-        return [(label or each.path.replace("_", " "), each) for label, each in rows]
+        return [(label or difference.path.replace("_", " "), difference) for label, difference in rows]
 
 
-def _put(data: QueryDict, name: str, value: object) -> None:
-    # As a browser would send it.
+def _set_value(data: QueryDict, name: str, value: object) -> None:
+    """Set the value as a browser would submit it."""
     match value:
         case None | False:
             data.pop(name, None)
@@ -88,7 +89,7 @@ def _put(data: QueryDict, name: str, value: object) -> None:
 class SignInForm(AuthenticationForm):
     error_messages = {
         **AuthenticationForm.error_messages,
-        "invalid_login": "No active account goes with this name and password.",
+        "invalid_login": "There is no active account with this name and password.",
     }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -98,7 +99,7 @@ class SignInForm(AuthenticationForm):
 
 
 class ExplainedChoiceField(forms.ChoiceField):
-    """Radio buttons that say what each choice means; drawn by people/_choices.html."""
+    """Radio buttons with an explanation of each choice, rendered by people/_choices.html."""
 
     widget = forms.RadioSelect
 
@@ -148,7 +149,7 @@ class PasswordForm(OperationForm):
 
 
 class LinkForm(OperationForm):
-    """Asks for the user's own password: an unlocked screen is not enough, and guesses are limited."""
+    """A form that requires the user's own password: an unlocked screen is not enough. Tries are limited."""
 
     old = forms.CharField(
         label="Your password",
@@ -162,17 +163,17 @@ class LinkForm(OperationForm):
         self.request, self.user = request, person(request)
 
     def clean_old(self) -> str:
-        old: str = self.cleaned_data["old"]
+        password: str = self.cleaned_data["old"]
         if login_lockout.must_wait(self.request, self.user.username):
             raise forms.ValidationError(login_lockout.WAIT)
-        if not self.user.check_password(old):
+        if not self.user.check_password(password):
             login_lockout.note_failure(self.request, self.user.username)
             raise forms.ValidationError("This is not your password.")
-        return old
+        return password
 
 
 class OwnPasswordForm(LinkForm):
-    """Asks for the old one first."""
+    """A form for a new password, which requires the old one."""
 
     password = password_field("New password")
 
@@ -185,7 +186,7 @@ DOER = ":"  # no user name begins with it
 
 
 class AuditFilterForm(OperationForm):
-    """The actor is one field: one user, or all users, or all workers."""
+    """A filter of the audit trail. The field `actor` selects one user, all users or all workers."""
 
     q = forms.CharField(required=False, max_length=200)
     actor = forms.ChoiceField(required=False)
@@ -199,9 +200,10 @@ class AuditFilterForm(OperationForm):
         actors = [("", "Anyone"), ("All together", doers), ("One person", people)]
         self.fields["actor"].choices = actors  # type: ignore[attr-defined]
 
-    def asked(self) -> dict[str, Any]:
-        given = dict(self.cleaned_data)
-        who: str = given.pop("actor")
-        if who.startswith(DOER):
-            return given | {"by": who.removeprefix(DOER)}
-        return given | {"actor": User.objects.filter(username=who).first() if who else None}
+    def filters(self) -> dict[str, Any]:
+        """Return the arguments of `audit.entries`."""
+        filters = dict(self.cleaned_data)
+        actor: str = filters.pop("actor")
+        if actor.startswith(DOER):
+            return filters | {"by": actor.removeprefix(DOER)}
+        return filters | {"actor": User.objects.filter(username=actor).first() if actor else None}

@@ -1,8 +1,8 @@
 """Writes that a client may repeat: the same Idempotency-Key of the same caller changes data once.
 
-The row with the key is written in the transaction of the change, so it exists exactly if the change does. A
-client that lost the answer, or was told that the connection to the database was lost, sends the request
-again and receives the first answer. The header is that of draft-ietf-httpapi-idempotency-key-header.
+The transaction of the change also writes the row with the key, so the row exists exactly if the change does.
+A client that did not receive the response sends the request again and receives the stored one. The header
+follows draft-ietf-httpapi-idempotency-key-header.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ FIELD = "people.idempotentwrite.sealed"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StoredResponse:
     """A successful response: its status, the headers that belong to it, and its body as JSON text."""
 
     status: int
@@ -43,7 +43,7 @@ class KeyReusedError(DomainError):
 
 
 def checked_key(key: str) -> str:
-    """Raises DomainError (invalid_idempotency_key)."""
+    """Return the key if it is valid. Raises DomainError (invalid_idempotency_key)."""
     if not KEY.fullmatch(key):
         message = f"{HEADER} takes 1 to 255 printable ASCII characters without blanks, such as a UUID."
         raise DomainError("invalid_idempotency_key", message)
@@ -51,12 +51,12 @@ def checked_key(key: str) -> str:
 
 
 def write_once(
-    key: str, *, user: User, api_key: ApiKey | None, request: bytes, write: Callable[[], Answer]
-) -> tuple[Answer, bool]:
-    """Return the answer of `write`, or the stored one if this caller has sent the key before; and which.
+    key: str, *, user: User, api_key: ApiKey | None, request: bytes, write: Callable[[], StoredResponse]
+) -> tuple[StoredResponse, bool]:
+    """Return the response of `write` and False, or the stored response for this key and caller and True.
 
-    request: bytes that are the same for the same request. An answer of status 400 or more, and an error,
-    undo the write and store nothing. Raises KeyReusedError.
+    request: bytes that are the same for the same request. A response of status 400 or more, and an exception,
+    roll the write back and store nothing. Raises KeyReusedError.
     """
     caller = f"key:{api_key.pk}" if api_key else f"user:{user.pk}"
     digest = hashlib.sha256(request).hexdigest()
@@ -68,21 +68,21 @@ def write_once(
         if not is_new:
             if row.request_digest != digest:
                 raise KeyReusedError
-            return _stored_answer(row), True
-        answer = write()
-        if answer.status >= 400:
+            return _read_response(row), True
+        response = write()
+        if response.status >= 400:
             transaction.set_rollback(True)
         else:
-            text = msgspec.json.encode(answer).decode()
-            # The answer may contain a new API key.
+            text = msgspec.json.encode(response).decode()
+            # Encrypted, because the response may contain a new API key.
             row.sealed = encryption.encrypt(Secret(text), row=row.pk, field=FIELD)
             row.save(update_fields=["sealed"])
-    return answer, False
+    return response, False
 
 
-def _stored_answer(row: IdempotentWrite) -> Answer:
+def _read_response(row: IdempotentWrite) -> StoredResponse:
     text = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name="stored answers").reveal()
-    return msgspec.json.decode(text, type=Answer)
+    return msgspec.json.decode(text, type=StoredResponse)
 
 
 def forget_old_writes() -> bool:

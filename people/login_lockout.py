@@ -1,10 +1,9 @@
-"""How many wrong passwords may be typed before Pegboard asks to wait.
+"""Limit how many wrong passwords may be entered before the next try has to wait.
 
-Three counts over the same window. One account from one address: a user who guesses, or forgot. One
-address over all accounts: one password tried with many names. One account over all addresses: many machines
-that guess together. A browser that has signed in to this account before is counted by itself, whatever its
-address, so that attackers cannot lock a user out: not from many addresses, and not from behind the same
-proxy.
+There are three counts over the same window: one account from one address (a user guesses, or forgot), one
+address over all accounts (one password is tried with many names), and one account over all addresses (many
+machines guess together). A browser that has signed in to this account before has a count of its own, whatever
+its address. So attackers cannot lock a user out, from many addresses or from behind the same proxy.
 """
 
 import secrets
@@ -20,22 +19,22 @@ from django.utils import timezone
 from core.client_ip import client_address
 from people.models import FailedSignIn, User
 
-# A user who has forgotten a password tries a few; one who guesses tries on.
+# A user who has forgotten a password tries a few; an attacker tries more.
 MAX_FAILURES = 10
-# An office behind one address has many users who mistype.
+# Many users of an office mistype behind one address.
 MAX_PER_ADDRESS = 50
 MAX_PER_ACCOUNT = 50
 WINDOW = timedelta(minutes=15)
 WAIT = "Too many wrong passwords. Wait 15 minutes, then try again."
 KNOWN_BROWSER = "known_browser"
-# A browser that was not used for half a year is as good as a new one.
+# After half a year without a sign-in, a browser counts as a new one.
 KNOWN_FOR = timedelta(days=180)
 _SALT = "people.login_lockout.known_browser"
 
 
 def must_wait(request: HttpRequest, username: str) -> bool:
-    who, known = _who(request, username), _known_browser(request, username)
-    account, address = Q(username=who["username"]), Q(address=who["address"])
+    source, browser = _source(request, username), _known_browser(request, username)
+    account, address = Q(username=source["username"]), Q(address=source["address"])
     recent = FailedSignIn.objects.filter(at__gt=timezone.now() - WINDOW)
     counts: dict[str, int] = recent.aggregate(
         both=Count("pk", filter=account & address),
@@ -43,30 +42,30 @@ def must_wait(request: HttpRequest, username: str) -> bool:
         on_account=Count("pk", filter=account),
     )
     # For a known browser only its own failures count, or an attacker could lock its user out.
-    if known or counts["both"] >= MAX_FAILURES:
+    if browser or counts["both"] >= MAX_FAILURES:
         return counts["both"] >= MAX_FAILURES
     return counts["of_address"] >= MAX_PER_ADDRESS or counts["on_account"] >= MAX_PER_ACCOUNT
 
 
 def note_failure(request: HttpRequest, username: str) -> None:
-    # Also deletes every failure that no longer counts, so that the table stays small.
+    # Failures that no longer count are deleted here, so that the table stays small.
     FailedSignIn.objects.filter(at__lte=timezone.now() - WINDOW).delete()
-    FailedSignIn.objects.create(**_who(request, username))
+    FailedSignIn.objects.create(**_source(request, username))
 
 
 def forget(request: HttpRequest, username: str) -> None:
-    FailedSignIn.objects.filter(**_who(request, username)).delete()
+    FailedSignIn.objects.filter(**_source(request, username)).delete()
 
 
 def begin_session(request: HttpRequest, user: User, *, backend: str | None = None) -> None:
-    """Under a new session key; it ends after a time that no request makes longer."""
+    """Sign the user in under a new session key. The session ends at a fixed time, whatever is requested."""
     login(request, user, backend=backend)
     ends = timezone.now() + timedelta(seconds=settings.SESSION_COOKIE_AGE)
     request.session.set_expiry(ends)
 
 
 def remember_browser(response: HttpResponse, user: User) -> None:
-    # A cookie that signs no user in; it says that this browser has signed in to this account before.
+    # The cookie signs no user in. It proves that this browser has signed in to this account before.
     response.set_cookie(
         KNOWN_BROWSER,
         signing.dumps([_name(user.username), secrets.token_urlsafe(12)], salt=_SALT),
@@ -74,25 +73,25 @@ def remember_browser(response: HttpResponse, user: User) -> None:
         secure=settings.SESSION_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",
-        # Nothing but the sign-in asks for it.
+        # Only the sign-in reads it.
         path="/accounts/",
     )
 
 
 def _known_browser(request: HttpRequest, username: str) -> str:
-    # A name of the browser, if it has signed in to this account before; "" for any other.
-    given = request.COOKIES.get(KNOWN_BROWSER, "")
+    """Return an id of the browser if it has signed in to this account before, else ""."""
+    cookie = request.COOKIES.get(KNOWN_BROWSER, "")
     try:
-        name, browser = signing.loads(given, salt=_SALT, max_age=KNOWN_FOR)
+        name, browser = signing.loads(cookie, salt=_SALT, max_age=KNOWN_FOR)
     except signing.BadSignature:
         return ""
     return f"browser {browser}" if name == _name(username) else ""
 
 
-def _who(request: HttpRequest, username: str) -> dict[str, str]:
-    place = _known_browser(request, username) or client_address(request)
-    # As long as the longest IPv6 address in text, with an IPv4 address in it.
-    return {"username": _name(username), "address": place[:45]}
+def _source(request: HttpRequest, username: str) -> dict[str, str]:
+    source = _known_browser(request, username) or client_address(request)
+    # 45 characters: the longest IPv6 address in text, with an IPv4 address in it.
+    return {"username": _name(username), "address": source[:45]}
 
 
 def _name(username: str) -> str:

@@ -15,16 +15,16 @@ SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 
 
 class RoleRequiredMiddleware(LoginRequiredMiddleware):
-    """Every page takes a signed-in user with the role it declares. API views check roles themselves."""
+    """Require a signed-in user with the role that the page declares. API views check roles themselves."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
     ) -> HttpResponseBase | None:
         if not getattr(view_func, "login_required", True):
             return None
-        answer = super().process_view(request, view_func, view_args, view_kwargs)
-        if answer is not None:
-            return _ask_to_sign_in(request, answer)
+        redirect = super().process_view(request, view_func, view_args, view_kwargs)
+        if redirect is not None:
+            return _redirect_to_sign_in(request, redirect)
         roles = _roles(request, view_func)
         if request.method not in roles:
             return HttpResponseNotAllowed(list(roles))
@@ -33,16 +33,16 @@ class RoleRequiredMiddleware(LoginRequiredMiddleware):
         return None
 
     def get_login_url(self, view_func: Callable[..., Any]) -> str:
-        # Django's admin names a sign-in page of its own; here is only one.
+        # Django's admin has a sign-in page of its own; Pegboard has only one.
         return settings.LOGIN_URL
 
 
-def _ask_to_sign_in(request: HttpRequest, answer: HttpResponseBase) -> HttpResponseBase:
-    # htmx would put the sign-in page into a fragment of this page, so it is redirected by a header.
+def _redirect_to_sign_in(request: HttpRequest, redirect: HttpResponseBase) -> HttpResponseBase:
+    # htmx would insert the sign-in page into a fragment of this page, so a header redirects it.
     if request.headers.get("HX-Request") != "true":
-        return answer
-    here = urlsplit(request.headers.get("HX-Current-URL", "")).path
-    query = urlencode({"next": here}) if here else ""
+        return redirect
+    current_path = urlsplit(request.headers.get("HX-Current-URL", "")).path
+    query = urlencode({"next": current_path}) if current_path else ""
     return HttpResponse(status=401, headers={"HX-Redirect": f"{resolve_url('login')}?{query}"})
 
 

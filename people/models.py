@@ -1,4 +1,4 @@
-"""Who may do what, with which key, and what they did."""
+"""Users, teams, API keys and the audit trail."""
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +25,7 @@ from core.read_ahead import ReadAhead
 
 
 class Role(models.TextChoices):
-    """Each role may do what the one before it may."""
+    """A role includes the rights of the roles before it."""
 
     VIEWER = "viewer", "Viewer"
     DESIGNER = "designer", "Designer"
@@ -38,7 +38,7 @@ class Role(models.TextChoices):
 
 class UserManager(BaseUserManager["User"]):
     def get_by_natural_key(self, username: str | None) -> "User":
-        # Users may type their name in any case: two names never differ by case alone.
+        # Users may enter their name in any case: two names never differ by case alone.
         return self.get(username__iexact=username)
 
     def create_user(self, username: str, password: str | None = None, **fields: object) -> "User":
@@ -57,7 +57,7 @@ class User(AbstractBaseUser):
     role = models.CharField(max_length=10, choices=Role.choices, default=Role.VIEWER)
     is_active = models.BooleanField(default=True)
     date_joined = models.DateTimeField(default=timezone.now)
-    # Counts up when what they may do changes; sessions that began under another number are over.
+    # A change of the user's rights increments it; sessions with an earlier number are not valid any more.
     sessions_ended = models.PositiveIntegerField(default=0, editable=False)
 
     objects = UserManager()
@@ -82,15 +82,15 @@ class User(AbstractBaseUser):
         return self.is_active and Role(self.role).includes(role)
 
     def get_session_auth_hash(self) -> str:
-        # Of the password too, as in Django: a session ends when it no longer has this hash.
+        # As in Django, the password is part of it: a session with another hash is not valid.
         return self._hash_of_sessions(None)
 
     def get_session_auth_fallback_hash(self) -> Iterator[str]:
         return (self._hash_of_sessions(secret) for secret in settings.SECRET_KEY_FALLBACKS)
 
     def _hash_of_sessions(self, secret: str | bytes | None) -> str:
-        of = f"{self.password}:{self.sessions_ended}"
-        return salted_hmac("people.User.session", of, secret=secret, algorithm="sha256").hexdigest()
+        value = f"{self.password}:{self.sessions_ended}"
+        return salted_hmac("people.User.session", value, secret=secret, algorithm="sha256").hexdigest()
 
     @property
     def can_design(self) -> bool:
@@ -102,7 +102,7 @@ class User(AbstractBaseUser):
 
     @property
     def is_staff(self) -> bool:
-        # Django's admin asks by this name.
+        # Django's admin reads this attribute.
         return self.can_administer
 
     def has_perm(self, perm: str, obj: object | None = None) -> bool:
@@ -117,12 +117,12 @@ class TeamQuerySet(models.QuerySet["Team"]):
         return self.filter(removed_at=None)
 
     def open_to(self, user: User) -> "TeamQuerySet":
-        """The teams whose agents `user` works on. An administrator works on all of them."""
+        """Return the teams whose agents `user` works on: all teams for an administrator."""
         rows = self.live()
         return rows if user.can_administer else rows.filter(pk__in=teams_of(user))
 
 
-# The one rule about who belongs where, for querysets and for queries whose text is constant.
+# The rule of membership, for querysets and for constant SQL.
 TEAMS_OF = """
     SELECT id FROM people_team WHERE is_everyone
     UNION ALL SELECT team_id FROM people_membership WHERE user_id = %s
@@ -134,7 +134,7 @@ def teams_of(user: User) -> RawSQL:
 
 
 class Team(models.Model):
-    """Which users work on which agents. All belong to the team `is_everyone`, without a row for each."""
+    """A group of users who work on the same agents. The team `is_everyone` includes all, without rows."""
 
     slug = models.SlugField(max_length=60)
     name = models.CharField(max_length=120)
@@ -164,7 +164,7 @@ class Team(models.Model):
 
 
 def everyone() -> Team:
-    """The team of all users; made when it is first asked for, where an empty database lacks it."""
+    """Return the team of all users. Create it in an empty database."""
     team = Team.objects.filter(is_everyone=True).first()
     if team is None:
         team, _ = Team.objects.get_or_create(
@@ -191,7 +191,7 @@ class Membership(models.Model):
 
 
 class Identity(models.Model):
-    """How an identity provider names a person: by issuer and subject, which it never gives to another."""
+    """A user's identity at an identity provider: issuer and subject, which never pass to another user."""
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="identities")
     issuer = models.CharField(max_length=500)
@@ -207,7 +207,7 @@ class Identity(models.Model):
 
 
 class FailedSignIn(models.Model):
-    """One wrong password, kept for as long as it counts against the next try."""
+    """A wrong password, stored for as long as it counts against the next try."""
 
     username = models.CharField(max_length=150)
     address = models.CharField(max_length=45)
@@ -224,7 +224,7 @@ class FailedSignIn(models.Model):
 
 
 class Scope(models.TextChoices):
-    """What an API key may be narrowed to; each holds its own calls and no others."""
+    """A set of API calls that a key may make."""
 
     READ = "read", "Read everything its owner may read"
     DESIGN = "design", "Read, and edit agents, pins, tunings and releases"
@@ -233,7 +233,7 @@ class Scope(models.TextChoices):
     INVOKE = "invoke", "Run the tools in the releases of the agents that are named for it"
 
 
-# The scopes of an agent's runtime: what a key may do that names agents.
+# The scopes of runtimes: a key that names agents has no others.
 RUNTIME_SCOPES = frozenset({Scope.RUNTIME, Scope.INVOKE})
 
 
@@ -241,14 +241,14 @@ CALLS_AT_ONCE, MAX_CALLS_AT_ONCE = 250, 1_000
 
 
 class ApiKey(models.Model):
-    """An API key. Only the SHA-256 of it is kept: it has 190 random bits, so a slow hash adds nothing.
+    """An API key. Only its SHA-256 is stored: the key has 190 random bits, so a slow hash adds nothing.
 
-    One that `is_narrowed` reaches the agents that are named for it and no others, not even when none is left;
-    which they are is known above (designer.models.KeyAgent). `calls_at_once` is how many calls of tools may
-    be under way with it. With an `environment` it runs the tools of its agents there and nowhere else.
+    is_narrowed: the key reaches only the agents of its `designer.models.KeyAgent` rows.
+    calls_at_once: how many tool calls may run at once with the key.
+    environment: the only environment in which the key runs tools; "" for the default of each agent.
 
-    Of clients that its owner signs in with an access token of the identity provider, the row has no secret:
-    `digest` begins with SIGNED_IN, which is no digest of anything.
+    A row for clients that its owner signs in with an access token of the identity provider has no secret: its
+    `digest` starts with SIGNED_IN and is not a digest.
     """
 
     SIGNED_IN: ClassVar[str] = "signed-in:"
@@ -272,7 +272,7 @@ class ApiKey(models.Model):
     reported_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        db_table = "people_apitoken"  # which code from before the class had its name still reads
+        db_table = "people_apitoken"  # earlier releases read the table by this name
         ordering = ["-id"]
         verbose_name = "API key"
         indexes = [models.Index(fields=["user", "-id"], name="token_by_user")]
@@ -280,12 +280,12 @@ class ApiKey(models.Model):
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
 
-    # What the request that was made with it has asked of the database along with it.
+    # The rows that were prefetched together with this key.
     read_ahead: ReadAhead | None = None
 
     @property
     def ask(self) -> Callable[[str, Sequence[object]], Rows]:
-        """Asks the database a question that requests with this key ask all day."""
+        """Run a statement that most requests with this key repeat, from the prefetched rows if possible."""
         return self.read_ahead.rows if self.read_ahead else run_prepared
 
     def is_usable(self, now: datetime) -> bool:
@@ -306,28 +306,30 @@ class ApiKey(models.Model):
         return hashlib.sha256(key.encode()).hexdigest()
 
 
-# An audit entry never changes, so that those from before `ApiKey` had its name keep the second kind.
+# Audit entries never change, so entries that are older than the name `ApiKey` have the second kind.
 KEY_KINDS = ("apikey", "apitoken")
 
 
 @cache
 def kind_names() -> dict[str, str]:
-    """How people call what an audit entry's `kind` names."""
+    """Return the name on pages for each `kind` of audit entry."""
     names = {model.__name__.lower(): str(model._meta.verbose_name) for model in apps.get_models()}
     return names | dict.fromkeys(KEY_KINDS, names[KEY_KINDS[0]])
 
 
-OF_VERSIONS = ("version", "against", "current")
+VERSION_MEMBERS = ("version", "against", "current")
 
 
 class AuditEntry(models.Model):
-    """One change by a person or by a worker, written in the transaction of the change. Never changed itself.
+    """A change by a user or a worker, written in the transaction of the change. An entry never changes.
 
-    `agent` is the agent that a change is about, for those who may see it; no foreign key, because agents
-    are on a floor above people. `why` is what a person noted, or the run or rule that made a worker do it.
-    `digest` names the content. `position`, `previous` and `hash` are the chain, which the database writes
-    when the transaction commits (people.audit.hash_chain). `salt` makes the digest useless for guessing the
-    names in an entry once it has been erased together with them (people.audit.erasure).
+    agent: id of the agent that the change concerns; no foreign key, because `designer` is above this package.
+    why: the note of a user, or the run or the rule that made a worker do it.
+    digest: of the content.
+    position, previous, hash: the link of the chain, which the database writes when the transaction commits
+    (people.audit.hash_chain).
+    salt: part of the digest. After an erasure deleted it, nobody can confirm a guessed name by the digest
+    (people.audit.erasure).
     """
 
     at = models.DateTimeField(default=timezone.now, db_index=True)
@@ -363,25 +365,25 @@ class AuditEntry(models.Model):
 
     @property
     def facts(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Before and after, as people read them: a version of which an old entry has our ordinal says so."""
+        """`before` and `after` for pages, where the ordinal of a version is marked as one."""
         return _with_ordinals(self.before or {}), _with_ordinals(self.after or {})
 
     @property
     def changes(self) -> list[tuple[str, Any, Any]]:
-        """Each member in words, with its value before and after; None where there was none."""
+        """The name of each member on pages, with its value before and after; None for a missing one."""
         before, after = self.facts
         names = sorted(before.keys() | after.keys())
         return [(name.replace("_", " "), before.get(name), after.get(name)) for name in names]
 
     @property
     def summary(self) -> list[tuple[str, Any, Any]]:
-        """The changes worth a line: not what was and is empty, nor our number of a version that is named."""
-        nothing: tuple[Any, ...] = (None, "", [], {})
+        """The changes, without members that are empty on both sides and ordinals of named versions."""
+        empty_values: tuple[Any, ...] = (None, "", [], {})
         is_named = any("version" in facts for facts in self.facts)
         return [
-            (name, None if before in nothing else before, None if after in nothing else after)
+            (name, None if before in empty_values else before, None if after in empty_values else after)
             for name, before, after in self.changes
-            if not (before in nothing and after in nothing) and not (is_named and name == "ordinal")
+            if not (before in empty_values and after in empty_values) and not (is_named and name == "ordinal")
         ]
 
     @property
@@ -390,16 +392,16 @@ class AuditEntry(models.Model):
 
 
 def _with_ordinals(facts: dict[str, Any]) -> dict[str, Any]:
-    # Entries from before versions were named by vendors' labels hold a number in place of a name.
-    old = {name for name in OF_VERSIONS if isinstance(facts.get(name), int)}
-    return {f"{name} (ordinal)" if name in old else name: value for name, value in facts.items()}
+    # Entries that are older than the vendors' labels of versions contain an ordinal in place of a label.
+    ordinals = {name for name in VERSION_MEMBERS if isinstance(facts.get(name), int)}
+    return {f"{name} (ordinal)" if name in ordinals else name: value for name, value in facts.items()}
 
 
 class ErasedEntry(models.Model):
-    """An audit entry from which a user's names were erased, with the digest of the content that was left.
+    """An audit entry from which a user's names were erased, with the digest of the remaining content.
 
-    `entry` and `erasure` are the ids of audit entries; the second one records the erasure and names a digest
-    of all its rows here. `covers_id`: the digest of the entry itself covers its id.
+    entry, erasure: ids of audit entries; `erasure` records the erasure and a digest of all its rows here.
+    covers_id: the digest of the entry covers its id.
     """
 
     entry = models.BigIntegerField()
@@ -416,9 +418,9 @@ class ErasedEntry(models.Model):
 
 
 class AuditHead(models.Model):
-    """Where the chain ends: one row, which only the database's own trigger writes.
+    """The end of the chain: one row, which only a trigger of the database writes.
 
-    Its lock is what puts commits into one order, and it shows when the last entries are missing.
+    Its lock puts commits into one order, and it proves that the last entries are not missing.
     """
 
     position = models.BigIntegerField()
@@ -432,9 +434,9 @@ class AuditHead(models.Model):
 
 
 class IdempotentWrite(models.Model):
-    """A write that was sent with an Idempotency-Key, and its answer: people/idempotent_writes.py.
+    """A write with an Idempotency-Key, and its response: people/idempotent_writes.py.
 
-    `caller` is `key:` or `user:` with a primary key. `request_digest` is the SHA-256 of the request.
+    caller: `key:` or `user:` with a primary key. request_digest: the SHA-256 of the request.
     """
 
     id = models.UUIDField(primary_key=True, editable=False)

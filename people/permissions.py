@@ -1,9 +1,9 @@
-"""Who may call what. Every view declares the role it takes; what declares nothing is refused.
+"""Check roles and scopes. Every view declares the role that it requires; a view without one is closed.
 
-An API view has `read_role` (viewer unless it says otherwise) and `write_role` (no default), or
-`roles = {"DELETE": Role.ADMIN}` for single methods. `runtime = True` opens reading to the narrow scope
-`runtime`, and `invokes = True` all of the view to `invoke`. `only_reads = True` is for a POST that stores
-nothing: for the scope of a key it counts as reading. A page uses the decorator `requires`, which
+An API view has `read_role` (viewer by default) and `write_role` (no default), or
+`roles = {"DELETE": Role.ADMIN}` for single methods. `runtime = True` opens reading to the scope `runtime`,
+and `invokes = True` opens the whole view to the scope `invoke`. `only_reads = True` marks a POST that stores
+nothing: the scope of a key treats it as reading. A page has the decorator `requires`, which
 `people.middleware.RoleRequiredMiddleware` enforces.
 """
 
@@ -26,10 +26,11 @@ public = login_not_required
 def requires(
     role: Role = Role.VIEWER, *, write: Role | None = None, largest_body: int | None = None
 ) -> Callable[[PageView], PageView]:
-    """`@requires(Role.DESIGNER)` covers reading and POST; `@requires(write=Role.DESIGNER)` lets viewers read.
+    """Declare the role of a page.
 
-    A page that only viewers' rights are asked for takes no POST, unless `write=Role.VIEWER` says so.
-    `largest_body`, in bytes, is for a page that takes a document.
+    `@requires(Role.DESIGNER)` covers reading and POST; `@requires(write=Role.DESIGNER)` lets viewers read.
+    A page for viewers accepts no POST, unless it has `write=Role.VIEWER`.
+    largest_body: bytes, for a page that accepts a document.
     """
 
     def declare(view: PageView) -> PageView:
@@ -43,12 +44,12 @@ def requires(
 
 
 def any_user(role: Role) -> User:
-    """For `visible_to` in a CompiledQuery: a user with this role, whose id is given as `user`."""
+    """Return a user with this role for `visible_to` in a CompiledQuery; its parameter `user` is the id."""
     return User(pk=cast(int, Given("user")), role=role)
 
 
 def person(request: HttpRequest | Request) -> User:
-    """The user. A view that declares a role is only reached by signed-in users."""
+    """Return the signed-in user. Only signed-in users reach a view that declares a role."""
     return cast(User, request.user)
 
 
@@ -58,14 +59,14 @@ def key_of(request: HttpRequest | Request) -> ApiKey | None:
 
 
 def reason_against(user: Any, role: Role) -> str:
-    """A sentence for a user without this role; empty for one who has it."""
+    """Return why the user may not do what needs this role; empty if the user has it."""
     if user.is_authenticated and user.has_role(role):
         return ""
     return f"You need the {role.label.lower()} role. An administrator can give it to you."
 
 
 class RolePermission(BasePermission):
-    """The lower of what the person's role and the API key's scopes allow."""
+    """Allow what both the role of the user and the scopes of the API key allow."""
 
     message = ""
     code = ""
@@ -77,12 +78,12 @@ class RolePermission(BasePermission):
         method = request.method or ""
         if not hasattr(view, method.lower()):
             return True  # the view answers 405 itself
-        needed = needed_role(view, method)
-        if needed is None:
+        required_role = needed_role(view, method)
+        if required_role is None:
             return self._refuse("undeclared", "This call is closed.")
-        if not request.user.has_role(needed):
-            return self._refuse("role_required", reason_against(request.user, needed))
-        if isinstance(request.auth, ApiKey) and not allows(request.auth, view, method, needed):
+        if not request.user.has_role(required_role):
+            return self._refuse("role_required", reason_against(request.user, required_role))
+        if isinstance(request.auth, ApiKey) and not allows(request.auth, view, method, required_role):
             return self._refuse("scope_required", "This API key's scope does not cover this call.")
         return True
 
@@ -92,6 +93,7 @@ class RolePermission(BasePermission):
 
 
 def needed_role(view: Any, method: str) -> Role | None:
+    """Return the role that a method of a view requires; None for a view that declares none."""
     roles: dict[str, Role] = getattr(view, "roles", {})
     if method in roles:
         return roles[method]
@@ -100,7 +102,8 @@ def needed_role(view: Any, method: str) -> Role | None:
     return getattr(view, "write_role", None)
 
 
-def allows(key: ApiKey, view: Any, method: str, needed: Role) -> bool:
+def allows(key: ApiKey, view: Any, method: str, required_role: Role) -> bool:
+    """Return whether the scopes of the key cover this method of the view."""
     scopes = set(key.scopes)
     if key.is_narrowed:
         scopes &= RUNTIME_SCOPES
@@ -109,7 +112,7 @@ def allows(key: ApiKey, view: Any, method: str, needed: Role) -> bool:
     if Scope.INVOKE in scopes and getattr(view, "invokes", False):
         return True
     if method not in SAFE_METHODS and not getattr(view, "only_reads", False):
-        return Scope.DESIGN in scopes and needed == Role.DESIGNER
+        return Scope.DESIGN in scopes and required_role == Role.DESIGNER
     if scopes & {Scope.READ, Scope.DESIGN}:
         return True
     return Scope.RUNTIME in scopes and getattr(view, "runtime", False)

@@ -1,4 +1,4 @@
-"""Teams: which users work on which agents. Each function is one change by one administrator, audited."""
+"""Create and change teams. Each function is one change by an administrator, with an audit entry."""
 
 import secrets
 from typing import Any
@@ -17,12 +17,12 @@ MAX_NAME_LENGTH = 120
 
 @transaction.atomic
 def create_team(*, actor: User, name: str, slug: str = "") -> Team:
-    """Without a slug, one is made from the name."""
+    """Create a team. By default the slug derives from the name. Raises DomainError."""
     name = name.strip()
     _check_name(name)
-    # A name without any Latin letter gets a slug that says nothing rather than being refused.
-    wanted = slug.strip() or slugs.from_name(name) or f"team-{secrets.token_hex(4)}"
-    team = Team(name=name, slug=slugs.checked(wanted))
+    # A name without Latin letters gets a random slug.
+    proposed_slug = slug.strip() or slugs.from_name(name) or f"team-{secrets.token_hex(4)}"
+    team = Team(name=name, slug=slugs.checked(proposed_slug))
     try:
         with transaction.atomic():
             team.save()
@@ -50,13 +50,13 @@ def rename_team(team: Team, *, actor: User, name: str, expected: str = edit_conf
 
 @transaction.atomic
 def remove_team(team: Team, *, actor: User) -> None:
-    """The caller has made sure that no agent belongs to it any more; its members stay users."""
+    """Remove the team. The caller ensures that no agent belongs to it. The members stay users."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_stays", f"“{team}” is the team of all users and stays.", status=409)
     team.removed_at = timezone.now()
     team.save(update_fields=["removed_at"])
-    # The trail is all that still tells who was in it.
+    # Only the audit trail still lists the members.
     before = facts(team) | {"members": sorted(team.members.values_list("username", flat=True))}
     team.memberships.all().delete()
     audit.record(actor, "remove", team, before=before)
@@ -64,7 +64,7 @@ def remove_team(team: Team, *, actor: User) -> None:
 
 @transaction.atomic
 def add_member(team: Team, user: User, *, actor: User) -> None:
-    """Safe to call twice; takes effect with that user's next request."""
+    """Add `user` to the team, effective with the user's next request. A second call changes nothing."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_is_in", f"All users are in “{team}” already.", status=409)
@@ -75,28 +75,28 @@ def add_member(team: Team, user: User, *, actor: User) -> None:
 
 @transaction.atomic
 def remove_member(team: Team, user: User, *, actor: User) -> None:
-    """Safe to call twice; takes effect with that user's next request."""
+    """Remove `user` from the team, effective with the next request. A second call changes nothing."""
     team = locked(team)
     if team.is_everyone:
         raise DomainError("everyone_is_in", f"All users are in “{team}”, and stay in it.", status=409)
-    gone, _ = Membership.objects.filter(team=team, user=user).delete()
-    if gone:
+    deleted_count, _ = Membership.objects.filter(team=team, user=user).delete()
+    if deleted_count:
         audit.record(actor, "remove member", team, before={"person": user.username})
 
 
 def locked(team: Team) -> Team:
-    """The team as it is now, locked until the transaction ends."""
-    found = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
-    if found is None:
+    """Return the current team, locked until the transaction ends. Raises DomainError if it was removed."""
+    live_team = Team.objects.live().select_for_update(no_key=True).filter(pk=team.pk).first()
+    if live_team is None:
         raise DomainError("team_removed", f"The team “{team}” has been removed.", status=409)
-    return found
+    return live_team
 
 
 def first_of(user: User) -> Team:
-    """The team that the user joined first, or else the team of all users."""
-    # Ordered by when the user joined, so that a new team changes no default.
-    own = Membership.objects.filter(user=user).select_related("team").first()
-    return own.team if own else everyone()
+    """Return the team that the user joined first, or else the team of all users."""
+    # The order is by date, so that joining another team does not change the default.
+    membership = Membership.objects.filter(user=user).select_related("team").first()
+    return membership.team if membership else everyone()
 
 
 def facts(team: Team) -> dict[str, Any]:
@@ -104,5 +104,5 @@ def facts(team: Team) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if why := display_names.why_not(name, MAX_NAME_LENGTH):
-        raise DomainError("invalid", "A team cannot be called so.", fields={"name": why})
+    if fault := display_names.why_not(name, MAX_NAME_LENGTH):
+        raise DomainError("invalid", "A team cannot have this name.", fields={"name": fault})

@@ -1,6 +1,6 @@
-"""How many calls of the API a key and a user may make in a minute.
+"""Rate limits of the API: requests of a key and of a user per minute.
 
-The caller's address plays no part in it, except where calls need no sign-in.
+The address of the client counts only for requests without sign-in.
 """
 
 import time
@@ -24,12 +24,15 @@ Kind = Literal["read", "write", "invoke"]
 
 
 def is_within_limit(kind: Kind, user: int | None, key: int | None, now: float) -> bool:
-    """Counts one more call of this user with this key. Running tools counts apart, as often as reading."""
-    most = settings.WRITES_PER_MINUTE if kind == "write" else settings.CALLS_PER_MINUTE
+    """Count a request of this user with this key, and return whether it is within the limits.
+
+    Tool calls have a count of their own, with the limit of reads.
+    """
+    limit = settings.WRITES_PER_MINUTE if kind == "write" else settings.CALLS_PER_MINUTE
     # By owner and by key: neither many keys nor one alone uses up what the others need.
-    allowed = {f"{kind}:person:{user}": most * KEYS_OF_A_USER}
+    allowed = {f"{kind}:person:{user}": limit * KEYS_OF_A_USER}
     if key is not None:
-        allowed[f"{kind}:key:{key}"] = most
+        allowed[f"{kind}:key:{key}"] = limit
     return rate_limits.spend(allowed, now)
 
 
@@ -41,7 +44,7 @@ class MinuteThrottle(BaseThrottle):
 
 
 class CallLimit(MinuteThrottle):
-    """Reads and writes are counted apart; refused calls count as well."""
+    """A limit for each key and user. Reads and writes have separate counts; refused requests count too."""
 
     # `view` is an APIView; DRF imports this module while it defines that class.
     def allow_request(self, request: Request, view: Any) -> bool:
@@ -54,9 +57,9 @@ class CallLimit(MinuteThrottle):
 
 
 class ReportLimit(MinuteThrottle):
-    """For a call without sign-in; a key has 190 random bits, so this only spares the database."""
+    """A limit by address for a request without sign-in, which protects the database."""
 
     def allow_request(self, request: Request, view: Any) -> bool:
         self.now = time.time()
-        (made,) = rate_limits.count([f"report:{client_address(request._request)}"], self.now)
-        return made <= REPORTS_PER_MINUTE
+        (request_count,) = rate_limits.count([f"report:{client_address(request._request)}"], self.now)
+        return request_count <= REPORTS_PER_MINUTE

@@ -1,4 +1,4 @@
-"""Users: adding them, changing their role, deactivating them."""
+"""Add, change and deactivate users."""
 
 from typing import Any
 
@@ -24,10 +24,13 @@ def add_user(
     role: str = Role.VIEWER,
     why: str = "",
 ) -> User:
-    """Without a password, the user signs in through single sign-on. `why` is for the audit trail."""
+    """Add a user. Without a password, the user signs in through single sign-on.
+
+    `why` is the reason in the audit trail. Raises DomainError.
+    """
     user = User(username=User.normalize_username(username.strip()), name=name.strip(), role=role)
     _check(user, password)
-    user.set_password(password)  # with None, no password will ever fit
+    user.set_password(password)  # None: no password matches
     after = {"username": user.username, **facts(user)}
     try:
         with transaction.atomic():
@@ -36,22 +39,22 @@ def add_user(
     except IntegrityError as error:
         if not unique_violations.is_taken(error):
             raise
-        taken = "Another user already signs in with this name."
-        raise DomainError("taken", taken, fields={"username": taken}, status=409) from error
+        message = "Another user already signs in with this name."
+        raise DomainError("taken", message, fields={"username": message}, status=409) from error
     return user
 
 
 def update_user(
     user: User, *, actor: User | None, expected: str = edit_conflicts.ANY_STATE, why: str = "", **changes: Any
 ) -> None:
-    """Changes `name`, `role` or `is_active`. The last active administrator stays one.
+    """Change `name`, `role` or `is_active`. The last active administrator stays one.
 
-    With another role, or deactivated, a user's sessions end. The API keys of a deactivated user are revoked
-    for good; what the user made stays.
+    A new role or deactivation ends the user's sessions. Deactivation revokes the user's API keys for good;
+    the agents and releases of the user stay. Raises DomainError.
     """
     with transaction.atomic():
-        # Locked first and always in this order: two administrators who demote one another wait here,
-        # and the second finds itself the last.
+        # Administrators are locked first and always in this order. If two of them demote each other, the
+        # second one waits here and finds that it is the last.
         administrators = User.objects.filter(role=Role.ADMIN, is_active=True).order_by("pk")
         others = [row for row in administrators.select_for_update(no_key=True) if row.pk != user.pk]
         user.refresh_from_db(from_queryset=User.objects.select_for_update(no_key=True))
@@ -65,18 +68,18 @@ def update_user(
         if facts(user) == before:
             return
         if (before["role"], before["is_active"]) != (user.role, user.is_active):
-            # Sessions carry this number; with another one they are no sessions any more.
+            # Sessions contain this number; with another number they are not valid any more.
             user.sessions_ended += 1
         user.save(update_fields=[*CHANGEABLE, "sessions_ended"])
         audit.record(actor, "change person", user, before=before, after=facts(user), why=why)
         if not user.is_active:
-            # For good, so that a user who comes back has to decide again which programs may act.
+            # For good, so that a user who returns decides again which programs may act.
             for key in user.api_keys.filter(revoked_at=None).order_by("pk"):
                 api_keys.revoke(key, actor=actor, why=f"{user} was deactivated.")
 
 
 def set_password(user: User, *, actor: User | None, password: str, why: str = "") -> None:
-    """Ends that user's sessions. The audit trail says that a password was set, never which."""
+    """Set the password and end the user's sessions. Raises DomainError for a weak password."""
     _check(user, password)
     user.set_password(password)
     with transaction.atomic():
@@ -94,15 +97,15 @@ def _check(user: User, password: str | None = None) -> None:
         user.full_clean(exclude=["password"])
     except ValidationError as error:
         fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
-    # After Django's own checks, because this sentence is the clearer one.
-    if user.name and (why := display_names.why_not(user.name, 150)):
-        fields["name"] = why
+    # After Django's own checks, because this sentence is clearer.
+    if user.name and (fault := display_names.why_not(user.name, 150)):
+        fields["name"] = fault
     if password is not None:
         try:
             validate_password(password, user)
         except ValidationError as error:
             fields["password"] = " ".join(error.messages)
-    if "__all__" in fields:  # the one constraint that a person can break is that on the username
+    if "__all__" in fields:  # users can violate only the constraint on the username
         fields["username"] = fields.pop("__all__")
     if fields:
-        raise DomainError("invalid", "Some of what was entered cannot be taken.", fields=fields)
+        raise DomainError("invalid", "Some fields are not valid.", fields=fields)

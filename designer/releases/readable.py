@@ -16,7 +16,7 @@ from core.prepared_statements import run_together
 from designer.models import AGENTS_OF_KEY
 from designer.releases import publishing, receipts
 from people import api_keys
-from people.authentication import WRITE_LAST_USE_EVERY
+from people.authentication import LAST_USE_INTERVAL
 from people.models import TEAMS_OF, ApiKey, Role, Scope
 
 # The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
@@ -98,7 +98,7 @@ def read(wanted: Wanted) -> Readable | None:
         "surface": wanted.surface,
         "channel": receipts.channel_in(wanted.name),
         "now": now,
-        "lately": now - WRITE_LAST_USE_EVERY,
+        "lately": now - LAST_USE_INTERVAL,
         "noted": now - receipts.WRITE_EVERY,
     }
     (column,) = wanted.which

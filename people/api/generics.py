@@ -1,7 +1,7 @@
-"""The views of the API. Each takes what its own annotations declare, and refuses anything else by its name.
+"""Base classes of API views. A view accepts what its annotations declare and refuses anything else by name.
 
-A caller believes that a member or a parameter that is ignored has had its effect: with a misspelt filter the
-answer is everything, and a misspelt member of a PUT empties what it was meant to set.
+Ignoring an unknown name would mislead the caller: a misspelt filter would return everything, and a misspelt
+member of a PUT would clear the value that it should set.
 """
 
 import inspect
@@ -23,7 +23,7 @@ from rest_framework.views import APIView as AnyAPIView
 from core.errors import DomainError
 from core.serializers import refusals
 from people import idempotent_writes
-from people.idempotent_writes import Answer
+from people.idempotent_writes import StoredResponse
 from people.permissions import key_of, person
 
 Row = TypeVar("Row", bound=Model)
@@ -81,13 +81,13 @@ class APIView(AnyAPIView):
             raise ValidationError(faults)
 
 
-def _stored(response: Response) -> Answer:
+def _stored(response: Response) -> StoredResponse:
     body = "" if response.data is None else JSONRenderer().render(response.data).decode()
     headers = {name: value for name, value in response.items() if name != "Content-Type"}
-    return Answer(response.status_code, headers, body)
+    return StoredResponse(response.status_code, headers, body)
 
 
-def _response(stored: Answer, *, is_repeated: bool) -> HttpResponse:
+def _response(stored: StoredResponse, *, is_repeated: bool) -> HttpResponse:
     response = HttpResponse(
         stored.body, status=stored.status, headers={**stored.headers, "Content-Type": "application/json"}
     )

@@ -1,4 +1,4 @@
-"""ETag and If-Match (RFC 9110, 8.8.3 and 13.1.1), for calls that replace what a person saw."""
+"""ETag and If-Match (RFC 9110, 8.8.3 and 13.1.1), for requests that replace a state that a person read."""
 
 import re
 
@@ -19,11 +19,11 @@ IF_MATCH = OpenApiParameter(
 
 
 def expected(request: Request) -> str:
-    """For `edit_conflicts.check`. Without the header it is any state, and the last to write wins."""
-    given = request.headers.get("If-Match", edit_conflicts.ANY_STATE).strip()
-    if not re.fullmatch(ONE_ETAG, given):
-        raise DomainError("invalid_if_match", "If-Match takes one ETag in quotes, as GET answered it.")
-    return given.strip('"')
+    """Return the state for `edit_conflicts.check`. Without the header any state is accepted."""
+    header = request.headers.get("If-Match", edit_conflicts.ANY_STATE).strip()
+    if not re.fullmatch(ONE_ETAG, header):
+        raise DomainError("invalid_if_match", "If-Match takes one ETag in quotes, as GET returned it.")
+    return header.strip('"')
 
 
 def etag_of(facts: edit_conflicts.Facts) -> dict[str, str]:

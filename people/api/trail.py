@@ -53,9 +53,9 @@ class AuditList(ListAPIView[AuditEntry]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[AuditEntry]:
-        given = AuditFilter(data=self.request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        return audit.entries(person(self.request), **given.validated_data)
+        filters = AuditFilter(data=self.request.query_params.dict())
+        filters.is_valid(raise_exception=True)
+        return audit.entries(person(self.request), **filters.validated_data)
 
     @extend_schema(parameters=[AuditFilter])
     def get(self, request: Request) -> Response:

@@ -38,12 +38,12 @@ class UserOutput(serializers.ModelSerializer[User]):
 
     @extend_schema_field(serializers.ListField(child=serializers.SlugField()))
     def get_teams(self, user: User) -> list[str]:
-        shown: list[Team] = getattr(user, "shown_teams")  # noqa: B009 - put there by people_seen_by
+        shown: list[Team] = getattr(user, "shown_teams")  # noqa: B009 - set by people_seen_by
         return [team.slug for team in shown]
 
 
 def people_seen_by(reader: User) -> QuerySet[User]:
-    """All users; in `shown_teams` those of their teams that the reader may know of."""
+    """Return all users, with those of their teams that the reader may see in `shown_teams`."""
     return User.objects.prefetch_related(
         Prefetch("teams", Team.objects.open_to(reader), to_attr="shown_teams")
     )
@@ -59,9 +59,9 @@ class UserList(ListAPIView[User]):
 
     @extend_schema(request=UserInput, responses={201: UserOutput})
     def post(self, request: Request) -> Response:
-        given = UserInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        user = users.add_user(actor=person(request), **given.validated_data)
+        user_input = UserInput(data=request.data)
+        user_input.is_valid(raise_exception=True)
+        user = users.add_user(actor=person(request), **user_input.validated_data)
         return Response(UserOutput(self.get_queryset().get(pk=user.pk)).data, status=201)
 
 
@@ -74,22 +74,22 @@ class UserDetail(GenericAPIView[User]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(request, pk)
+        return _respond(request, pk)
 
     @extend_schema(parameters=[IF_MATCH], request=UserChange)
     def patch(self, request: Request, pk: int) -> Response:
         user = get_object_or_404(User, pk=pk)
-        given = UserChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        changes = dict(given.validated_data)
+        change = UserChange(data=request.data)
+        change.is_valid(raise_exception=True)
+        changes = dict(change.validated_data)
         password = changes.pop("password", None)
         with transaction.atomic():
             users.update_user(user, actor=person(request), expected=expected(request), **changes)
             if password is not None:
                 users.set_password(user, actor=person(request), password=password)
-        return _answer(request, pk)
+        return _respond(request, pk)
 
 
-def _answer(request: Request, pk: int) -> Response:
+def _respond(request: Request, pk: int) -> Response:
     user = get_object_or_404(people_seen_by(person(request)), pk=pk)
     return Response(UserOutput(user).data, headers=etag_of(users.facts(user)))

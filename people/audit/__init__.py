@@ -14,11 +14,11 @@ from core.compiled_queries import PreparedInsert
 from people.audit.hash_chain import CONTENT, digest_of
 from people.models import KEY_KINDS, ApiKey, AuditEntry, User, kind_names
 
-# Kinds that administrators alone manage, so that they alone read about them.
+# Only administrators manage these kinds, so only they read about them.
 ADMINISTRATORS_ONLY = ("team", "webhook")
-# Kinds that belong to one user: read by that user and by the actor of the change.
+# These kinds belong to one user. That user and the actor of the change read about them.
 PERSONAL = (*KEY_KINDS, "subscription", "mailaddress")
-# Agents are on a floor above people, so designer registers who sees which.
+# The package `designer` is above this one, so it registers the rule that decides who sees which agents.
 AgentsSeenBy = Callable[[User], QuerySet[Any, Any]]
 _agents_seen_by: list[AgentsSeenBy] = []
 
@@ -28,7 +28,7 @@ class Doer(TextChoices):
     WORKERS = "workers", "Pegboard itself"
 
 
-# DISTINCT would read every row of a trail that only grows; this skips from one kind to the next in the index.
+# DISTINCT would read every row of the trail; this skips from one kind to the next in the index.
 KINDS = """
 WITH RECURSIVE kinds(kind) AS (
     (SELECT min(kind) FROM people_auditentry)
@@ -58,14 +58,15 @@ def record(
     why: str = "",
     agent: int | None = None,
 ) -> AuditEntry:
-    """`action` is a verb ("pin", "publish"); `before` and `after` hold only the members that differ.
+    """Write an audit entry. Must be called inside `transaction.atomic()`.
 
-    Must be called inside `transaction.atomic()`; `actor` is None for what a worker did by itself, and
-    then `why` says which run or rule made it do so. `agent` is the one that the change is about: users
-    who may not see it do not read of it.
+    actor: None for a change by a worker; then `why` names the run or the rule that caused it.
+    action: a verb ("pin", "publish").
+    before, after: only the members that differ are stored.
+    agent: the agent that the change concerns; users who may not see it cannot read the entry.
     """
     if not connection.in_atomic_block:
-        raise RuntimeError("an audit row belongs into the transaction of its change")
+        raise RuntimeError("an audit entry has to be written in the transaction of its change")
     entry = _entry(actor, action, target, before=before, after=after, why=why, agent=agent)
     _insert().write(entry)
     return entry
@@ -81,8 +82,10 @@ def statement(
     agent: int | None = None,
     only_if: tuple[str, Sequence[object]],
 ) -> tuple[str, list[object]]:
-    """The same for `run_together`, behind the change itself: written if `only_if`, a condition with its
-    values, holds then."""
+    """Return the statement that writes an entry after a change in the same round trip, and its values.
+
+    only_if: a condition in SQL with its values; the entry is written if the condition is true then.
+    """
     condition, values = only_if
     entry = _entry(actor, action, target, before=None, after=after, why=why, agent=agent)
     return _insert(condition).statement(entry, values)
@@ -128,24 +131,24 @@ def content_of(entry: AuditEntry) -> dict[str, Any]:
 
 
 def visible_to(user: User) -> QuerySet[AuditEntry]:
-    """Without entries about other teams' agents, other users' keys, and the teams themselves.
+    """Return the entries that `user` may read: none about other teams' agents, other users' keys, or teams.
 
-    An entry that names an agent is read by those who see the agent, whatever else it is about.
+    Users who see an agent read all entries that name the agent.
     """
     rows = AuditEntry.objects.all()
     if user.can_administer:
         return rows
     keys = ApiKey.objects.filter(user=user).annotate(text=Cast("pk", TextField())).values("text")
-    is_theirs = ~Q(kind__in=PERSONAL) | Q(actor=user) | Q(kind__in=KEY_KINDS, object_id__in=keys)
+    is_readable = ~Q(kind__in=PERSONAL) | Q(actor=user) | Q(kind__in=KEY_KINDS, object_id__in=keys)
     return rows.exclude(kind__in=ADMINISTRATORS_ONLY).filter(
-        Q(agent__in=agents_seen_by(user)) | (Q(agent=None) & is_theirs)
+        Q(agent__in=agents_seen_by(user)) | (Q(agent=None) & is_readable)
     )
 
 
 def entries(
     reader: User, *, actor: User | None = None, by: str = "", kind: str = "", q: str = ""
 ) -> QuerySet[AuditEntry]:
-    """Those that `reader` may see: by one person, or by a `Doer`; of one kind, with `q` in their label."""
+    """Return entries that `reader` may see: by one user or a `Doer`, of one kind, with `q` in the label."""
     rows = visible_to(reader)
     if actor:
         rows = rows.filter(actor=actor)
@@ -157,12 +160,12 @@ def entries(
 
 
 def kinds() -> list[tuple[str, str]]:
-    """The kinds of things that were changed so far, each with its name for people."""
+    """Return the kinds of objects that have entries, each with its name on pages."""
     names = kind_names()
     with connection.cursor() as cursor:
         cursor.execute(KINDS)
-        found = {KEY_KINDS[0] if kind in KEY_KINDS else kind for (kind,) in cursor.fetchall()}
-    return [(kind, names.get(kind, kind)) for kind in sorted(found)]
+        kinds_in_use = {KEY_KINDS[0] if kind in KEY_KINDS else kind for (kind,) in cursor.fetchall()}
+    return [(kind, names.get(kind, kind)) for kind in sorted(kinds_in_use)]
 
 
 def _differing(

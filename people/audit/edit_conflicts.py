@@ -1,8 +1,8 @@
-"""Two users edit the same thing: the second to save is told what the first one wrote.
+"""Detect that two users edit the same object: the second to save receives the changes of the first.
 
-An editor starts from a state, named by the `etag` of the facts that were shown, and names it when saving. If
-the facts have changed by then, nothing is written and `LateEditError` says who wrote what. The values before
-come from the audit trail, which has each change with the members it replaced.
+An editor starts from a state and names it when saving; the name is the `etag` of the facts on the page. If
+the facts have changed meanwhile, nothing is written and `LateEditError` contains the differences. The earlier
+values come from the audit trail, which stores each change with the members that it replaced.
 """
 
 import hashlib
@@ -19,13 +19,16 @@ from core.errors import DomainError
 from people.models import AuditEntry
 
 ANY_STATE = "*"
-MAX_CHANGES = 100  # changes; an editor who started before those is not told the values of then
+MAX_CHANGES = 100  # an editor who started before these does not receive the earlier values
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One member, by its path ("policy.breaking"); `before` is None as well where it is not known."""
+    """A member by its path ("policy.breaking"), with its values.
+
+    before: when the editor started; None as well if that is unknown. theirs: now. yours: after saving.
+    """
 
     path: str
     before: Any
@@ -47,22 +50,22 @@ class LateEditError(DomainError):
 
 
 def etag(facts: Facts) -> str:
-    """The same facts twice are the same state."""
+    """Return the name of a state: equal facts have the same one."""
     written = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(written.encode()).hexdigest()[:32]
 
 
 def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
-    """Raises LateEditError unless `now` is the state that `expected` names.
+    """Raise LateEditError unless `expected` names the state `now`.
 
-    The caller holds the lock on `target`; `wanted` is what the facts would be after saving.
+    The caller has locked `target`. `wanted`: the facts after saving.
     """
     state = etag(now)
     # REST without If-Match means any state.
     if expected in (ANY_STATE, state):
         return
     rows = AuditEntry.objects.filter(kind=target._meta.model_name, object_id=str(target.pk)).order_by("-pk")
-    # Entries about other things, such as being removed, replace no member of these facts.
+    # Other entries, such as a removal, do not replace members of these facts.
     changes = [row for row in islice(rows, MAX_CHANGES) if row.before and row.before.keys() <= now.keys()]
     before = _state_named(expected, now, changes)
     last = changes[0] if changes else None
@@ -76,7 +79,7 @@ def check(target: Model, expected: str, *, now: Facts, wanted: Facts) -> None:
 
 
 def _state_named(expected: str, now: Facts, changes: list[AuditEntry]) -> Facts | None:
-    # Goes back from `now`, newest change first, until the facts are those that were seen.
+    """Undo the changes from `now` backwards, the newest first, until the facts have the expected name."""
     facts = dict(now)
     for change in changes:
         facts |= change.before or {}
@@ -86,17 +89,17 @@ def _state_named(expected: str, now: Facts, changes: list[AuditEntry]) -> Facts 
 
 
 def _differences(before: Facts | None, theirs: Facts, yours: Facts) -> Iterator[Difference]:
-    seen = dict(_flat(before or {}))
-    now, wanted = dict(_flat(theirs)), dict(_flat(yours))
-    for path in sorted(now.keys() | wanted.keys() | seen.keys()):
-        old, other, own = seen.get(path), now.get(path), wanted.get(path)
-        # What both wrote alike is shown as well, where it is known to be new.
-        if other != own or (before is not None and other != old):
-            yield Difference(path, old, other, own)
+    earlier, current, edited = dict(_flat(before or {})), dict(_flat(theirs)), dict(_flat(yours))
+    for path in sorted(earlier.keys() | current.keys() | edited.keys()):
+        difference = Difference(path, earlier.get(path), current.get(path), edited.get(path))
+        # A new value that both users entered is included, if the earlier value is known.
+        is_new = before is not None and difference.theirs != difference.before
+        if is_new or difference.theirs != difference.yours:
+            yield difference
 
 
 def _flat(facts: Facts, path: str = "") -> Iterator[tuple[str, Any]]:
-    # A member that is itself an object is compared member by member.
+    """Yield the members of the facts by path; the members of a nested object one by one."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{path}{name}.")

@@ -1,7 +1,9 @@
-"""Whether the audit trail is as it was written: walks the chain and names the first entry that is not."""
+"""Verify the audit trail: walk the hash chain and describe the first entry that was tampered with."""
 
 import hashlib
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import F
@@ -18,69 +20,96 @@ from people.audit.hash_chain import (
 )
 from people.models import AuditEntry, AuditHead, ErasedEntry
 
-# Entries in memory at once; the trail has millions.
+# Entries in memory at once; a trail has millions.
 BATCH = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """How many entries are good, from the first on, and where they end; `broken` says what comes then.
+class FaultCode(StrEnum):
+    CHANGED = "changed"
+    ID_CHANGED = "id_changed"
+    INSERTED = "inserted"
+    MOVED = "moved"
+    REMOVED = "removed"
+    END_REMOVED = "end_removed"
+    REWRITTEN = "rewritten"
 
-    `passed` tells whether the head that was asked about lies on the way. `erased`: the number of entries from
-    which names of users were erased.
+
+class Fault(NamedTuple):
+    """The first thing in the trail that was tampered with, and a sentence about it."""
+
+    code: FaultCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of a walk along the chain.
+
+    good: how many entries are intact, from the first one on. head: of the last intact entry.
+    fault: of the entry after it; None if all are intact.
+    passed: whether the earlier head is part of the chain.
+    erased: the number of entries from which names of users were erased.
     """
 
     good: int
     head: str
-    broken: str = ""
+    fault: Fault | None = None
     passed: bool = False
     erased: int = 0
 
+    @property
+    def broken(self) -> str:
+        return self.fault.message if self.fault else ""
 
-def verify(kept: str = "") -> Verified:
-    """`kept` is a head, "position:hash", that was noted earlier: it proves what came before it."""
+
+def verify(earlier_head: str = "") -> Verification:
+    """Verify the chain. An earlier head, "position:hash", proves that the entries before it are unchanged."""
     is_alone = not connection.in_atomic_block
     with transaction.atomic():
         if is_alone:
             with connection.cursor() as cursor:
-                # One state of both tables, whatever is written meanwhile.
+                # Both tables are read in one state, whatever is written meanwhile.
                 cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 cursor.execute("SET LOCAL statement_timeout = 0")
         head = AuditHead.objects.filter(pk=1).first() or AuditHead(position=0, hash=GENESIS)
-        return _walk(head, kept)
+        return _walk(head, earlier_head)
 
 
-def _walk(end: AuditHead, kept: str) -> Verified:
-    good, previous, passed = 0, GENESIS, kept in ("", f"0:{GENESIS}")
+def _walk(end: AuditHead, earlier_head: str) -> Verification:
+    good, previous, passed = 0, GENESIS, earlier_head in ("", f"0:{GENESIS}")
     erasures = _Erasures()
     ids = _Ids(erasures)
     for entry in AuditEntry.objects.order_by(F("position").asc(nulls_last=True), "pk").iterator(BATCH):
-        broken = (
-            _fault(entry, good + 1, previous, erasures) or ids.fault_at(entry) or erasures.fault_at(entry)
+        fault = (
+            _find_fault(entry, good + 1, previous, erasures)
+            or ids.fault_at(entry)
+            or erasures.fault_at(entry)
         )
-        if broken:
-            return Verified(good, f"{good}:{previous}", broken, passed)
+        if fault:
+            return Verification(good, f"{good}:{previous}", fault, passed)
         good, previous = good + 1, entry.hash
-        passed = passed or kept == f"{good}:{previous}"
-    broken = ""
+        passed = passed or earlier_head == f"{good}:{previous}"
+    fault = None
     if (good, previous) != (end.position, end.hash):
-        broken = f"The last entries are missing: the trail went on from place {good:,} to {end.position:,}."
+        message = f"The last entries are missing: the trail ended at position {end.position:,}, not {good:,}."
+        fault = Fault(FaultCode.END_REMOVED, message)
     elif ids.are_open:
-        broken = (
-            f"The ids of the first {ids.count:,} entries are noted nowhere: the entry that does is missing."
-        )
+        message = f"The entry that records the ids of the first {ids.count:,} entries is missing."
+        fault = Fault(FaultCode.END_REMOVED, message)
     elif erasures.are_open:
-        broken = "Names were erased from entries, and the entry that records this is missing."
+        message = "Names were erased from entries, and the entry that records this is missing."
+        fault = Fault(FaultCode.END_REMOVED, message)
     elif not passed:
-        broken = f"The head {kept} that was kept does not lie in this chain: it was written anew."
-    return Verified(good, f"{good}:{previous}", broken, passed, erasures.count)
+        message = f"The head {earlier_head} is not part of this chain: the chain was rewritten."
+        fault = Fault(FaultCode.REWRITTEN, message)
+    return Verification(good, f"{good}:{previous}", fault, passed, erasures.count)
 
 
 class _Erasures:
-    """The entries from which names of users were erased, and the entries that record it."""
+    """The entries from which names of users were erased, and the entries that record the erasures."""
 
     def __init__(self) -> None:
-        # Of an entry that was erased twice the later row states what is left.
+        # If an entry was erased twice, the later row describes the remaining content.
         self._rows = {row.entry: row for row in ErasedEntry.objects.order_by("erasure").iterator(BATCH)}
         self._unrecorded = set(ErasedEntry.objects.values_list("erasure", flat=True).distinct())
 
@@ -102,69 +131,74 @@ class _Erasures:
         content = digest_of(content_of(entry))
         if row := self._rows.get(entry.pk):
             return row.digest == content
-        # Entries from before ids were hashed have the digest of their content alone.
+        # Entries from before ids were hashed have only the digest of their content.
         return entry.digest in (content, with_id(entry.pk, content))
 
-    def fault_at(self, entry: AuditEntry) -> str:
-        """Return a sentence when the entry does not record what was erased under its id."""
+    def fault_at(self, entry: AuditEntry) -> Fault | None:
+        """Return a fault if the entry does not match the erasures under its id."""
         if entry.pk not in self._unrecorded:
-            return ""
+            return None
         rows = ErasedEntry.objects.filter(erasure=entry.pk).order_by("entry")
         digest = digest_of_erasure(rows.values_list("entry", "covers_id", "digest").iterator(BATCH))
         if entry.action != ERASE or (entry.after or {}).get("digest") != digest:
-            return f"An entry before {_name(entry)} was changed: the erasure left something else in it."
+            message = f"An entry before {_name(entry)} was changed: the erasure left something else in it."
+            return Fault(FaultCode.CHANGED, message)
         self._unrecorded.discard(entry.pk)
-        return ""
+        return None
 
 
 class _Ids:
-    """The ids of entries whose own digests do not cover them, until the entry that notes them all."""
+    """The ids of entries whose digests do not cover them, up to the entry that records all of them."""
 
     def __init__(self, erasures: _Erasures) -> None:
         self._erasures = erasures
         self.count = 0
         self.are_open = False
-        self._are_noted = False
-        self._noted = hashlib.sha256()
+        self._are_recorded = False
+        self._digest = hashlib.sha256()
 
-    def fault_at(self, entry: AuditEntry) -> str:
-        """A sentence when `entry` shows that an id was changed, its own or one before it."""
+    def fault_at(self, entry: AuditEntry) -> Fault | None:
+        """Return a fault if `entry` shows that its id or an earlier one was changed."""
         if not self._erasures.covers_id(entry):
-            if self._are_noted:
-                return f"{_name(entry)} was changed: its id is not part of what was hashed."
+            if self._are_recorded:
+                message = f"{_name(entry)} was changed: the hash does not cover its id."
+                return Fault(FaultCode.ID_CHANGED, message)
             line = f"{entry.position}:{entry.pk}"
-            self._noted.update((f"\n{line}" if self.count else line).encode())
+            self._digest.update((f"\n{line}" if self.count else line).encode())
             self.count, self.are_open = self.count + 1, True
-            return ""
+            return None
         if entry.action == NOTED_IDS and self.are_open:
-            if (entry.after or {}).get("ids") != self._noted.hexdigest():
-                return (
-                    f"An entry before {_name(entry)} was changed: it has another id than when ids were noted."
-                )
+            if (entry.after or {}).get("ids") != self._digest.hexdigest():
+                message = f"An entry before {_name(entry)} was changed: it has another id than recorded."
+                return Fault(FaultCode.ID_CHANGED, message)
             self.are_open = False
-        self._are_noted = not self.are_open
-        return ""
+        self._are_recorded = not self.are_open
+        return None
 
 
 def _name(entry: AuditEntry) -> str:
-    # Without control characters, which a terminal would obey.
-    told = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
-    return f"Entry {entry.pk} ({''.join(each if each.isprintable() else '?' for each in told)})"
+    # Control characters are replaced, because a terminal would interpret them.
+    text = f"{entry.actor_name}: {entry.action} {entry.label}, {entry.at:%Y-%m-%d %H:%M:%S} UTC"
+    return f"Entry {entry.pk} ({''.join(char if char.isprintable() else '?' for char in text)})"
 
 
-def _fault(entry: AuditEntry, expected: int, previous: str, erasures: _Erasures) -> str:
-    # A sentence about what was done to this entry, or before it; "" when nothing was.
+def _find_fault(entry: AuditEntry, expected: int, previous: str, erasures: _Erasures) -> Fault | None:
+    """Return the fault of this entry, or of the entries between it and the one before it."""
     name = _name(entry)
     if entry.position is None:
-        return f"{name} was inserted past the chain: it has no place in it."
+        return Fault(FaultCode.INSERTED, f"{name} was inserted outside the chain: it has no position.")
     if entry.position < expected:
-        return f"{name} was inserted: place {entry.position:,} is taken by another entry."
+        message = f"{name} was inserted: another entry has the position {entry.position:,}."
+        return Fault(FaultCode.INSERTED, message)
     if entry.position > expected:
-        return f"{name} follows a gap: the entry at place {expected:,} was removed."
+        message = f"{name} follows a gap: the entry at position {expected:,} was removed."
+        return Fault(FaultCode.REMOVED, message)
     if not erasures.has_expected_content(entry):
-        return f"{name} was changed: its content, or its id, is not what was hashed."
+        message = f"{name} was changed: its content or its id differs from its digest."
+        return Fault(FaultCode.CHANGED, message)
     if entry.previous != previous:
-        return f"{name} stands at another place than it was written, or the one before it was replaced."
+        return Fault(FaultCode.MOVED, f"{name} was moved, or the entry before it was replaced.")
     if hash_of(entry.position, entry.previous, entry.digest) != entry.hash:
-        return f"{name} was changed: its hash does not follow from its content."
-    return ""
+        message = f"{name} was changed: its hash does not follow from its content."
+        return Fault(FaultCode.CHANGED, message)
+    return None

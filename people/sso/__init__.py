@@ -1,9 +1,9 @@
-"""Single sign-on with OpenID Connect: another server says who a user is.
+"""Single sign-on with OpenID Connect: an identity provider authenticates users.
 
-provider       what a deployment says about that server, and what the server says about itself
-id_tokens      which id token is valid; pure
-access_tokens  which access token of a runtime is; pure
-accounts       the user that an id token means, and their role
+provider       the provider's settings in this deployment, and its published metadata
+id_tokens      validation of ID tokens; pure
+access_tokens  validation of the access tokens of runtimes; pure
+accounts       the user that an ID token identifies, and the user's role
 views          redirects to the provider, and back
 
 docs/decisions/0016-single-sign-on.md.

@@ -1,7 +1,6 @@
-"""Which access token of the identity provider is valid for a resource of ours: RFC 9068 section 4, RFC 8725.
-Pure.
+"""Validate access tokens that the identity provider issued for Pegboard: RFC 9068 section 4, RFC 8725. Pure.
 
-Keys and algorithms are judged as those of id tokens are. Tokens that are opaque are not understood.
+Keys and algorithms follow the rules for ID tokens. Opaque tokens are not supported.
 """
 
 import re
@@ -13,16 +12,16 @@ import jwt
 from people.sso import id_tokens
 from people.sso.errors import SignInError
 
-# By this an access token is told from an id token, which a provider signs with the same keys.
-MARKS = ("at+jwt", "application/at+jwt")
-NEEDED = ["iss", "sub", "aud", "exp"]
-NEEDED_OF_MARKED = [*NEEDED, "iat", "client_id", "jti"]
+# Distinguishes an access token from an ID token, which a provider signs with the same keys.
+TOKEN_TYPES = ("at+jwt", "application/at+jwt")
+REQUIRED = ["iss", "sub", "aud", "exp"]
+REQUIRED_IN_TYPED = [*REQUIRED, "iat", "client_id", "jti"]
 _JWT = re.compile(r"ey[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
 
 
-def is_one(given: str) -> bool:
-    """By its form alone."""
-    return len(given) <= id_tokens.MAX_TOKEN_LENGTH and _JWT.fullmatch(given) is not None
+def is_jwt(text: str) -> bool:
+    """Return whether the text has the form of a JWT. Nothing is verified."""
+    return len(text) <= id_tokens.MAX_TOKEN_LENGTH and _JWT.fullmatch(text) is not None
 
 
 def verified(
@@ -30,13 +29,17 @@ def verified(
     keys: Sequence[Mapping[str, Any]],
     *,
     issuer: str,
-    is_ours: Callable[[str], bool],
-    takes_unmarked: bool,
+    accepts_audience: Callable[[str], bool],
+    accepts_untyped: bool,
 ) -> dict[str, Any]:
-    """Its claims. `is_ours` says of an audience whether it means us. Raises SignInError."""
+    """Verify an access token and return its claims. Raises SignInError.
+
+    accepts_audience: whether an audience names this installation.
+    accepts_untyped: whether a token without the type `at+jwt` is accepted.
+    """
     header = id_tokens.read_header(token)
     kind = str(header.get("typ", "")).lower()
-    if kind not in MARKS and not (takes_unmarked and kind in ("", "jwt")):
+    if kind not in TOKEN_TYPES and not (accepts_untyped and kind in ("", "jwt")):
         raise refused("type")
     try:
         claims: dict[str, Any] = jwt.decode(
@@ -45,15 +48,18 @@ def verified(
             algorithms=[header["alg"]],
             issuer=issuer,
             leeway=id_tokens.LEEWAY,
-            options={"require": NEEDED if takes_unmarked else NEEDED_OF_MARKED, "verify_aud": False},
+            options={
+                "require": REQUIRED if accepts_untyped else REQUIRED_IN_TYPED,
+                "verify_aud": False,
+            },
         )
     except jwt.PyJWTError as error:
         raise refused(type(error).__name__) from error
     audience = claims["aud"]
-    named = audience if isinstance(audience, list) else [audience]
-    if not any(isinstance(each, str) and is_ours(each) for each in named):
+    audiences = audience if isinstance(audience, list) else [audience]
+    if not any(isinstance(name, str) and accepts_audience(name) for name in audiences):
         raise refused("audience")
-    # A nonce stands in id tokens alone.
+    # Only ID tokens contain a nonce.
     if claims["iss"] != issuer or "nonce" in claims:
         raise refused("issuer or nonce")
     if not all(id_tokens.is_time(claims[name]) for name in ("exp", "iat", "nbf") if name in claims):
@@ -64,11 +70,11 @@ def verified(
 
 
 def scopes_of(claims: Mapping[str, Any]) -> set[str]:
-    """What the token is good for: `scope` (RFC 9068), or `scp`, as some providers say."""
-    stated = claims.get("scope", claims.get("scp"))
-    words = stated.split() if isinstance(stated, str) else stated if isinstance(stated, list) else []
-    return {word for word in words if isinstance(word, str)}
+    """Return the scopes of a token: `scope` (RFC 9068), or `scp`, as some providers name it."""
+    value = claims.get("scope", claims.get("scp"))
+    scopes = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    return {scope for scope in scopes if isinstance(scope, str)}
 
 
-def refused(what: str) -> SignInError:
-    return SignInError("access_token_" + "_".join(what.lower().split()), "", status=401)
+def refused(reason: str) -> SignInError:
+    return SignInError("access_token_" + "_".join(reason.lower().split()), "", status=401)

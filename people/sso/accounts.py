@@ -1,7 +1,7 @@
-"""The user that an identity means, and their role. Linked by issuer and subject, never by e-mail.
+"""Find the user of an identity, and the user's role. Issuer and subject identify a user, never an address.
 
-An address can be given to another person, and some providers let people write any; a subject cannot. So an
-account that exists is linked only by its owner, signed in and with the password, or by the command.
+An e-mail address can pass to another person, and some providers let people enter any address; a subject does
+not change. So only its owner links an existing account, signed in and with the password, or the command does.
 """
 
 import logging
@@ -23,13 +23,13 @@ from people.sso.provider import Provider
 logger = logging.getLogger(__name__)
 MAX_NAME_LENGTH = 150
 NOT_IN_A_USERNAME = re.compile(r"[^\w.@+-]")
-WHY = "single sign-on"
+REASON = "single sign-on"
 
 
 def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
-    """The user, with the role that the provider gives them now; made at their first visit.
+    """Return the user of these claims, with the role that the provider assigns now.
 
-    Raises SignInError for a user who may not sign in.
+    Add the user at the first visit. Raises SignInError for a user who may not sign in.
     """
     role = role_of(claims, provider)
     identities = Identity.objects.select_related("user")
@@ -45,21 +45,21 @@ def account_of(claims: Mapping[str, Any], provider: Provider) -> User:
     if user is None:
         return _add(claims, role, provider)
     if provider.roles_claim and user.role != role:
-        _give(user, role)
+        _assign_role(user, role)
     return user
 
 
 def role_of(claims: Mapping[str, Any], provider: Provider) -> Role | None:
-    """The highest role of their groups; the default without any group; None: they may not sign in."""
-    stated = claims.get(provider.roles_claim) if provider.roles_claim else None
-    groups = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
-    found = {provider.roles[group] for group in groups if isinstance(group, str) and group in provider.roles}
-    return max(found, key=list(Role).index) if found else provider.default_role
+    """Return the highest role of the user's groups, or the default role. None: the user may not sign in."""
+    value = claims.get(provider.roles_claim) if provider.roles_claim else None
+    groups = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    roles = {provider.roles[group] for group in groups if isinstance(group, str) and group in provider.roles}
+    return max(roles, key=list(Role).index) if roles else provider.default_role
 
 
 @transaction.atomic
 def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identity:
-    """Raises DomainError where the identity is another user's already."""
+    """Link the user to an identity. Raises DomainError if the identity belongs to another user."""
     try:
         with transaction.atomic():
             identity, is_new = Identity.objects.get_or_create(
@@ -72,17 +72,19 @@ def link(user: User, *, actor: User | None, issuer: str, subject: str) -> Identi
     if identity.user_id != user.pk:
         raise _linked_already()
     if is_new:
-        audit.record(actor, "link identity", user, after={"issuer": issuer, "subject": subject}, why=WHY)
+        audit.record(actor, "link identity", user, after={"issuer": issuer, "subject": subject}, why=REASON)
     return identity
 
 
 @transaction.atomic
 def unlink(user: User, *, actor: User | None, issuer: str, subject: str) -> bool:
-    """Ends that user's sessions too. False when there was no such link."""
+    """Remove the link and end the user's sessions. Return whether there was such a link."""
     removed, _ = Identity.objects.filter(user=user, issuer=issuer, subject=subject).delete()
     if removed:
         User.objects.filter(pk=user.pk).update(sessions_ended=F("sessions_ended") + 1)
-        audit.record(actor, "unlink identity", user, before={"issuer": issuer, "subject": subject}, why=WHY)
+        audit.record(
+            actor, "unlink identity", user, before={"issuer": issuer, "subject": subject}, why=REASON
+        )
     return bool(removed)
 
 
@@ -110,29 +112,29 @@ def _add(claims: Mapping[str, Any], role: Role, provider: Provider) -> User:
         raise SignInError("not_linked", message, status=403)
     with transaction.atomic():
         user = users.add_user(
-            actor=None, username=username, password=None, name=_name(claims), role=role, why=WHY
+            actor=None, username=username, password=None, name=_name(claims), role=role, why=REASON
         )
         link(user, actor=None, issuer=claims["iss"], subject=claims["sub"])
     logger.info("%s signed in at %s for the first time", username, provider.issuer)
     return user
 
 
-def _give(user: User, role: Role) -> None:
-    # The last administrator keeps that role, and the trail and the log say so.
+def _assign_role(user: User, role: Role) -> None:
+    # The last administrator keeps that role; the audit trail and the log record it.
     try:
-        users.update_user(user, actor=None, role=role, why=WHY)
+        users.update_user(user, actor=None, role=role, why=REASON)
     except DomainError as error:
         if error.code != "last_administrator":
             raise
         user.refresh_from_db()
         logger.warning("%s is the last administrator and stays one, against single sign-on", user.username)
         with transaction.atomic():
-            why = f"{WHY} says {role.label.lower()}, but there is no other administrator"
-            audit.record(None, "keep role", user, why=why)
+            reason = f"{REASON} says {role.label.lower()}, but there is no other administrator"
+            audit.record(None, "keep role", user, why=reason)
 
 
 def _username(claims: Mapping[str, Any]) -> str:
-    # The name at the provider, for people to read; the identity says who the user is.
+    # People read this name; the identity is what identifies the user.
     for claim in ("preferred_username", "email", "sub"):
         if isinstance(value := claims.get(claim), str):
             name = NOT_IN_A_USERNAME.sub("", unicodedata.normalize("NFKC", value))[:MAX_NAME_LENGTH]
@@ -142,7 +144,7 @@ def _username(claims: Mapping[str, Any]) -> str:
 
 
 def _name(claims: Mapping[str, Any]) -> str:
-    # Shown beside the user's changes; left out when it holds what a name may not.
+    # Pages show it beside the user's changes. A name with characters that a name may not contain is dropped.
     value = claims.get("name")
     is_plain = isinstance(value, str) and value.isprintable() and len(value) <= MAX_NAME_LENGTH
     return str(value).strip() if is_plain else ""

@@ -1,8 +1,8 @@
-"""Which id token is valid: OpenID Connect Core 1.0 section 3.1.3.7, RFC 8725. Pure.
+"""Validate ID tokens: OpenID Connect Core 1.0 section 3.1.3.7, RFC 8725. Pure.
 
-The algorithm is chosen by us and fits the kind of the key, so neither `none` nor a public key taken for a
-shared secret gets through. `kid` only picks among the provider's own keys; `jku`, `x5u` and `jwk` in a
-header are never looked at.
+This module chooses the algorithm, and it has to fit the type of the key: so neither `none` nor a public key
+used as a shared secret passes. `kid` selects among the provider's own keys; `jku`, `x5u` and `jwk` in a
+header are ignored.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ import jwt
 
 from people.sso.errors import SignInError
 
-KINDS = {"RS256": "RSA", "ES256": "EC"}
+KEY_TYPES = {"RS256": "RSA", "ES256": "EC"}
 CURVES = {"ES256": "P-256"}
 LEEWAY = 60  # seconds that two clocks may differ
-MAX_AGE_SECONDS = 600  # seconds since it was issued; it has just been asked for
+MAX_AGE_SECONDS = 600  # since the token was issued; it has just been requested
 # RFC 7518, section 3.3.
 MIN_RSA_BITS = 2048
 MAX_TOKEN_LENGTH = 16_000
 # OpenID Connect Core, section 2.
 MAX_SUBJECT_LENGTH = 255
-NEEDED = ["iss", "sub", "aud", "exp", "iat", "nonce"]
+REQUIRED_CLAIMS = ["iss", "sub", "aud", "exp", "iat", "nonce"]
 
 
 def key_id(token: str) -> str | None:
-    # The `kid` of its header, which is not verified yet.
+    """Return the `kid` of the token's header. The header is not verified."""
     kid = read_header(token).get("kid")
     return kid if isinstance(kid, str) else None
 
@@ -39,7 +39,7 @@ def verified(
     nonce: str,
     now: float,
 ) -> dict[str, Any]:
-    """Its claims. Raises SignInError for whatever does not hold. `now` is in seconds since 1970."""
+    """Verify an ID token and return its claims. `now` is in seconds since 1970. Raises SignInError."""
     header = read_header(token)
     key = key_for(header, keys)
     try:
@@ -50,7 +50,7 @@ def verified(
             issuer=issuer,
             audience=client_id,
             leeway=LEEWAY,
-            options={"require": NEEDED},
+            options={"require": REQUIRED_CLAIMS},
         )
     except jwt.InvalidSignatureError as error:
         raise _refused("signature") from error
@@ -61,13 +61,13 @@ def verified(
 
 
 def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce: str, now: float) -> None:
-    # The library leaves these checks to us, or is less strict.
+    # The library does not check these claims, or is less strict.
     if claims["iss"] != issuer:
         raise _refused("issuer")
     audience = claims["aud"]
-    # Then the token has to name us as the one that it was made for.
-    is_for_others_too = isinstance(audience, list) and len(audience) > 1
-    if claims.get("azp", None if is_for_others_too else client_id) != client_id:
+    # A token for several audiences has to name this client as its authorized party.
+    has_other_audiences = isinstance(audience, list) and len(audience) > 1
+    if claims.get("azp", None if has_other_audiences else client_id) != client_id:
         raise _refused("authorized party")
     if claims["nonce"] != nonce:
         raise _refused("nonce")
@@ -81,7 +81,7 @@ def _check_claims(claims: Mapping[str, Any], issuer: str, client_id: str, nonce:
 
 
 def is_time(value: object) -> bool:
-    # The library takes times that are written as texts.
+    # The library accepts times in strings.
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -99,27 +99,27 @@ def read_header(token: str) -> dict[str, Any]:
 
 
 def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any:
-    """The one key that this token names, or the only one there is."""
+    """Return the key that the token names, or the only key there is. Raises SignInError."""
     algorithm = header.get("alg")
-    # What `crit` names has to be understood (RFC 7515, 4.1.11), and we know none of it.
-    if algorithm not in KINDS or "crit" in header:
+    # A reader has to support the extensions that `crit` names (RFC 7515, 4.1.11); none is supported here.
+    if algorithm not in KEY_TYPES or "crit" in header:
         raise _refused("algorithm")
-    fitting = [
+    candidates = [
         key
         for key in keys
-        if key.get("kty") == KINDS[algorithm]
+        if key.get("kty") == KEY_TYPES[algorithm]
         and key.get("use", "sig") == "sig"
         and key.get("alg", algorithm) == algorithm
         and key.get("crv") == CURVES.get(algorithm)
-        # A private key among the public ones is known to everyone who reads them.
+        # Everyone who reads the key set knows a private key in it.
         and "d" not in key
         and ("kid" not in header or key.get("kid") == header["kid"])
     ]
-    # Where several fit, the token has to say which one, or any of them would do.
-    if len(fitting) != 1:
+    # If several keys fit, the token has to name one; otherwise any of them would verify it.
+    if len(candidates) != 1:
         raise _refused("key")
     try:
-        key = jwt.PyJWK(dict(fitting[0]), algorithm).key
+        key = jwt.PyJWK(dict(candidates[0]), algorithm).key
     except jwt.PyJWTError as error:
         raise _refused("key") from error
     if algorithm == "RS256" and key.key_size < MIN_RSA_BITS:
@@ -127,9 +127,9 @@ def key_for(header: Mapping[str, Any], keys: Sequence[Mapping[str, Any]]) -> Any
     return key
 
 
-def _refused(what: str) -> SignInError:
-    # One sentence for all faults: an attacker learns nothing, and `code` is for the log.
-    code = "id_token_" + "_".join(what.lower().split())
+def _refused(reason: str) -> SignInError:
+    # All faults have the same sentence, so that an attacker learns nothing; the log has the code.
+    code = "id_token_" + "_".join(reason.lower().split())
     return SignInError(
-        code, "The identity provider's confirmation cannot be believed. Start again, or ask an administrator."
+        code, "The identity provider's confirmation is not valid. Start again, or ask an administrator."
     )

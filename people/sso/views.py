@@ -1,7 +1,7 @@
 """Redirects to the identity provider, and back: OpenID Connect Core 1.0 section 3.1, RFC 7636.
 
-`state` and `nonce` are kept in the session of that browser and work once, for ten minutes. So an answer from
-another browser, or one that is repeated, is refused.
+The session of the browser stores `state` and `nonce`; they work once, for ten minutes. So a response in
+another browser, or a repeated one, is refused.
 """
 
 import logging
@@ -32,9 +32,9 @@ from people.sso.errors import SignInError
 
 logger = logging.getLogger(__name__)
 PENDING = "single_sign_on"
-SIGNED_IN_BY = "signed_in_by"
-LIFE = 600  # seconds that a person has at the provider
-# Several tabs may be at the provider at once; older ones give way, so that the session stays small.
+SIGN_IN_ISSUER = "signed_in_by"
+SIGN_IN_SECONDS = 600  # that a person may spend at the provider
+# Several tabs may sign in at once. The oldest ones are dropped, so that the session stays small.
 MAX_PENDING = 5
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -43,10 +43,12 @@ BACKEND = "django.contrib.auth.backends.ModelBackend"
 @never_cache
 @require_safe
 def start(request: HttpRequest) -> HttpResponse:
-    after = request.GET.get("next", "")
-    is_ours = url_has_allowed_host_and_scheme(after, {request.get_host()}, require_https=request.is_secure())
+    next_address = request.GET.get("next", "")
+    is_local = url_has_allowed_host_and_scheme(
+        next_address, {request.get_host()}, require_https=request.is_secure()
+    )
     try:
-        return redirect(_address(request, _configured(), after=after if is_ours else ""))
+        return redirect(_address(request, _configured(), after=next_address if is_local else ""))
     except SignInError as error:
         return _problem(request, error)
 
@@ -54,18 +56,18 @@ def start(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("old")
 @requires(write=Role.VIEWER)
 def link(request: HttpRequest) -> HttpResponse:
-    # Links the user's account with their identity; the password rules out an unlocked screen.
-    # The last step is a link and not a redirect: the security policy lets no form lead to another site.
-    chosen = _configured()
+    """Link the user's account with an identity. The password proves that the screen was not left unlocked."""
+    # The last step is a link, because the security policy forbids a form to redirect to another site.
+    idp = _configured()
     form = LinkForm(request, request.POST or None)
     address = ""
     if request.method == "POST" and form.is_valid():
         try:
-            address = _address(request, chosen, after=reverse("password-change"), user=person(request))
+            address = _address(request, idp, after=reverse("password-change"), user=person(request))
         except SignInError as error:
             form.refuse(error)
-    context = {"form": form, "provider": chosen, "address": address}
-    context["identities"] = person(request).identities.filter(issuer=chosen.issuer)
+    context = {"form": form, "provider": idp, "address": address}
+    context["identities"] = person(request).identities.filter(issuer=idp.issuer)
     return render(request, "people/sso/link.html", context)
 
 
@@ -74,16 +76,16 @@ def link(request: HttpRequest) -> HttpResponse:
 @require_safe
 @sensitive_variables("code", "token")
 def done(request: HttpRequest) -> HttpResponse:
-    chosen = _configured()
+    idp = _configured()
     try:
-        began = _taken(request)
-        claims = _claims(request, chosen, began)
-        if began["user"] is not None:
-            return _link(request, claims, began)
-        login_lockout.begin_session(request, accounts.account_of(claims, chosen), backend=BACKEND)
+        sign_in = _take_pending(request)
+        claims = _claims(request, idp, sign_in)
+        if sign_in["user"] is not None:
+            return _link(request, claims, sign_in)
+        login_lockout.begin_session(request, accounts.account_of(claims, idp), backend=BACKEND)
         request.session.pop(PENDING, None)
-        request.session[SIGNED_IN_BY] = chosen.issuer
-        return redirect(began["after"] or settings.LOGIN_REDIRECT_URL)
+        request.session[SIGN_IN_ISSUER] = idp.issuer
+        return redirect(sign_in["after"] or settings.LOGIN_REDIRECT_URL)
     except DomainError as error:
         logger.warning("single sign-on refused: %s", error.code)
         return _problem(request, error)
@@ -92,33 +94,34 @@ def done(request: HttpRequest) -> HttpResponse:
 @require_POST
 @public
 def sign_out(request: HttpRequest) -> HttpResponse:
-    """Signs the user out here, and links to the provider's own sign-out where they came from there."""
-    chosen = provider.configured()
-    was_theirs = chosen is not None and request.session.get(SIGNED_IN_BY) == chosen.issuer
+    """Sign the user out, and link to the provider's sign-out if the user signed in there."""
+    idp = provider.configured()
+    used_provider = idp is not None and request.session.get(SIGN_IN_ISSUER) == idp.issuer
     logout(request)
-    if chosen is None or not was_theirs:
+    if idp is None or not used_provider:
         return redirect("login")
     try:
-        there = provider.metadata(chosen).sign_out
+        sign_out_address = provider.metadata(idp).sign_out
     except SignInError:
-        there = ""
-    back = public_url(reverse("login"), request)
-    query = urlencode({"client_id": chosen.client_id, "post_logout_redirect_uri": back})
-    address = f"{there}{'&' if '?' in there else '?'}{query}" if there else ""
-    return render(request, "people/signed_out.html", {"address": address, "provider": chosen})
+        sign_out_address = ""
+    return_address = public_url(reverse("login"), request)
+    query = urlencode({"client_id": idp.client_id, "post_logout_redirect_uri": return_address})
+    separator = "&" if "?" in sign_out_address else "?"
+    address = f"{sign_out_address}{separator}{query}" if sign_out_address else ""
+    return render(request, "people/signed_out.html", {"address": address, "provider": idp})
 
 
 def _configured() -> provider.Provider:
-    if chosen := provider.configured():
-        return chosen
+    if idp := provider.configured():
+        return idp
     raise Http404
 
 
-def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, user: User | None = None) -> str:
-    # Of the provider's page, with everything that ties its answer to this browser.
+def _address(request: HttpRequest, idp: provider.Provider, *, after: str, user: User | None = None) -> str:
+    """Return the address of the sign-in page, with the values that bind its response to this browser."""
     state, nonce, verifier = new_secret(), new_secret(), new_secret()
     pending: dict[str, Any] = request.session.get(PENDING, {})
-    newest = sorted(pending.items(), key=lambda each: each[1]["at"])[-(MAX_PENDING - 1) :]
+    newest = sorted(pending.items(), key=lambda entry: entry[1]["at"])[-(MAX_PENDING - 1) :]
     request.session[PENDING] = dict(newest) | {
         state: {
             "nonce": nonce,
@@ -129,66 +132,65 @@ def _address(request: HttpRequest, chosen: provider.Provider, *, after: str, use
         }
     }
     if not request.user.is_authenticated:
-        request.session.set_expiry(LIFE)  # a sign-in that is given up leaves no session
+        request.session.set_expiry(SIGN_IN_SECONDS)  # an abandoned sign-in leaves no session
     fields = {
         "response_type": "code",
-        "client_id": chosen.client_id,
+        "client_id": idp.client_id,
         "redirect_uri": public_url(reverse("single-sign-on-done"), request),
-        "scope": chosen.scopes,
+        "scope": idp.scopes,
         "state": state,
         "nonce": nonce,
         "code_challenge": challenge_of(verifier),
         "code_challenge_method": "S256",
     }
-    there = provider.metadata(chosen).authorization
-    return f"{there}{'&' if '?' in there else '?'}{urlencode(fields)}"
+    page = provider.metadata(idp).authorization
+    return f"{page}{'&' if '?' in page else '?'}{urlencode(fields)}"
 
 
-def _taken(request: HttpRequest) -> dict[str, Any]:
-    # What this browser's sign-in began with. Works once.
+def _take_pending(request: HttpRequest) -> dict[str, Any]:
+    """Remove the pending sign-in of this response from the session and return it. Raises SignInError."""
     pending: dict[str, Any] = request.session.get(PENDING, {})
-    began = pending.pop(request.GET.get("state", ""), None)
-    if began is None or time.time() - began["at"] > LIFE:
-        message = "This sign-in was not begun in this browser, is older than ten minutes, or was used before."
+    sign_in: dict[str, Any] | None = pending.pop(request.GET.get("state", ""), None)
+    if sign_in is None or time.time() - sign_in["at"] > SIGN_IN_SECONDS:
+        message = "This sign-in did not start in this browser, is older than ten minutes, or was used before."
         raise SignInError("unknown_state", f"{message} Start again.")
     request.session[PENDING] = pending
-    request.session.save()  # before anything is asked, so that the same answer is not taken twice
-    taken: dict[str, Any] = began
-    return taken
+    request.session.save()  # before the provider is called, so that a response is used once
+    return sign_in
 
 
-def _claims(request: HttpRequest, chosen: provider.Provider, began: dict[str, Any]) -> dict[str, Any]:
-    said, given = provider.metadata(chosen), request.GET
-    is_stated = "iss" in given or said.states_issuer  # RFC 9207
-    if is_stated and given.get("iss") != chosen.issuer:
-        raise SignInError("issuer_mixed_up", "This answer came from another identity provider. Start again.")
-    if "error" in given or not given.get("code"):
+def _claims(request: HttpRequest, idp: provider.Provider, sign_in: dict[str, Any]) -> dict[str, Any]:
+    metadata, response = provider.metadata(idp), request.GET
+    has_issuer = "iss" in response or metadata.states_issuer  # RFC 9207
+    if has_issuer and response.get("iss") != idp.issuer:
+        raise SignInError(
+            "issuer_mixed_up", "This response came from another identity provider. Start again."
+        )
+    if "error" in response or not response.get("code"):
         raise SignInError("denied", "The identity provider did not sign you in. Start again.", status=403)
     token = provider.exchange(
-        chosen,
-        code=given["code"],
+        idp,
+        code=response["code"],
         redirect_uri=public_url(reverse("single-sign-on-done"), request),
-        verifier=began["verifier"],
+        verifier=sign_in["verifier"],
     )
     return id_tokens.verified(
         token,
-        provider.keys(chosen, besides=id_tokens.key_id(token)),
-        issuer=chosen.issuer,
-        client_id=chosen.client_id,
-        nonce=began["nonce"],
+        provider.keys(idp, key_id=id_tokens.key_id(token)),
+        issuer=idp.issuer,
+        client_id=idp.client_id,
+        nonce=sign_in["nonce"],
         now=time.time(),
     )
 
 
-def _link(request: HttpRequest, claims: dict[str, Any], began: dict[str, Any]) -> HttpResponse:
+def _link(request: HttpRequest, claims: dict[str, Any], sign_in: dict[str, Any]) -> HttpResponse:
     user = request.user
-    if not user.is_authenticated or user.pk != began["user"]:
-        raise SignInError(
-            "another_person", "Another person is signed in here by now. Start again.", status=403
-        )
+    if not user.is_authenticated or user.pk != sign_in["user"]:
+        raise SignInError("another_person", "Another person is signed in here now. Start again.", status=403)
     accounts.link(user, actor=user, issuer=claims["iss"], subject=claims["sub"])
     messages.success(request, "Linked. From now on you can sign in without your password.")
-    return redirect(began["after"])
+    return redirect(sign_in["after"])
 
 
 def _problem(request: HttpRequest, error: DomainError) -> HttpResponse:

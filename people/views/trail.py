@@ -13,7 +13,7 @@ PAGE_SIZE = 50
 @requires(Role.VIEWER)
 def audit_list(request: HttpRequest) -> HttpResponse:
     form = AuditFilterForm(request.GET, kinds=audit.kinds())
-    rows = audit.entries(person(request), **form.asked()) if form.is_valid() else AuditEntry.objects.none()
+    rows = audit.entries(person(request), **form.filters()) if form.is_valid() else AuditEntry.objects.none()
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     is_filtered = any(request.GET.get(name) for name in form.fields)
     return render(request, "people/audit.html", {"form": form, "page": page, "is_filtered": is_filtered})

@@ -181,7 +181,7 @@ def test_a_valid_token_of_an_unknown_user_is_forbidden_and_asks_for_no_sign_in(d
 def test_keys_of_every_kind_that_is_believed_and_no_weaker_one(desk, signed):
     assert listed(signed.access_token(AUDIENCE, key=EC_KEY, alg="ES256", kid="e1")).status_code == 200
     signed.keys = [jwk(WEAK_KEY, "w1")]
-    provider.forget()
+    provider.clear_cache()
     assert listed(signed.access_token(AUDIENCE, key=WEAK_KEY, kid="w1")).status_code == 401
 
 
@@ -310,7 +310,7 @@ def test_what_a_deployment_says_of_tokens(desk, signed, settings):
 
 def test_made_up_key_ids_stop_no_token_while_the_provider_is_away(desk, signed, monkeypatch):
     assert listed(signed.access_token(AUDIENCE)).status_code == 200
-    monkeypatch.setattr(provider, "ASK_AGAIN_SECONDS", -1.0)
+    monkeypatch.setattr(provider, "REFETCH_SECONDS", -1.0)
     signed.stop()
     assert listed(signed.access_token(AUDIENCE, kid="made-up")).status_code == 503
     assert access_tokens._away_until > time.monotonic()
@@ -320,7 +320,7 @@ def test_made_up_key_ids_stop_no_token_while_the_provider_is_away(desk, signed, 
 
 def test_a_provider_that_is_away_is_not_asked_for_each_token(desk, signed):
     signed.stop()
-    provider.forget()
+    provider.clear_cache()
     token = signed.access_token(AUDIENCE)
     answers = [listed(token), listed(token), runs(token)]
     assert [answer.status_code for answer in answers] == [503, 503, 503]

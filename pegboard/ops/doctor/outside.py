@@ -119,7 +119,7 @@ def identity_provider(limits: Limits) -> Iterator[Trouble]:
     configured = provider.configured()
     if configured is None:
         return
-    provider.forget()
+    provider.clear_cache()
     why = "No user can sign in with single sign-on."
     try:
         keys = provider.keys(configured)

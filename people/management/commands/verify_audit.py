@@ -24,9 +24,9 @@ class Command(BaseCommand):
     def handle(self, *args: object, head: bool, kept: str, **options: object) -> None:
         if kept and not HEAD.fullmatch(kept):
             raise CommandError("A head reads POSITION:HASH, as --head printed it.")
-        found = verify.verify(kept)
-        good = "One entry is" if found.good == 1 else f"{found.good:,} entries are"
-        if found.broken:
-            raise CommandError(f"{good} good. Then: {found.broken}")
-        erased = f"Names of users were erased from {found.erased:,} of them.\n" if found.erased else ""
-        self.stdout.write(found.head if head else f"{good} good.\n{erased}Head: {found.head}")
+        result = verify.verify(kept)
+        good = "One entry is" if result.good == 1 else f"{result.good:,} entries are"
+        if result.broken:
+            raise CommandError(f"{good} good. Then: {result.broken}")
+        erased = f"Names of users were erased from {result.erased:,} of them.\n" if result.erased else ""
+        self.stdout.write(result.head if head else f"{good} good.\n{erased}Head: {result.head}")

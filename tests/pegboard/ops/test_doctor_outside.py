@@ -45,7 +45,7 @@ def report():
 
 
 def sign_in_with(settings, idp):
-    provider.forget()
+    provider.clear_cache()
     settings.OIDC = {
         "issuer": idp.issuer, "client_id": CLIENT, "client_secret": SECRET, "name": "Example ID",
         "scopes": "openid", "roles_claim": "", "roles": {}, "default_role": "viewer", "domains": [],

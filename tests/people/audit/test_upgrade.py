@@ -49,14 +49,14 @@ def test_old_entries_are_chained_in_their_order(empty_database):
     with connection.cursor() as cursor:
         cursor.execute("SET session_replication_role = replica")
         cursor.execute("UPDATE people_auditentry SET id = -id WHERE position = 700")
-        assert "it has another id" in verify.verify().broken
+        assert verify.verify().fault.code == "id_changed"
         cursor.execute("UPDATE people_auditentry SET id = -id WHERE position = 700")
         cursor.execute("DELETE FROM people_auditentry WHERE position = 1201")
         cursor.execute(
             "UPDATE people_audithead h SET position = 1200, hash = e.hash"
             " FROM people_auditentry e WHERE e.position = 1200"
         )
-        assert "noted nowhere" in verify.verify().broken
+        assert verify.verify().fault.code == "end_removed"
         cursor.execute("SET session_replication_role = origin")
     assert list(AuditEntry.objects.order_by("position").values_list("pk")) == list(
         AuditEntry.objects.order_by("pk").values_list("pk")
