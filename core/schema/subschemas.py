@@ -4,9 +4,10 @@ What stands elsewhere (in `enum`, `const`, `default`, `examples`) is data, and a
 `$ref` is no reference.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import unquote
+
+from core.schema import pointers
 
 # What a schema is applied to: the same value, or a part of it.
 IN_PLACE = ("not", "if", "then", "else")
@@ -68,19 +69,15 @@ def references(schema: Any) -> Iterator[str]:
 
 def pointed(document: Any, pointer: str) -> Any:
     """What a reference such as `#/$defs/a` leads to within `document`. Raises LookupError."""
-    if pointer != "#" and not pointer.startswith("#/"):
-        raise LookupError(pointer)
-    place = document
-    for part in pointer.split("/")[1:]:
-        name = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(place, list):
-            place = place[int(name)] if name.isascii() and name.isdigit() else _nowhere(pointer)
-        elif isinstance(place, Mapping):
-            place = place[name]
-        else:
-            _nowhere(pointer)
-    return place
+    return pointers.resolve(document, pointers.split_fragment(pointer))
 
 
-def _nowhere(pointer: str) -> Any:
-    raise LookupError(pointer)
+def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
+    """The schemas right inside: keyword, name or number below it, schema."""
+    for keyword, value in schema.items() if isinstance(schema, dict) else ():
+        if isinstance(value, dict) and keyword in MAPS:
+            yield from ((keyword, name, each) for name, each in value.items())
+        elif isinstance(value, list) and keyword in LISTS:
+            yield from ((keyword, str(number), each) for number, each in enumerate(value))
+        elif keyword in ONES:
+            yield keyword, None, value

@@ -1,0 +1,35 @@
+"""How large a schema may be before anything walks it."""
+
+from typing import Any
+
+MAX_DEPTH = 64
+# A schema is walked many times: to be compared, drawn as a form and counted.
+MAX_PARTS = 20_000
+
+
+class SchemaBoundsError(ValueError):
+    """A schema is too deep or has too many parts. `code` is SCHEMA_TOO_DEEP or SCHEMA_TOO_BIG."""
+
+    def __init__(self, code: str, limit: int) -> None:
+        super().__init__(code)
+        self.code = code
+        self.limit = limit
+
+
+def require_bounds(schema: Any, max_depth: int = MAX_DEPTH, max_parts: int = MAX_PARTS) -> None:
+    """Raises SchemaBoundsError. Every object and array counts as a part."""
+    level: list[Any] = [schema] if isinstance(schema, dict | list) else []
+    parts = depth = 0
+    while level:
+        parts += len(level)
+        depth += 1
+        if depth > max_depth:
+            raise SchemaBoundsError("SCHEMA_TOO_DEEP", max_depth)
+        if parts > max_parts:
+            raise SchemaBoundsError("SCHEMA_TOO_BIG", max_parts)
+        level = [
+            child
+            for value in level
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, dict | list)
+        ]

@@ -1,0 +1,236 @@
+"""A schema document in one internal form: JSON Schema 2020-12 in which every reference is a pointer.
+
+`read_document` rewrites old spellings (`core.schema.dialects`), puts a pointer in place of every other
+reference (`core.schema.references`), names all definitions under `$defs`, and removes what no reader could
+follow, with a finding for each. Readers rely on these properties of what it returns:
+
+- every keyword has a value of the right kind, so `schema.get("properties", {})` is an object of schemas;
+- a `$ref` leads to a schema of the same document, and following references at one place always ends;
+- reading `root` again returns an equal one.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from core.schema import bounds, merge, pointers, subschemas
+from core.schema.dialects import AnySchema, Dialect, Schema, dialect_of, normalize_level, requires_itself
+from core.schema.merge import Level
+from core.schema.pointers import Steps
+from core.schema.references import References, UnresolvedReferenceError, children
+
+# Members that only identify a schema. References are pointers here, so they identify nothing any more.
+_IDENTIFIERS = ("$schema", "$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$vocabulary")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that the internal form leaves out. `place` leads to it in the vendor's schema.
+
+    code: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF, ENDLESS_REF (`subject` is the reference) or
+    MALFORMED (`subject` is the keyword).
+    """
+
+    code: str
+    place: Steps
+    subject: str
+
+
+@dataclass(slots=True)
+class Document:
+    """A schema in the internal form. Nobody changes `root` or what `level` returns."""
+
+    root: AnySchema
+    dialect: Dialect
+    findings: tuple[Finding, ...] = ()
+    _targets: dict[str, AnySchema] = field(default_factory=dict, repr=False)
+    # By identity. The schema stays beside its level, so that no other one can get its id.
+    _levels: dict[int, tuple[AnySchema, Level]] = field(default_factory=dict, repr=False)
+
+    def target(self, reference: str) -> AnySchema:
+        """Return the schema that a `$ref` of this document leads to. Raises PointerError for another one."""
+        if reference not in self._targets:
+            self._targets[reference] = pointers.resolve(self.root, pointers.split_fragment(reference))
+        return self._targets[reference]
+
+    def level(self, schema: AnySchema) -> Level:
+        """Return what a schema says about a value itself, and what its `$ref` and `allOf` say."""
+        known = self._levels.get(id(schema))
+        if known is None:
+            known = self._levels[id(schema)] = schema, merge.flatten(schema, self.target)
+        return known[1]
+
+
+def read_document(schema: object, dialect: Dialect | None = None) -> Document:
+    """Return a vendor's schema in the internal form.
+
+    `dialect` counts where the schema declares none. Raises SchemaBoundsError; whatever else is wrong with the
+    schema becomes a finding, also a value that is no schema at all.
+    """
+    bounds.require_bounds(schema)
+    if not isinstance(schema, dict | bool):
+        return Document(True, dialect or Dialect.UNDECLARED, (Finding("MALFORMED", (), ""),))
+    declared = dialect_of(schema) or dialect or Dialect.UNDECLARED
+    if isinstance(schema, bool):
+        return Document(schema, declared)
+    writer = _Writer(References(schema, declared))
+    root = writer.write_root()
+    writer.cut_endless_references(root)
+    return Document(root, declared, tuple(writer.findings))
+
+
+class _Writer:
+    """Writes the internal form. `places` leads from places in the vendor's schema to those in the new one."""
+
+    def __init__(self, references: References) -> None:
+        self.references = references
+        self.findings: list[Finding] = []
+        self.places: dict[Steps, Steps] = {}
+        # Schemas whose `$ref` still has to be written, and where it leads in the vendor's schema.
+        self.pending: list[tuple[Schema, Steps, AnySchema]] = []
+
+    def write_root(self) -> Schema:
+        root: Schema = self._write(self.references.root, (), ())
+        definitions: Schema = root.pop("$defs", {})
+        for _, place, target in self.pending:  # grows meanwhile
+            if place not in self.places:
+                # It stands under a keyword of the vendor's own, or beside a reference that stands alone.
+                name = _free_name("/".join(place), definitions)
+                definitions[name] = True
+                definitions[name] = self._write(target, place, ("$defs", name))
+        if definitions:
+            root["$defs"] = definitions
+        for written, place, _ in self.pending:
+            written["$ref"] = pointers.join_fragment(self.places[place])
+        return root
+
+    def _write(self, schema: Any, place: Steps, written_place: Steps) -> Any:
+        """Return a copy in the internal form."""
+        self.places.setdefault(place, written_place)
+        if not isinstance(schema, dict):
+            return schema
+        level, malformed = normalize_level(schema, self.references.dialect)
+        self.findings += [Finding("MALFORMED", place, keyword) for keyword in malformed]
+        properties = level.get("properties", {})
+        if required := [name for name, child in properties.items() if requires_itself(child)]:
+            level["required"] = list(dict.fromkeys([*level.get("required", ()), *required]))
+        definitions = level.pop("definitions", {})
+        written: Schema = {}
+
+        def write_child(child: Any, *steps: str) -> Any:
+            return self._write(child, (*place, *_vendor_steps(schema, steps)), (*written_place, *steps))
+
+        for keyword, value in level.items():
+            if keyword in _IDENTIFIERS or keyword in subschemas.REFERENCES:
+                continue
+            if keyword in subschemas.MAPS:
+                written[keyword] = {name: write_child(child, keyword, name) for name, child in value.items()}
+            elif keyword in subschemas.LISTS and isinstance(value, list):
+                written[keyword] = [write_child(child, keyword, str(n)) for n, child in enumerate(value)]
+            else:
+                written[keyword] = write_child(value, keyword) if keyword in subschemas.ONES else value
+        for name, child in definitions.items():
+            named = written.setdefault("$defs", {})
+            new_name = _free_name(name, named)
+            below = (*place, "definitions", name)
+            named[new_name] = self._write(child, below, (*written_place, "$defs", new_name))
+        self._write_references(schema, level, written, place)
+        return written
+
+    def _write_references(self, schema: Schema, level: Schema, written: Schema, place: Steps) -> None:
+        for keyword in subschemas.REFERENCES:
+            if keyword not in level:
+                continue
+            try:
+                steps, target = self.references.target(keyword, schema)
+            except UnresolvedReferenceError as error:
+                self.findings.append(Finding(error.code, place, error.reference))
+                continue
+            holder = written
+            if "$ref" in written:
+                holder = {}
+                written["allOf"] = [*written.get("allOf", ()), holder]
+            holder["$ref"] = ""
+            self.pending.append((holder, steps, target))
+
+    def cut_endless_references(self, root: Schema) -> None:
+        """Remove each reference that leads back to its own schema without a step into the value.
+
+        Such a cycle accepts what the schemas around it accept, and a reader that follows it never ends.
+        """
+        schemas = {id(schema): (place, schema) for place, schema in _walk(root)}
+        vendor_places = {written: place for place, written in self.places.items()}
+        finished: set[int] = set()
+        for _, start in schemas.values():
+            # Depth first: the open schemas lead from `start` to the current one.
+            open_schemas: dict[int, _Open] = {id(start): _Open(start, _in_place(start, root), None)}
+            while open_schemas:
+                current = next(reversed(open_schemas.values()))
+                is_referred, child = next(current.ways, (False, None))
+                if child is None:
+                    finished.add(id(open_schemas.popitem()[1].schema))
+                elif not isinstance(child, dict) or id(child) in finished:
+                    continue
+                elif id(child) not in open_schemas:
+                    holder = current.schema if is_referred else None
+                    open_schemas[id(child)] = _Open(child, _in_place(child, root), holder)
+                else:
+                    holder = current.schema if is_referred else _unwind(open_schemas)
+                    place = vendor_places.get(schemas[id(holder)][0], ())
+                    self.findings.append(Finding("ENDLESS_REF", place, holder.pop("$ref")))
+
+
+@dataclass(slots=True)
+class _Open:
+    """A schema on the way of a search. `holder` has the `$ref` that led to it; None for a schema inside."""
+
+    schema: Schema
+    ways: Iterator[tuple[bool, Any]]
+    holder: Schema | None
+
+
+def _unwind(open_schemas: dict[int, _Open]) -> Schema:
+    """Close schemas up to the one that the last reference led to, and return the holder of the reference."""
+    while True:
+        _, last = open_schemas.popitem()
+        if last.holder is not None:
+            return last.holder
+
+
+def _vendor_steps(schema: Schema, steps: Steps) -> Steps:
+    """Return the steps in the vendor's spelling that lead to the child at `steps` of the internal form."""
+    keyword = steps[0]
+    has_list = isinstance(schema.get("items"), list)
+    if keyword == "prefixItems" and has_list:
+        return ("items", *steps[1:])
+    if keyword == "items" and has_list:
+        return ("additionalItems",)
+    if keyword == "dependentSchemas" and steps[1] not in (schema.get(keyword) or ()):
+        return ("dependencies", *steps[1:])
+    return steps
+
+
+def _walk(root: Schema) -> Iterator[tuple[Steps, Schema]]:
+    waiting: list[tuple[Steps, Any]] = [((), root)]
+    while waiting:
+        place, schema = waiting.pop()
+        if isinstance(schema, dict):
+            yield place, schema
+            waiting += [((*place, *steps), child) for steps, child in children(schema)]
+
+
+def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:
+    """Return the schemas that judge the same value, and whether a reference leads there."""
+    for keyword in subschemas.IN_PLACE_LISTS:
+        yield from ((False, child) for child in schema.get(keyword, ()))
+    for keyword in subschemas.IN_PLACE:
+        yield False, schema.get(keyword, True)
+    yield from ((False, child) for child in schema.get("dependentSchemas", {}).values())
+    if "$ref" in schema:
+        yield True, pointers.resolve(root, pointers.split_fragment(schema["$ref"]))
+
+
+def _free_name(name: str, taken: Schema) -> str:
+    candidates = (name if number == 1 else f"{name} ({number})" for number in count(1))
+    return next(candidate for candidate in candidates if candidate not in taken)

@@ -1,0 +1,177 @@
+"""Where the references of a schema lead, within its own document.
+
+Looks up once what `$id` and `$anchor` name, and answers with places: steps from the root. Nothing is fetched.
+`$dynamicRef` and `$recursiveRef` lead to the outermost schema that offers itself. Validation starts at the
+root, so that is the root where it offers itself, and else the only one that does. With several the place
+depends on the way that validation took, and the reference counts as ambiguous.
+
+https://json-schema.org/draft/2020-12/json-schema-core, sections 8.2 and 9.2
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from core.schema import pointers, subschemas
+from core.schema.dialects import REFERENCE_STANDS_ALONE, Dialect
+from core.schema.pointers import PointerError, Steps
+
+
+class UnresolvedReferenceError(LookupError):
+    """A reference leads to no schema of the document. `code`: BROKEN_REF, REMOTE_REF, AMBIGUOUS_REF."""
+
+    def __init__(self, code: str, reference: str) -> None:
+        super().__init__(reference)
+        self.code = code
+        self.reference = reference
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A schema with an identifier of its own, or the whole document. `uri` has no fragment."""
+
+    uri: str
+    steps: Steps
+
+
+@dataclass(slots=True)
+class References:
+    """The identifiers of one document as the vendor wrote it."""
+
+    root: Any
+    dialect: Dialect
+    # By the identity of the schema objects, which `root` keeps alive.
+    resources: dict[int, Resource] = field(default_factory=dict)
+    by_uri: dict[str, Resource] = field(default_factory=dict)
+    anchors: dict[tuple[str, str], Steps] = field(default_factory=dict)
+    dynamic_anchors: dict[str, dict[str, Steps]] = field(default_factory=dict)
+    recursive: list[Resource] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.read(self.root, Resource("", ()), ())
+
+    def read(self, schema: Any, resource: Resource, steps: Steps) -> None:
+        """Look up the identifiers of a schema that stands at `steps`, and of those below it."""
+        waiting = [(schema, resource, steps)]
+        while waiting:
+            part, around, place = waiting.pop()
+            if not isinstance(part, dict) or id(part) in self.resources:
+                continue
+            inside = self._resource_of(part, around, place)
+            self.resources[id(part)] = inside
+            self.by_uri.setdefault(inside.uri, inside)
+            self._read_anchors(part, inside, place)
+            waiting += [(child, inside, (*place, *tail)) for tail, child in children(part)]
+
+    def _resource_of(self, schema: dict[str, Any], around: Resource, steps: Steps) -> Resource:
+        name = schema.get("id" if self.dialect is Dialect.DRAFT_4 else "$id")
+        if not isinstance(name, str) or name.startswith("#"):
+            return around
+        if "$ref" in schema and self.dialect in REFERENCE_STANDS_ALONE:
+            return around
+        return Resource(_join(around.uri, name), steps)
+
+    def _read_anchors(self, schema: dict[str, Any], resource: Resource, steps: Steps) -> None:
+        for keyword in ("$anchor", "$dynamicAnchor", "$id", "id"):
+            name = schema.get(keyword)
+            if not isinstance(name, str):
+                continue
+            if keyword in ("$id", "id"):
+                # Up to draft 7, an identifier that is a fragment alone is an anchor.
+                if not name.startswith("#") or len(name) == 1:
+                    continue
+                name = name[1:]
+            self.anchors.setdefault((resource.uri, name), steps)
+            if keyword == "$dynamicAnchor":
+                self.dynamic_anchors.setdefault(name, {}).setdefault(resource.uri, steps)
+        if schema.get("$recursiveAnchor") is True and resource.steps == steps:
+            self.recursive.append(resource)
+
+    def target(self, keyword: str, schema: dict[str, Any]) -> tuple[Steps, Any]:
+        """Return the place and the schema that one of `subschemas.REFERENCES` leads to.
+
+        Raises UnresolvedReferenceError.
+        """
+        reference, resource = schema[keyword], self.resources[id(schema)]
+        if not isinstance(reference, str):
+            raise UnresolvedReferenceError("BROKEN_REF", "")
+        steps = self._place(reference, resource)
+        if keyword == "$dynamicRef":
+            steps = self._dynamic_place(reference, steps)
+        elif keyword == "$recursiveRef":
+            steps = self._recursive_place(reference, steps)
+        try:
+            target = pointers.resolve(self.root, steps)
+        except PointerError as exc:
+            raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
+        if not isinstance(target, dict | bool):
+            raise UnresolvedReferenceError("BROKEN_REF", reference)
+        if isinstance(target, dict) and id(target) not in self.resources:
+            # It stands under a keyword of the vendor's own.
+            self.read(target, resource, steps)
+        return steps, target
+
+    def _place(self, reference: str, resource: Resource) -> Steps:
+        uri, _, fragment = reference.partition("#")
+        if uri:
+            named = self.by_uri.get(_join(resource.uri, uri))
+            if named is None:
+                raise UnresolvedReferenceError("REMOTE_REF", reference)
+            resource = named
+        try:
+            fragment = pointers.decode_fragment(fragment)
+            if fragment and not fragment.startswith("/"):
+                return self.anchors[resource.uri, fragment]
+            inside = pointers.split(fragment)
+            pointers.resolve(self.root, (*resource.steps, *inside))
+        except LookupError:
+            return self._place_from_root(reference)
+        return (*resource.steps, *inside)
+
+    def _place_from_root(self, reference: str) -> Steps:
+        # Vendors give an inner schema an `$id` and go on to count from the top of the document.
+        uri, _, fragment = reference.partition("#")
+        try:
+            fragment = pointers.decode_fragment(fragment)
+            if uri:
+                raise UnresolvedReferenceError("BROKEN_REF", reference)
+            if not fragment.startswith("/"):
+                (place,) = [steps for (_, name), steps in self.anchors.items() if name == fragment]
+                return place
+            return pointers.split(fragment)
+        except (PointerError, ValueError) as exc:
+            raise UnresolvedReferenceError("BROKEN_REF", reference) from exc
+
+    def _dynamic_place(self, reference: str, steps: Steps) -> Steps:
+        _, _, name = reference.partition("#")
+        offers = self.dynamic_anchors.get(name, {})
+        if steps not in offers.values():
+            return steps
+        return self._outermost(reference, offers)
+
+    def _recursive_place(self, reference: str, steps: Steps) -> Steps:
+        if not any(resource.steps == steps for resource in self.recursive):
+            return steps
+        return self._outermost(reference, {resource.uri: resource.steps for resource in self.recursive})
+
+    def _outermost(self, reference: str, offers: dict[str, Steps]) -> Steps:
+        root = self.resources[id(self.root)]
+        if root.uri in offers:
+            return offers[root.uri]
+        if len(offers) > 1:
+            raise UnresolvedReferenceError("AMBIGUOUS_REF", reference)
+        return next(iter(offers.values()))
+
+
+def children(schema: dict[str, Any]) -> Iterator[tuple[Steps, Any]]:
+    """Return each schema right inside, with the steps that lead to it."""
+    for keyword, name, child in subschemas.children(schema):
+        yield ((keyword,) if name is None else (keyword, name)), child
+
+
+def _join(base: str, reference: str) -> str:
+    try:
+        return urldefrag(urljoin(base, reference)).url or reference
+    except ValueError:
+        return reference

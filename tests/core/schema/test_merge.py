@@ -1,0 +1,109 @@
+"""`allOf` has one meaning, and it is the validator's."""
+
+import jsonschema_rs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from core.schema import read_document
+from tests.core.schema.spellings import schemas, values
+
+DEFINITIONS = {"A": {"type": ["object", "integer"], "properties": {"a": {"maximum": 3}}, "required": ["b"]}}
+
+
+def level_of(schema):
+    document = read_document(schema)
+    return document.level(document.root)
+
+
+@given(
+    st.lists(schemas("2020-12", ["#/$defs/A"]), min_size=2, max_size=3),
+    st.lists(values, min_size=6, max_size=10),
+)
+@example(
+    [{"properties": {"a": {"minimum": 1}}, "additionalProperties": False}, {"patternProperties": {"a": {}}}],
+    [{"a": 1}, {"ab": 1}, {"a": 0}],
+)
+@example([{"prefixItems": [{"const": 1}], "items": False}, {"items": {"maximum": 0}}], [[1], [], [0], [1, 0]])
+def test_one_level_accepts_exactly_what_all_of_it_accepts(parts, judged):
+    schema = {"allOf": parts, "$defs": DEFINITIONS}
+    level = level_of(schema)
+    written = {**level.as_one, "$defs": DEFINITIONS}
+    assert level.apart or not written.keys() & {"allOf", "$ref"}
+    original = jsonschema_rs.Draft202012Validator(schema)
+    merged = jsonschema_rs.Draft202012Validator(written)
+    assert [merged.is_valid(value) for value in judged] == [original.is_valid(value) for value in judged]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "merged"),
+    [
+        ({"type": "integer", "minimum": 1}, {"maximum": 5}, {"type": "integer", "minimum": 1, "maximum": 5}),
+        ({"type": ["number", "null"]}, {"type": "integer"}, {"type": "integer"}),
+        ({"type": ["integer", "string"]}, {"type": ["number", "null"]}, {"type": "integer"}),
+        ({"enum": [1, 2, True]}, {"enum": [True, 2.0]}, {"enum": [2, True]}),
+        ({"multipleOf": 4}, {"multipleOf": 6}, {"multipleOf": 12}),
+        ({"required": ["a"]}, {"required": ["b", "a"]}, {"required": ["a", "b"]}),
+        ({"not": {"const": 1}}, {"not": {"const": 2}}, {"not": {"anyOf": [{"const": 1}, {"const": 2}]}}),
+        (
+            {"title": "T", "readOnly": False},
+            {"title": "U", "readOnly": True},
+            {"title": "T", "readOnly": True},
+        ),
+        ({"x-a": 1}, {"x-a": 2, "x-b": 3}, {"x-a": 1, "x-b": 3}),
+        ({"anyOf": [{"minLength": 1}]}, {"oneOf": [{"maxLength": 2}]}, {"minLength": 1, "maxLength": 2}),
+        ({"type": "string"}, {"type": "integer"}, {"not": {}}),
+        ({"enum": [1]}, {"enum": [2]}, {"not": {}}),
+        ({"title": "T"}, False, {"title": "T", "not": {}}),
+        (
+            {"properties": {"a": {"type": "integer"}}, "additionalProperties": False},
+            {"properties": {"a": {"minimum": 1}, "b": True}},
+            {
+                "properties": {"a": {"allOf": [{"type": "integer"}, {"minimum": 1}]}},
+                "additionalProperties": False,
+            },
+        ),
+    ],
+)
+def test_two_rules_become_one(one, other, merged):
+    level = level_of({**one, "allOf": [other]})
+    assert level.schema == merged
+    assert level.apart == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"pattern": "a"}, {"pattern": "b"}),
+        ({"format": "date"}, {"format": "time"}),
+        ({"anyOf": [{"minLength": 1}, {"type": "null"}]}, {"anyOf": [{"maxLength": 1}, {"const": "xyz"}]}),
+        ({"contains": {"const": 1}}, {"contains": {"const": 2}, "minContains": 2}),
+        ({"if": {"const": 1}, "then": False}, {"if": {"const": 2}, "then": False}),
+        (
+            {"patternProperties": {"a": {"type": "string"}}, "additionalProperties": False},
+            {"patternProperties": {"b": {"type": "string"}}, "additionalProperties": False},
+        ),
+        ({"patternProperties": {"(": {"type": "string"}}}, {"properties": {"a": True}}),
+    ],
+)
+def test_a_second_rule_that_no_keyword_holds_stays_apart(one, other):
+    level = level_of({**one, "type": ["string", "array", "object"], "allOf": [{**other, "maxLength": 9}]})
+    assert level.apart == (other,)
+    assert level.schema == {**one, "type": ["string", "array", "object"], "maxLength": 9}
+
+
+def test_a_schema_that_looks_at_what_others_left_over_is_not_taken_apart():
+    inner = {"properties": {"a": True}, "unevaluatedProperties": False}
+    level = level_of({"properties": {"b": True}, "allOf": [inner]})
+    assert level.schema == {"properties": {"b": True}}
+    assert level.apart == (inner,)
+    # Where nothing stands beside it, it is the whole.
+    assert level_of({"title": "T", "allOf": [inner]}).schema == {"title": "T", **inner}
+
+
+def test_parts_that_double_at_each_step_are_joined_once():
+    steps = {
+        str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}, {"$ref": f"#/$defs/{n + 1}"}]} for n in range(50)
+    }
+    level = level_of({"$ref": "#/$defs/0", "$defs": {**steps, "50": {"type": "string"}}})
+    assert level.schema == {"type": "string"}

@@ -1,0 +1,101 @@
+"""Members, required names and openness of an object, however its schema spells them."""
+
+import pytest
+
+from core.schema import read_document, read_object
+
+BASE = {
+    "type": "object",
+    "properties": {"id": {"type": "string", "readOnly": True}, "name": {"type": "string"}},
+    "required": ["id", "name"],
+}
+
+
+def object_of(schema, **options):
+    document = read_document(schema)
+    return read_object(document, document.root, **options)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        BASE,
+        {"$ref": "#/$defs/B", "$defs": {"B": BASE}},
+        {"$ref": "#b", "$defs": {"B": {**BASE, "$anchor": "b"}}},
+        {"allOf": [{"$ref": "#/definitions/B"}, {"type": "object"}], "definitions": {"B": BASE}},
+        {"allOf": [{"properties": BASE["properties"]}, {"required": ["id", "name"]}]},
+        {"properties": {"id": {"$ref": "#/$defs/I"}, "name": {"required": True}}, "required": ["id"],
+         "$defs": {"I": {"allOf": [{"readOnly": True}]}}},
+    ],
+)  # fmt: skip
+def test_members_come_through_references_and_all_of(schema):
+    found = object_of(schema)
+    assert [(m.name, m.is_required, m.direction) for m in found.members.values()] == [
+        ("id", True, "response"),
+        ("name", True, "both"),
+    ]
+    assert set(found.required) == {"id", "name"}
+    assert found.is_open
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "additionalProperties": False},
+        {"allOf": [{"additionalProperties": False}, {"properties": {"a": True}}]},
+        {"properties": {"a": True}, "unevaluatedProperties": False},
+        {"allOf": [{"properties": {"a": True}, "unevaluatedProperties": False}], "properties": {"b": True}},
+        {
+            "anyOf": [
+                {"additionalProperties": False},
+                {"additionalProperties": False, "properties": {"a": True}},
+            ]
+        },
+    ],
+)
+def test_an_object_is_closed_where_its_schema_closes_it(schema):
+    assert not object_of(schema).is_open
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": "object"},
+        {"type": "object", "minProperties": 1},
+        {"required": ["ghost"]},
+        {"additionalProperties": {"type": "string"}},
+        {"patternProperties": {"^x": True}, "additionalProperties": False},
+        {"anyOf": [{"additionalProperties": False}, {"properties": {"a": True}}]},
+    ],
+)
+def test_an_object_is_open_where_nothing_closes_it(schema):
+    assert object_of(schema).is_open
+
+
+def test_a_name_that_is_required_and_not_listed_stays_required():
+    found = object_of({"type": "object", "required": ["ghost"]})
+    assert (found.required, dict(found.members)) == (("ghost",), {})
+
+
+def test_alternatives_add_members_that_may_be_left_out():
+    schema = {
+        "properties": {"kind": {"type": "string"}},
+        "required": ["kind"],
+        "oneOf": [
+            {"properties": {"kind": {"const": "a"}, "size": {"type": "integer"}}, "required": ["size"]},
+            {"properties": {"size": {"type": "null"}}},
+        ],
+        "if": {"properties": {"when": True}},
+        "dependentSchemas": {"kind": {"properties": {"why": {"type": "string"}}}},
+    }
+    assert list(object_of(schema).members) == ["kind"]
+    members = object_of(schema, alternatives=True).members
+    assert set(members) == {"kind", "size", "when", "why"}
+    assert members["size"].schema == {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+    assert [name for name, member in members.items() if member.is_required] == ["kind"]
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, {"enum": [1]}, {"const": None}, False])
+def test_what_takes_no_object_has_no_members(schema):
+    assert object_of(schema) is None
