@@ -108,3 +108,33 @@ def test_concurrent_changes_leave_the_exact_decisions(before, first, second):
     concurrent.join()
 
     assert_decisions_are_exact()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_change_waits_for_the_decision_before_it_reads_the_findings():
+    """Not after: it would write down which finding was the heaviest before the change that it waited for."""
+    (version,) = make_versions(1)
+    for work in (add("ROLE", "high"), add("DRIFT", "medium")):
+        work(version)
+
+    def in_thread() -> None:
+        try:
+            add("ZERO_WIDTH", "low")(version)
+        finally:
+            connection.close()
+
+    concurrent = threading.Thread(target=in_thread)
+    with transaction.atomic():
+        WaitingDecision.objects.select_for_update().get()
+        concurrent.start()
+        with connection.cursor() as cursor:
+            while concurrent.is_alive():
+                cursor.execute(
+                    "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+                )
+                if cursor.fetchone() is not None:
+                    break
+        close("ROLE")(version)
+    concurrent.join()
+
+    assert_decisions_are_exact()
