@@ -1,19 +1,23 @@
 """Reads the members of a token endpoint's reply from JSON or a form, at any status of success. Pure.
 
 RFC 6749 section 5.1 wants 200 and JSON. Some servers answer 201, or with a form as they did before that RFC;
-the token is as good. What the members mean is for the caller to decide.
+the token is as good. A member that cannot be read costs itself, unless the token depends on it. What the
+members mean is for the caller to decide.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from core import strict_json
+from core import json_parts, strict_json
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 100
+# Read in full, or the reply means nothing.
+ESSENTIAL = frozenset({"access_token", "token_type", "refresh_token", "id_token", "error"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +34,13 @@ def read_token_reply(reply: Reply) -> TokenReply:
     notes = [] if reply.status in (200, *range(300, 600)) else [f"answered {reply.status}, not 200"]
     is_object = reply.body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
     if content_type == FORM and not is_object:
-        return TokenReply(_read_form(reply), [*notes, "sent a form and not JSON"])
+        notes.append("sent a form and not JSON")
+        return TokenReply(_read_form(reply, notes), notes)
     if is_object:
         is_json = content_type == "application/json" or content_type.endswith("+json")
         if not is_json:
             notes.append(f"called its JSON “{printable(content_type, 60)}”")
-        # A number or text that cannot be stored costs the member that it is in, not the token.
-        members = strict_json.loads(reply.body, allow_unstorable=True)
+        members = _read_object(reply, notes)
     else:
         members = strict_json.require_json(reply)
     if not isinstance(members, dict):
@@ -54,18 +58,41 @@ def kind_of(value: object) -> str:
     )
 
 
-def _read_form(reply: Reply) -> dict[str, Any]:
-    try:
-        text = reply.body.decode().strip()
-        pairs = parse_qsl(
-            text, keep_blank_values=True, strict_parsing=True, max_num_fields=MAX_FORM_FIELDS, errors="strict"
-        )
-    except ValueError:
-        raise _violation("TOKEN_SHAPE", reply, "sent a form that cannot be read") from None
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise _violation("TOKEN_SHAPE", reply, "sent a form that repeats a name")
+def _read_object(reply: Reply, notes: list[str]) -> dict[str, Any]:
+    repeated: list[str] = []
+    document = strict_json.loads_parts(reply.body, 1, repeated.append).value
+    members: dict[str, Any] = {}
+    for name, value in document.items():
+        if name in repeated and name in ESSENTIAL:
+            raise ProtocolViolationError("JSON_DUPLICATE", f"The reply repeats “{printable(name, 60)}”.")
+        broken = json_parts.find_broken(value)
+        if broken and name in ESSENTIAL:
+            raise ProtocolViolationError(broken.code, f"The reply holds {broken.reason}.")
+        if broken or name in repeated:
+            notes.append(_unread_note(name))
+        else:
+            members[name] = value
     return members
+
+
+def _read_form(reply: Reply, notes: list[str]) -> dict[str, Any]:
+    text = reply.body.decode(errors="replace").strip()
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FORM_FIELDS)
+    except ValueError:
+        pairs = []
+    if "=" not in text or not pairs:
+        raise _violation("TOKEN_SHAPE", reply, "sent a form that cannot be read")
+    counts = Counter(name for name, _ in pairs)
+    repeated = {name for name, count in counts.items() if count > 1}
+    if repeated & ESSENTIAL:
+        raise _violation("TOKEN_SHAPE", reply, "sent a form that repeats a name")
+    notes += map(_unread_note, sorted(repeated))
+    return {name: value for name, value in pairs if name not in repeated}
+
+
+def _unread_note(name: str) -> str:
+    return f"sent a “{printable(name, 60)}” that cannot be read"
 
 
 def _violation(code: str, reply: Reply, problem: str) -> ProtocolViolationError:

@@ -91,7 +91,7 @@ def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
         raise _refusal(reply, host, sent)
     token_reply = read_token_reply(reply)
     members = token_reply.members
-    if members.get("error") is not None:
+    if members.get("error") not in (None, ""):
         raise _error_of(members, host, sent)
     _check_type(members, host)
     access = Secret(_token(members, "access_token", host))
@@ -163,7 +163,7 @@ def _check_type(document: Mapping[str, Any], host: str) -> None:
     kind = document.get("token_type")
     if kind is None:
         raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
-    if not isinstance(kind, str) or kind.lower() != "bearer":
+    if not isinstance(kind, str) or kind.strip().lower() != "bearer":
         shown = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
         raise _odd("TOKEN_TYPE", host, f"sent a token of the type “{shown}”, where only Bearer can be used")
 

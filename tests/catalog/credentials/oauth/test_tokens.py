@@ -87,7 +87,6 @@ ODD = {
     "an endless token": ({"access_token": "a" * 20_000}, "TOKEN_TEXT"),
     "mac": ({"token_type": "mac"}, "TOKEN_TYPE"),
     "no type": ({"token_type": None}, "TOKEN_TYPE"),
-    "NaN seconds": (b'{"access_token":"a","token_type":"Bearer","expires_in":NaN}', "TOKEN_JSON_SYNTAX"),
     "two tokens": (b'{"access_token":"a","access_token":"b","token_type":"Bearer"}', "TOKEN_JSON_DUPLICATE"),
     "an empty token": ({"access_token": ""}, "TOKEN_TEXT"),
     "a token with NUL": (b'{"access_token":"a\\u0000b","token_type":"Bearer"}', "TOKEN_TEXT"),
@@ -132,6 +131,11 @@ UNKNOWN_LIVES = {
     "1e400": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":1e400}',
     "-1e400": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":-1' + b"0" * 400 + b"}",
     "0.9": FINE | {"expires_in": 0.9},
+    "NaN": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":NaN}',
+    "5,000 digits": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":'
+    + b"9" * 5000
+    + b"}",
+    "twice": b'{"access_token":"a-fine-token","token_type":"Bearer","expires_in":1,"expires_in":2}',
 }
 
 
@@ -167,6 +171,16 @@ ODD_FRAMES = {
     "JSON that is called HTML": reply(json.dumps(FINE).encode(), headers={"Content-Type": "text/html"}),
     "a list of scopes": json_reply(FINE | {"scope": ["read", "write"]}),
     "a scope that is none": json_reply(FINE | {"scope": 7}),
+    "a form with a loose end": reply(b"&access_token=a-fine-token&token_type=bearer&now&", headers=FORM),
+    "a form that repeats a scope": reply(
+        b"access_token=a-fine-token&token_type=bearer&scope=a&scope=b", headers=FORM
+    ),
+    "a form with a byte of no text": reply(
+        b"access_token=a-fine-token&token_type=bearer&expires_in=%ff", headers=FORM
+    ),
+    "a member that is too deep": reply(
+        b'{"access_token":"a-fine-token","token_type":" bearer ","of":' + b"[" * 900 + b"]" * 900 + b"}"
+    ),
     "a refresh token that is none": json_reply(FINE | {"refresh_token": {"a": 1}}),
 }
 
