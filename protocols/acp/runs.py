@@ -214,7 +214,7 @@ def _outcome(
         raise ProtocolViolationError("SHAPE", "It is no object with a run and its output.")
     run, output = document.get("run"), document.get("output")
     run = run if isinstance(run, dict) else {}
-    status = run.get("status") or known_status
+    status = _status_in(run, document, output) or known_status
     if not isinstance(output, dict) and status not in _FAILED:
         raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
     output = output if isinstance(output, dict) else {}
@@ -222,6 +222,16 @@ def _outcome(
     if status == "pending" and _kind(output) == "result":
         return _still_running(session, at, mark, run_id)
     return _with_notes(_of_output(signature, output, run_id, status), answer)
+
+
+def _status_in(*parts: object) -> object:
+    """Return the worst status that a part of the reply states, None where none does.
+
+    The protocol has it in the run; some agents state it beside the output, or in it as updates do.
+    """
+    listed = [part.get("status") for part in parts if isinstance(part, dict)]
+    stated = [status.lower() if isinstance(status, str) else status for status in listed if status]
+    return next((status for status in stated if status != "success"), stated[0] if stated else None)
 
 
 def _still_running(session: Session, at: Place, mark: str, run_id: str) -> Outcome:

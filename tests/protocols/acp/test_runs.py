@@ -141,6 +141,11 @@ def test_status_that_contradicts_the_output_counts_for_the_worse(status, output,
     resumed = resume(answering(), Exchange(path=f"/runs/{RUN}/wait", body={"run": started, "output": output}))
     found = [waited_for, resumed]
     if output:
+        # Beside the output, or in it, where the run states that all is well.
+        inside = {**output, "status": status}
+        beside = {"run": {"run_id": RUN}, "status": status, "output": output}
+        found.append(run(waiting(body=beside)))
+        found.append(run(waiting(inside, run={"run_id": RUN, "status": "success"})))
         found.append(run(waiting(status=404), streaming(stream({**output, "run_id": RUN, "status": status}))))
     for each in found:
         assert (each.outcome, (each.error or {}).get("code")) == (outcome, code)
