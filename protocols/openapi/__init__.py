@@ -239,7 +239,7 @@ class OpenApi(Protocol):
 
     def _base(self, session: Session, signature: Signature) -> str:
         cut = openapi_signature.cut_of((signature.rest or {})["document"])
-        if cut.own_servers is not None:
+        if openapi_request.has_own_server(cut.own_servers, cut.document, session.root):
             allowed = str(self.values["server"] or session.root)
             return openapi_request.base_of_operation(cut.own_servers, session.root, allowed)
         if server := self.values["server"]:
@@ -254,7 +254,8 @@ class OpenApi(Protocol):
         allowed = str(self.values["server"] or root)
         elsewhere = []
         for operation in chosen:
-            if (own_servers := document.own_servers(operation)) is not None:
+            own_servers = document.own_servers(operation)
+            if openapi_request.has_own_server(own_servers, document.root, root):
                 _, server = openapi_request.server_of(own_servers, root)
                 if not server or not openapi_request.has_same_origin(server, allowed):
                     elsewhere.append(operation.name)

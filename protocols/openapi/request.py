@@ -110,6 +110,14 @@ def server_of(servers: Any, root: str) -> tuple[str, str]:
     return url, server._replace(query="", fragment="").geturl()
 
 
+def has_own_server(servers: Any, document: Mapping[str, Any], root: str) -> bool:
+    """Return whether an operation or a path has a server that is not the document's.
+
+    Generators repeat the document's server there, with another description or in another notation.
+    """
+    return servers is not None and server_of(servers, root)[1] != server_of(document.get("servers"), root)[1]
+
+
 def has_same_origin(url: str, other: str) -> bool:
     return _origin(urlsplit(url)) == _origin(urlsplit(other))
 

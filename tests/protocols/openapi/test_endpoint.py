@@ -499,5 +499,14 @@ def test_a_server_without_an_address_is_the_origin(api, servers):
 def test_servers_that_repeat_the_documents_follow_the_address_for_calls(api, elsewhere):
     servers = [{"url": "https://api.example.com/v1"}]
     settings = {"server": f"{elsewhere.url}/v2"}
-    assert called(api, operation("a", servers=servers), settings=settings, servers=servers).outcome == "ok"
-    assert elsewhere.asked[0][1] == "/v2/things"
+    again = [
+        {
+            "url": "https://{host}/v1",
+            "description": "Live",
+            "variables": {"host": {"default": "api.example.com"}},
+        }
+    ]
+    for own_servers in (servers, again):
+        op = operation("a", servers=own_servers)
+        assert called(api, op, settings=settings, servers=servers).outcome == "ok"
+    assert [asked[1] for asked in elsewhere.asked] == ["/v2/things", "/v2/things"]
