@@ -40,10 +40,12 @@ class AgentReadiness:
 
 
 def assess_default(agent: Agent) -> AgentReadiness:
+    """A sub-agent's tools run in the default environment of the agent that it is published with."""
     pins = environments.pins_of(agent)
     newer = _upgrades_of(pins)
-    place = obstacles.default_place(agent)
-    ready = obstacles.of_tools(agent, _tools(pins, newer), places=[place])[place.pk if place else 0]
+    publisher = publishing_agent(agent)
+    place = obstacles.default_place(publisher)
+    ready = obstacles.of_tools(publisher, _tools(pins, newer), places=[place])[place.pk if place else 0]
     return AgentReadiness(list(zip(pins, ready, strict=True)), newer)
 
 

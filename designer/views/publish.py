@@ -96,11 +96,13 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def changes(request: HttpRequest, slug: str) -> HttpResponse:
-    """The part of an agent's pages that says how far it is from what is live."""
+    """The part of an agent's pages that states its readiness, and how far it is from its newest release."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
+    is_published_with_parent = agent_readiness.publishing_agent(agent) != agent
     context = {
         "agent": agent,
-        "summary": draft_review.summary(agent),
+        "is_published_with_parent": is_published_with_parent,
+        "summary": None if is_published_with_parent else draft_review.summary(agent),
         "readiness": summarize(tool.state.severity for tool in agent_readiness.assess_default(agent).ready),
     }
     return render(request, "designer/_agent_changes.html", context)

@@ -241,7 +241,14 @@ def test_a_sub_agents_tool_is_judged_where_it_is_published(page):
     place = environments.create(desk, actor=make_user(Role.DESIGNER), name="test", is_default=True)
     environments.bind(place, pin.tool, actor=make_user(Role.DESIGNER), activity=None)
     assert page.get(f"/agents/billing/pins/{pin.pk}/").context["readiness"].state.code == "simulated"
-    assert page.get("/agents/desk/changes/").context["readiness"] == {"warning": 1}
+    bar = page.get("/agents/billing/changes/")
+    assert (
+        bar.context["readiness"] == page.get("/agents/desk/changes/").context["readiness"] == {"warning": 1}
+    )
+    assert 'href="/agents/desk/publish/"' in bar.content.decode()
+    assert 'hx-get="/agents/billing/changes/"' in page.get("/agents/billing/").content.decode()
+    (tool,) = page.get("/api/v1/agents/billing/readiness/").json()["tools"]
+    assert tool["state"]["code"] == "simulated"
 
 
 def test_the_list_of_procedures_is_green_for_none_that_was_not_tested(page):
