@@ -73,6 +73,13 @@ class Rehearsal:
         return sum(step.went_well for step in self.steps)
 
     @property
+    def tone(self) -> str:
+        """Return "ok" if every step went well, "warn" if one that ran did not, else "idle"."""
+        if self.done == len(self.steps):
+            return "ok"
+        return "warn" if any(step.call and not step.went_well for step in self.steps) else "idle"
+
+    @property
     def next(self) -> int:
         """Return the number of the first step that has not run; 0 if all have."""
         return next((step.at for step in self.steps if not step.call), 0)

@@ -109,7 +109,7 @@ def it_was_sent(answer):
 def a_procedure_is_rehearsed_against_mocks(page):
     page.goto("/agents/reminders/mocks/")
     page.get_by_role("link", name="Remind a patient").click()
-    expect(page.get_by_text("0 of 2 steps went well.")).to_be_visible()
+    expect(page.get_by_text("0 of 2 steps went well")).to_be_visible()
     page.get_by_label("refill_number").first.fill("RF-20391")
     page.get_by_role("button", name="Run the step").first.click()
     first = page.get_by_role("region", name="1. get_refill_status")
@@ -117,7 +117,7 @@ def a_procedure_is_rehearsed_against_mocks(page):
     for name, value in MAIL.items():
         page.locator("#step-2").get_by_label(name, exact=True).fill(value)
     page.locator("#step-2").get_by_role("button", name="Run the step").click()
-    expect(page.get_by_text("2 of 2 steps went well.")).to_be_visible()
+    expect(page.get_by_text("2 of 2 steps went well")).to_be_visible()
     said = page.get_by_role("region", name="What must be true of the calls")
     expect(said.get_by_text("Holds")).to_be_visible()
     expect(said.get_by_text("get_refill_status before sendEmail")).to_be_visible()

@@ -128,7 +128,7 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     client.post(URL, {"add": "1", "tool": "authenticate", "is": "before", "other": "look_up"})
     rehearsal = client.get(f"{URL}procedures/weather/").headers["Location"]
     begun = client.get(rehearsal).content.decode()
-    assert "0 of 2 steps went well" in begun
+    assert 'is-idle" role="status">0 of 2 steps went well' in begun
     assert "Line 2: 2. Then look_up(city=Oslo)" in begun
     assert "Oslo</textarea>" in begun
 
@@ -137,12 +137,12 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
         return client.post(address, {f"step-{step}-input-0": city}, follow=True).content.decode()
 
     early = run(2, "Oslo")
-    assert "0 of 2 steps went well" in early
+    assert 'is-warn" role="status">0 of 2 steps went well' in early
     assert "It ran before step 1" in early
     assert "Failed" in client.get(URL).content.decode()
     assert "is required" in run(1, "").lower()
     assert "1 of 2 steps went well" in run(1, "Rome")
-    assert "2 of 2 steps went well" in run(2, "Rome")
+    assert 'is-ok" role="status">2 of 2 steps went well' in run(2, "Rome")
     assert [call.arguments["city"] for call in mocks.calls(desk, mocks.Asked()).order_by("pk")] == [
         "Oslo",
         "Rome",
@@ -206,7 +206,7 @@ def test_a_step_whose_result_says_that_nothing_was_sent_has_not_gone_well(client
     run = rehearsal_of(client, mail)
     run(1, input_0="Oslo")
     page = run(2, input_0="ada@example.com")
-    assert "1 of 2 steps went well" in page
+    assert 'is-warn" role="status">1 of 2 steps went well' in page
     assert "Nothing done" in page
 
 
