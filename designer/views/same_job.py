@@ -4,7 +4,7 @@ What is proposed is an activity of kind `vendor`, which a person completes. The 
 pinned stays, and with it their signatures, procedures and releases.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -23,6 +23,8 @@ from catalog.views import activities as editing
 from catalog.views.asked import number
 from core.errors import DomainError, invalid
 from designer import binding_moves, environments
+from designer.binding_moves import Acceptance
+from designer.errors import ChecksFailedError
 from designer.models import Binding, Environment, Pin
 from designer.views.tools import find_tool, header
 from people.models import Role
@@ -53,9 +55,8 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     if request.method == "POST":
         editor, _ = editing.posted(request, KIND)
         is_saved = editor.act in ("save", "bind") and not editor.why_no_json
-        if is_saved and (address := _saved(request, editor, row)):
-            return redirect(address)
-        return _completed(request, row, version, editor)
+        address, codes = _saved(request, editor, row) if is_saved else ("", ())
+        return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
         return _chosen(request, row, version)
     known = callees.known([reference, other])
@@ -100,7 +101,10 @@ def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
     return likely[: finding.SHOWN]
 
 
-def _completed(request: HttpRequest, row: Tool, version: ToolVersion, editor: Editor) -> HttpResponse:
+def _completed(
+    request: HttpRequest, row: Tool, version: ToolVersion, editor: Editor, codes: Collection[str] = ()
+) -> HttpResponse:
+    """`codes` are of failed checks, which a user may accept with a reason."""
     config, signature = cast(Steps, editor.draft.config), version.decoded()
     picked = [source for step in config.steps for source in step.inputs.values()]
     picked += config.outputs.values()
@@ -114,6 +118,7 @@ def _completed(request: HttpRequest, row: Tool, version: ToolVersion, editor: Ed
         "unused": [each for each in signature.inputs if each.name not in {one.input for one in picked}],
         "lacking": [each for each in signature.outputs if each.name not in config.outputs],
         "places": places,
+        "codes": codes,
         "why_not_saved": editor.faults[0].message if editor.faults else "",
         "why_not_bound": _why_not_bound(editor, places),
         **header(row),
@@ -143,11 +148,13 @@ def _places(request: HttpRequest, row: Tool) -> list[Choice]:
     ]
 
 
-def _saved(request: HttpRequest, editor: Editor, row: Tool) -> str:
-    """The address to go on at; "" where something has to be mended first, which is marked then."""
+def _saved(request: HttpRequest, editor: Editor, row: Tool) -> tuple[str, Collection[str]]:
+    """Return the address of the next page; "" where something has to be corrected first, which is marked
+    then, with the codes of the checks that a user may accept."""
     actor, is_bound = person(request), editor.act == "bind"
+    acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     if not editor.head.is_valid():
-        return ""
+        return "", acceptance.codes
     try:
         with transaction.atomic():
             made = operations.create(
@@ -159,14 +166,19 @@ def _saved(request: HttpRequest, editor: Editor, row: Tool) -> str:
             )
             address = reverse("activity", args=[made.pk])
             if not is_bound:
-                return address
+                return address, ()
             place = _place(request, row)
             seen = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
-            binding = binding_moves.bind(place, row, actor=actor, activity=made, expected=seen)
+            binding = binding_moves.bind(
+                place, row, actor=actor, activity=made, expected=seen, acceptance=acceptance
+            )
+    except ChecksFailedError as error:
+        editor.refuse(error)
+        return "", error.failed_codes
     except DomainError as error:
         editor.refuse(error)
-        return ""
-    return f"{address}?bound={binding.pk}"
+        return "", acceptance.codes
+    return f"{address}?bound={binding.pk}", ()
 
 
 def _place(request: HttpRequest, row: Tool) -> Environment:

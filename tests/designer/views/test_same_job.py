@@ -4,10 +4,11 @@ import pytest
 from django.urls import reverse
 
 from catalog.models import Activity
-from designer import agents, environments
+from designer import agents, binding_moves, environments
 from designer.models import Binding
+from designer.releases.checks import Check
 from people import teams
-from people.models import Role
+from people.models import AuditEntry, Role
 from tests.catalog.views.test_activities import mail, picks, press, row_of, user_of
 from tests.catalog.views.test_definitions import Fields
 from tests.factories import make_agent, make_pin
@@ -42,6 +43,24 @@ def test_likely_tools_are_offered_and_others_are_found_by_words(mail, client):
     assert f"by=tool:{post.pk}:1" not in likely
     assert f"by=tool:{finder.pk}:1" in client.get(url_of(post) + "?q=address+book").content.decode()
     assert "Nothing is found" in text_of(client.get(url_of(post) + "?q=submarine"))
+
+
+def test_a_refused_binding_is_repeated_with_a_reason(mail, client, place, monkeypatch):
+    post, notes, _ = mail
+    url = url_of(post, notes)
+    page = client.get(url)
+    page = press(client, url, page, "check", **{f"{row_of(page, 'message')}-otherwise": "-"})
+    failed = Check(code="not_connected", severity="error", message="Nothing is connected.")
+    monkeypatch.setattr(binding_moves, "_read_checks", lambda *args: [failed])
+    environments.make_default(place, actor=user_of(client), is_default=True)
+    refused = press(client, url, page, "bind", environment=str(place.pk))
+    assert (refused.context["codes"], Activity.objects.count()) == (["not_connected"], 0)
+    unexplained = press(client, url, refused, "bind", environment=str(place.pk), accept="not_connected")
+    assert (unexplained.context["codes"], Activity.objects.count()) == (["not_connected"], 0)
+    accepted = {"accept": "not_connected", "reason": "For a day"}
+    assert press(client, url, refused, "bind", environment=str(place.pk), **accepted).status_code == 302
+    assert Binding.objects.get().activity == Activity.objects.get()
+    assert AuditEntry.objects.get(action="bind").why == "For a day"
 
 
 def test_gaps_are_named_and_closed_by_hand_before_it_is_bound(mail, client, place):
