@@ -17,6 +17,7 @@ from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Run
 from catalog.models.runs import RunStatus
+from catalog.pictures import fetching
 from catalog.review import inspector
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
@@ -31,6 +32,8 @@ PORTION_SECONDS, PORTION_LIMIT = 200.0, 300
 # A run in one piece may take 300 seconds, so a task begins no other one after this many seconds. A call that
 # runs in a pool of processes may take as long; a pool of threads ends no task.
 BEGIN_RUN_SECONDS, RUN_LIMIT = 20.0, 350
+# Pictures are the least urgent work: after so many seconds, a worker is free for other work.
+FETCH_PICTURES_SECONDS = 20.0
 RENEW_TOKEN = "catalog.tasks.renew_token"  # noqa: S105 - the name of a task
 
 
@@ -75,6 +78,12 @@ def inspect_pending() -> None:
     inspector.inspect_pending(ends=time.monotonic() + PORTION_SECONDS)
 
 
+@shared_task(soft_time_limit=portions.TASK_LIMIT)
+def fetch_pictures() -> None:
+    """Once a minute: images of tools that are due."""
+    fetching.fetch_due(ends=time.monotonic() + FETCH_PICTURES_SECONDS)
+
+
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def read_versions(endpoint_id: int, after: int = 0) -> None:
     """Older versions, a batch at a time; what is left goes into another message."""
@@ -108,7 +117,8 @@ def forget_call_ids() -> None:
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def delete_old_rows() -> None:
-    """Once an hour: runs and calls that are older than they are kept."""
+    """Once an hour: runs and calls that are older than they are kept, and pictures of no tool."""
+    fetching.delete_unused()
     if retention.delete_old(ends=time.monotonic() + portions.SECONDS):
         wakes.wake_worker(delete_old_rows.name)
 

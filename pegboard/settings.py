@@ -368,6 +368,7 @@ CELERY_BEAT_SCHEDULE = {
     "grants": {"task": "catalog.calls.challenges.tick", "schedule": 5.0},
     "resumed calls": {"task": "executor.resumed_calls.tick", "schedule": 5.0},
     "index": {"task": "catalog.tasks.index_pending", "schedule": 60.0, "options": {"expires": 60}},
+    "pictures": {"task": "catalog.tasks.fetch_pictures", "schedule": 60.0, "options": {"expires": 60}},
     "looks": {"task": "catalog.tasks.second_looks", "schedule": 60.0, "options": {"expires": 60}},
     "tokens": {"task": "catalog.tasks.renew_tokens", "schedule": 30.0, "options": {"expires": 30}},
     "call ids": {

@@ -46,6 +46,10 @@ LISTED: dict[tuple[str, str], str] = {
         "Raw SQL operation",
     ): "fills a table that the same migration makes; writers of findings wait a second for the triggers",
     (
+        "catalog.0080_picture_tools",
+        "Raw SQL operation",
+    ): "fills a table that the same migration makes, which old code does not know",
+    (
         "catalog.0073_unknown_outcomes",
         "Create not valid constraint call_outcome_known on model call",
     ): "no row is looked at, and what old code writes fits: there is one more outcome",

@@ -37,7 +37,7 @@ STAYS = {
     """,
     "one for each endpoint, tool or page of a list": """
         catalog_circuit catalog_toolcircuit catalog_toolfetch catalog_listfetch catalog_listeddocument
-        catalog_knownpage catalog_likeness catalog_secondlook
+        catalog_toolpicture catalog_knownpage catalog_likeness catalog_secondlook
     """,
     "as large as the catalog": """
         catalog_searchsegment catalog_searchdocument catalog_searchlexeme catalog_searchword
@@ -91,7 +91,7 @@ NAMES_NO_PERSON = {
     "accounts of Pegboard at vendors": """
         catalog_credential.username catalog_credential.subject catalog_secondlook.other_name
     """,
-    "a network address of a vendor": "catalog_vendorrequest.address",
+    "a network address of a vendor": "catalog_vendorrequest.address catalog_toolpicture.address",
     "the number or the code of a thing": """
         catalog_finding.subject catalog_waitingdecision.subject notifications_notice.subject
         people_user.sessions_ended

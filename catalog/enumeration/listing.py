@@ -9,7 +9,7 @@ import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -32,6 +32,7 @@ from catalog.enumeration.staging import (
 from catalog.models import Endpoint, Finding, KnownPage, Rejection, Run, Tool, ToolVersion
 from catalog.models.findings import Severity
 from catalog.models.tools import ToolStatus
+from catalog.pictures.addresses import image_address
 from catalog.review import breaches
 from catalog.rules import assess, policy
 from catalog.rules.assess import Offer
@@ -342,6 +343,7 @@ class _Pass:
         held = self.current.get(tool)
         if held and held.listed_digest not in (None, item.digest) and self._is_held(item.digest, held):
             self.harvest.as_version.add(held.pk)
+            self._note_image(held.pk, item)
         if (
             held is None
             or (not self._is_held(item.digest, held) and tuple(held.label_key) <= item.label_key)
@@ -457,12 +459,19 @@ class _Pass:
             if whole_digest == self.protocol.whole_digest(version_document):
                 if listed_raw is not None:
                     self.harvest.as_version.add(tool_pk)
+                    self._note_image(tool_pk, item)
             elif listed_raw is None or whole_digest != self.protocol.whole_digest(decoded(listed_raw)):
                 relisted[tool_pk] = item
+                self._note_image(tool_pk, item)
                 self._note(REST_CHANGED)
         self.stage.put_relisted(relisted)
         self.harvest.relisted |= relisted.keys()
         return unchanged
+
+    def _note_image(self, tool_pk: int, item: Item) -> None:
+        # A document that cannot be read names none, and is reported where it is decoded.
+        with suppress(UnreadableItemError):
+            self.harvest.images[tool_pk] = image_address(self.protocol.read(item.document or {}))
 
     def _means_otherwise(self, item: Item, text: str) -> bool:
         try:
@@ -548,6 +557,7 @@ class _Pass:
         harvest.respelt = {pk: each for pk, each in harvest.respelt.items() if pk not in refused}
         harvest.relisted -= refused
         harvest.as_version -= refused
+        harvest.images = {pk: image for pk, image in harvest.images.items() if pk not in refused}
         active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
         harvest.was_active = len(active)
         harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]

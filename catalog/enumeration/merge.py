@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
+from catalog.enumeration import listed_images
 from catalog.enumeration.staging import Harvest, Stage, StagedTool
 from catalog.models import Run, ToolVersion
 from catalog.rules import assess, policy
@@ -32,6 +33,7 @@ def merge(run: Run, harvest: Harvest) -> None:
         if harvest.changed:
             cursor.execute("SELECT tool_pk FROM staged_tool WHERE tool_pk IS NOT NULL")
             tell_moved([tool for (tool,) in cursor.fetchall()])
+        listed_images.write_staged(cursor)
         cursor.execute(TUNED)
         tuned = [tool for (tool,) in cursor.fetchall()]
         cursor.execute("DROP TABLE staged_tool")

@@ -20,6 +20,7 @@ import psycopg
 from django.db import connection
 
 from catalog.models import Finding, KnownPage, Rejection
+from catalog.pictures.addresses import image_address
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
 from core.canonical_json import canonical, decoded
@@ -49,6 +50,7 @@ class StagedTool(msgspec.Struct, frozen=True):
     tokens: int
     signature: str
     raw: str
+    image: str
     nth: int = 1
     same_label_before: int = 0
 
@@ -69,6 +71,7 @@ def staged_tool(
         tokens=tokens_of(read),
         signature=signature.to_json(read).decode(),
         raw=canonical(item.document or {}).decode(),
+        image=image_address(read),
         nth=nth,
         same_label_before=same_label_before,
     )
@@ -93,6 +96,7 @@ class Harvest:
 
     `respelt` are ids in other letters. `relisted` are tools of which only that changed which no model sees
     and no call needs: their documents are staged. `as_version` are tools listed as their versions again.
+    `images` are the addresses of the images of both, "" for a tool without one.
     """
 
     pages: int = 0
@@ -107,6 +111,7 @@ class Harvest:
     respelt: dict[int, str] = field(default_factory=dict)
     relisted: set[int] = field(default_factory=set)
     as_version: set[int] = field(default_factory=set)
+    images: dict[int, str] = field(default_factory=dict)
     rejections: list[Rejection] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: dict[str, dict[str, object]] = field(default_factory=dict)
@@ -127,7 +132,7 @@ CREATE TEMP TABLE staged_tool (
     tool_pk bigint, tool_id text NOT NULL, label text NOT NULL, label_key bigint[] NOT NULL,
     digest text NOT NULL, name text NOT NULL, title text NOT NULL, description text NOT NULL,
     tags text[] NOT NULL, tokens integer NOT NULL, signature text NOT NULL, raw text NOT NULL,
-    nth integer NOT NULL, same_label_before integer NOT NULL,
+    image text NOT NULL, nth integer NOT NULL, same_label_before integer NOT NULL,
     new_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     version_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     is_stored boolean NOT NULL DEFAULT false,
@@ -307,7 +312,8 @@ def _copy_line(tool: StagedTool) -> str:
     tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
     texts = (
         *(tool.tool_id, tool.label, f"{{{','.join(map(str, tool.label_key))}}}", tool.digest),
-        *(tool.name, tool.title, tool.description, f"{{{tags}}}", str(tool.tokens), tool.signature, tool.raw),
+        *(tool.name, tool.title, tool.description, f"{{{tags}}}", str(tool.tokens)),
+        *(tool.signature, tool.raw, tool.image),
     )
     counts = (str(tool.nth), str(tool.same_label_before))
     return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts), *counts]) + "\n"

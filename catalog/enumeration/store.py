@@ -8,7 +8,7 @@ from django.db.models import QuerySet, Subquery
 from django.db.models.functions import Now
 
 from catalog import worker_audit
-from catalog.enumeration import lease
+from catalog.enumeration import lease, listed_images
 from catalog.enumeration.merge import merge
 from catalog.enumeration.staging import Harvest
 from catalog.models import (
@@ -210,12 +210,14 @@ WHERE t.id = s.pk
 
 
 def relist(harvest: Harvest) -> None:
-    """Store the staged documents that make no version. Their tools are locked."""
+    """Store the staged documents that make no version, and the images that they name. Their tools are
+    locked."""
     # The next listing of the same document is recognised by its digest alone.
     ListedDocument.objects.filter(tool__in=harvest.as_version).delete()
     if harvest.relisted:
         with connection.cursor() as cursor:
             cursor.execute(RELIST, [list(harvest.relisted)])
+    listed_images.write(harvest.images)
 
 
 RELIST = """

@@ -6,6 +6,7 @@ from catalog.models.findings import Finding, Likeness, WaitingDecision
 from catalog.models.fingerprint_key import FingerprintKey
 from catalog.models.kept_replies import KeptReply
 from catalog.models.oauth import Grant, SignIn
+from catalog.models.pictures import Picture, ToolPicture
 from catalog.models.runs import KnownPage, LastReply, Rejection, Run, Withdrawal
 from catalog.models.search_index import (
     IndexQueueEntry,
@@ -47,6 +48,7 @@ __all__ = [
     "ListFetch",
     "ListedDocument",
     "OtherAnswer",
+    "Picture",
     "ProviderClient",
     "Rejection",
     "Run",
@@ -61,6 +63,7 @@ __all__ = [
     "Tool",
     "ToolCircuit",
     "ToolFetch",
+    "ToolPicture",
     "ToolVersion",
     "UserGrant",
     "Vendor",

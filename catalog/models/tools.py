@@ -88,6 +88,12 @@ class Tool(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def picture_digest(self) -> str:
+        """The digest of the tool's picture, "" for none. Select `tool_picture` along with tools."""
+        row = getattr(self, "tool_picture", None)
+        return (row and row.picture_id) or ""
+
 
 def lock_in_order(tools: models.QuerySet[Tool]) -> None:
     """By their numbers, as every transaction that locks several: so none waits for another for ever."""

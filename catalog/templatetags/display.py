@@ -1,5 +1,6 @@
 """How values look on every page. Vendor text goes through `shown`, never through `safe`."""
 
+import hashlib
 import html
 import json
 import re
@@ -10,6 +11,7 @@ from functools import cache
 from django import template
 from django.db.models import Choices
 from django.templatetags.static import static
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
@@ -23,6 +25,7 @@ register = template.Library()
 CHIP_LIMIT = 3
 _JOINT = re.compile(r"_(?=[^\W_])")
 BRIEF = 180
+HUES = 12  # of tiles, in static/css/components.css
 UNITS = ((86_400 * 365, "y"), (86_400 * 30, "mo"), (86_400, "d"), (3600, "h"), (60, "min"))
 TONES = {
     word: name
@@ -76,6 +79,30 @@ def icon(name: str) -> SafeString:
     return format_html(
         '<svg class="icon" aria-hidden="true"><use href="{}#{}"/></svg>', static("icons.svg"), name
     )
+
+
+@register.simple_tag
+def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> SafeString:
+    """The picture of a tool, or the first letter of its name in the colour of its vendor.
+
+    vendor: its slug. picture: the digest of a stored picture. kind: "is-large", "is-small" or "".
+    """
+    if picture:
+        return format_html(
+            '<img class="tile {}" src="{}" alt="" width="24" height="24" loading="lazy" decoding="async">',
+            kind,
+            reverse("picture", args=[picture]),
+        )
+    letter = next((character for character in name if character.isalnum()), "·").upper()
+    # Drawn by the style, so that the letter is no text of the page.
+    return format_html(
+        '<span class="tile {} hue-{}" data-letter="{}"></span>', kind, _hue(vendor), letter[:1]
+    )
+
+
+@cache
+def _hue(vendor: str) -> int:
+    return hashlib.sha256(vendor.encode()).digest()[0] % HUES
 
 
 @register.filter

@@ -11,12 +11,13 @@ from core.outbound.egress import Egress
 
 
 class AddressSource(StrEnum):
-    """The role that gave an address; DEPLOYMENT is a setting of the environment."""
+    """The role that gave an address; DEPLOYMENT is a setting of the environment, VENDOR a tool's document."""
 
     DEPLOYMENT = "deployment"
     ADMINISTRATOR = "administrator"
     DESIGNER = "designer"
     RUNTIME = "runtime"
+    VENDOR = "vendor"
 
 
 class Door(StrEnum):
@@ -29,6 +30,7 @@ class Door(StrEnum):
     WEBHOOK = "webhook"
     CALLBACK = "callback"
     EVALUATION_MODEL = "evaluation model"
+    PICTURE = "picture"
 
 
 def installation_egress() -> Egress:
@@ -80,6 +82,9 @@ POLICIES: Mapping[tuple[Door, AddressSource], Callable[[], Policy]] = {
     (Door.WEBHOOK, AddressSource.DESIGNER): callback_policy,
     (Door.CALLBACK, AddressSource.RUNTIME): callback_policy,
     (Door.EVALUATION_MODEL, AddressSource.ADMINISTRATOR): outbound_policy,
+    # Of an image at the origin of an endpoint, which an administrator gave.
+    (Door.PICTURE, AddressSource.ADMINISTRATOR): outbound_policy,
+    (Door.PICTURE, AddressSource.VENDOR): public_policy,
 }
 
 

@@ -206,7 +206,7 @@ class Choice:
         here = {pin.tool_id: pin for pin in pinned_signatures.pinned([agent])}
         rows = [
             row | {"pinned": (pin := here.get(row["id"])), "is_offered": not (pin or row["is_stopped"])}
-            for row in page.rows
+            for row in tool_search.with_pictures(page.rows)
         ]
         ticks = [pk for pk in _ticked(asked, rows) if pk not in here]
         ticked = _tray(agent, ticks[: pins.MAX_AT_ONCE], asked, here.values(), allowed, refused or {})

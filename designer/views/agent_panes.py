@@ -14,7 +14,7 @@ def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -
     """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none."""
     pins = list(
         pending_work.with_newer(pinned_signatures.pinned([agent])).select_related(
-            "tool__current", "tool__stopped"
+            "tool__current", "tool__stopped", "tool__tool_picture"
         )
     )
     reviews = pending_work.reviews(pins)

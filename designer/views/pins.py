@@ -340,7 +340,7 @@ def _pin(request: HttpRequest, slug: str, pk: int) -> Pin:
         .visible_to(person(request))
         .select_related(
             *("agent__team", "agent__parent", "version", "tuning"),
-            *("tool__tuning", "tool__current", "tool__endpoint__vendor"),
+            *("tool__tuning", "tool__current", "tool__tool_picture", "tool__endpoint__vendor"),
         )
     )
     return get_object_or_404(rows, pk=pk, agent__slug=slug)

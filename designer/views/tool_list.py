@@ -18,7 +18,14 @@ from core.compiled_queries import CompiledQuery, given_keys
 from designer import agent_addresses
 from designer.models import Agent, Pin
 from designer.views import add_tools, last_agent
-from designer.views.tool_search import FILTER_PARAMETERS, filters, found, query_of, says_count
+from designer.views.tool_search import (
+    FILTER_PARAMETERS,
+    filters,
+    found,
+    query_of,
+    says_count,
+    with_pictures,
+)
 from people.models import Role
 from people.permissions import person, requires
 
@@ -92,7 +99,7 @@ def _shown(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             "address": f"{before}{row['id']}{after}",
             "says_status": "Not let through" if row["is_stopped"] else ToolStatus(row["status"]).label,
         }
-        for row in rows
+        for row in with_pictures(rows)
     ]
 
 

@@ -1,14 +1,17 @@
 """The search over all tools, as the pages ask for it and offer to narrow it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
 
 from django.http import QueryDict
 
 from catalog import search
-from catalog.models import Vendor
+from catalog.models import ToolPicture, Vendor
 from catalog.models.tools import ToolStatus
 from catalog.search import Query, ResultPage
 from catalog.views.asked import number
+from core.compiled_queries import CompiledQuery, given_keys
 from core.errors import DomainError
 from designer.agent_vendors import Allowed
 
@@ -52,6 +55,19 @@ def query_of(asked: QueryDict, allowed: Allowed = EVERYTHING) -> Query:
         cursor=asked.get("cursor", ""),
         within=allowed.keys,
     )
+
+
+def with_pictures(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows, each with the digest of its tool's picture; None where there is none."""
+    rows = list(rows)
+    pictures = dict(_pictures().rows(tools=[row["id"] for row in rows]))
+    return [{**row, "picture": pictures.get(row["id"])} for row in rows]
+
+
+@cache
+def _pictures() -> CompiledQuery[tuple[Any, str]]:
+    rows = ToolPicture.objects.filter(tool__in=given_keys("tools"), picture__isnull=False)
+    return CompiledQuery(rows.values_list("tool", "picture"))
 
 
 def says_count(page: ResultPage) -> str:

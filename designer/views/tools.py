@@ -256,7 +256,7 @@ def tool_tuning_settle(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_tool(pk: int) -> Tool:
-    rows = Tool.objects.select_related("current", "stopped", "tuning", "endpoint__vendor")
+    rows = Tool.objects.select_related("current", "stopped", "tuning", "tool_picture", "endpoint__vendor")
     return get_object_or_404(rows, pk=pk)
 
 

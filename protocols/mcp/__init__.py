@@ -34,6 +34,7 @@ from protocols.base import (
 )
 from protocols.mcp import calls as mcp_calls
 from protocols.mcp import headers as mcp_headers
+from protocols.mcp.icons import best_icon
 from protocols.mcp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -47,7 +48,6 @@ from protocols.signature import Annotations, Signature
 
 MAX_TOOL_ID_LENGTH = 255
 NAME_LIMIT = 128  # what the protocol recommends; a vendor that goes further is taken and noted
-MAX_ICON_LENGTH = 32 * 1024
 
 _TOOL_ID = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{1,{MAX_TOOL_ID_LENGTH}}}")
 _GOOD_NAME = re.compile(rf"[A-Za-z0-9_.-]{{1,{NAME_LIMIT}}}")
@@ -303,15 +303,11 @@ def _signature(document: dict[str, Any]) -> Signature:
     claims = document.get("annotations") or {}
     if not isinstance(claims, dict):
         raise members.wrong("annotations", claims, "an object")
-    icons = document.get("icons")
-    icon = icons[0] if isinstance(icons, list) and icons else None
-    # An address that is never asked; it is shown as text.
-    src = icon.get("src") if isinstance(icon, dict) else None
     read = Signature(
         name=_tool_id(document),
         title=members.text(document, "title") or members.text(claims, "title", "annotations."),
         description=members.text(document, "description"),
-        img=src if isinstance(src, str) and len(src) <= MAX_ICON_LENGTH else "",
+        img=best_icon(document.get("icons")),
         inputs=asked.parameters,
         outputs=told.parameters,
         annotations=Annotations(

@@ -13,7 +13,8 @@ from typing import Any
 from catalog.models import ToolVersion
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
-from protocols.mcp import MAX_ICON_LENGTH, MCP
+from protocols.mcp import MCP
+from protocols.mcp.icons import MAX_ICON_LENGTH
 
 MAX_ICONS = 10
 MAX_LENGTH = 64 * 1024  # of all addresses of a tool
