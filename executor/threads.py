@@ -13,7 +13,7 @@ from designer.models import Release
 from executor.calls import Answer, UnknownToolError, answer_of, released_version, runtime_of, tool_within
 from executor.released_documents import sealed
 from people.models import ApiKey, User
-from protocols.acp.threads import schema_of
+from protocols.acp.document import thread_state_schema
 from protocols.base import Note, ThreadState
 
 HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its threads hold is not told.")
@@ -62,7 +62,7 @@ def shown(threads_of_one_agent: Sequence[Thread]) -> list[Shown]:
     for thread in threads_of_one_agent:
         release = releases.get(thread.release or 0) if thread.tool_id and thread.version else None
         tool = tool_within(release, thread) if release else None
-        schema = schema_of(thread.version.decoded()) if tool and thread.version else None
+        schema = thread_state_schema(thread.version.decoded()) if tool and thread.version else None
         found.append(Shown(thread=thread, tool=tool, state_schema=schema))
     return found
 

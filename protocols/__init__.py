@@ -1,7 +1,7 @@
 """The registry of wire protocols. A new one is one file here and one name in `PROTOCOLS`."""
 
 from protocols.a2t.client import A2T
-from protocols.acp import ACP
+from protocols.acp.client import ACP
 from protocols.base import Protocol
 from protocols.definition import Definition
 from protocols.mcp import MCP

@@ -24,10 +24,8 @@ from designer.signatures.effective import Effective
 from executor.released_documents import sealed
 from executor.serve import acp_threads
 from executor.serve.base import Operations
-from protocols.acp import ACP as VENDORS_ACP
-from protocols.acp import CONFIG, NO_CONFIG
-from protocols.acp.runs import declared
-from protocols.acp.threads import schema_of
+from protocols.acp.client import ACP as VENDORS_ACP
+from protocols.acp.document import CONFIG, NO_CONFIG, interrupts, thread_state_schema
 from protocols.signature import Parameter
 
 FORMAT = exported.FORMAT.name
@@ -117,7 +115,12 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
     if asks:
         specs["interrupts"] = asks
     # What a designer hid may be said again by what a thread holds, so that is not told.
-    if version and has_threads and not tool.hidden_outputs and (state := schema_of(version.decoded())):
+    if (
+        version
+        and has_threads
+        and not tool.hidden_outputs
+        and (state := thread_state_schema(version.decoded()))
+    ):
         specs["thread_state"] = state
     config = configurations.parameter_of(version) if version else None
     shown = {each.parameter.name: each.parameter for each in tool.inputs}
@@ -134,7 +137,7 @@ def _interrupts(operations: Operations, tool: ReleasedTool, version: ToolVersion
     except DomainError:
         return []  # nothing runs
     if runs.runs == "vendor" and _says_its_questions(version):
-        return list(declared(version.decoded()).values())
+        return list(interrupts(version.decoded()).values())
     activity = environments.version_of(runs)
     may_ask = _activity_may_ask(activity) if activity else runs.runs == "vendor" and _vendor_may_ask(version)
     return [_QUESTIONS] if may_ask else []
@@ -148,7 +151,7 @@ def _activity_may_ask(activity: ActivityVersion) -> bool:
 
 def _vendor_may_ask(version: ToolVersion) -> bool:
     if _says_its_questions(version):
-        return bool(declared(version.decoded()))
+        return bool(interrupts(version.decoded()))
     return version.tool.endpoint.speak().may_ask()
 
 

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
-from urllib.parse import quote
 from uuid import uuid4
 
 from core import strict_json
@@ -23,6 +22,8 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.strict_json import Answer
 from protocols import events
+from protocols.acp import document as acp_document
+from protocols.acp import wire
 from protocols.base import Ask, Outcome, Session, is_withheld
 from protocols.calls import outcomes
 from protocols.events import Event
@@ -32,14 +33,12 @@ from protocols.signature import Signature
 # server that does not offer a call answers 404, 405 or 501.
 _ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
-_FAILED = ("error", "timeout")
-_ENDED = ("success", "interrupted", *_FAILED)
 MAX_ID_LENGTH = 255
 RUNS_PER_PAGE, MAX_PAGES_OF_RUNS = 100, 10
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
 # The protocol spells it in the second way in one place.
-_TYPED = ("interrupt_type", "interruput_type")
+_TYPED = (wire.INTERRUPT_TYPE, "interruput_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +48,10 @@ class Place:
     thread: str = ""
 
     def path(self, *below: str) -> str:
-        root = f"/threads/{quote(self.thread, safe='')}" if self.thread else ""
-        return "/".join([f"{root}/runs", *(quote(each, safe="") for each in below)])
+        return wire.runs_path(self.thread, *below)
 
     def body(self, request: Mapping[str, Any], mark: str, *, is_kept: bool) -> dict[str, Any]:
-        body = {**request, "metadata": {"call_id": mark}}
+        body = {**request, "metadata": wire.mark(mark)}
         return body if self.thread else {**body, "on_completion": "keep" if is_kept else "delete"}
 
 
@@ -62,8 +60,8 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any], at: 
     mark = session.mark or str(uuid4())
     body = at.body(request, mark, is_kept=False)
     try:
-        reply = session.post(at.path("wait"), json=body, accept=_ANSWERS)
-        if reply.status in _NOT_OFFERED and streams(signature):
+        reply = session.post(at.path(wire.WAIT), json=body, accept=_ANSWERS)
+        if reply.status in _NOT_OFFERED and acp_document.streams(signature):
             return _streamed(session, signature, body, at)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
@@ -77,7 +75,11 @@ def run(session: Session, signature: Signature, request: Mapping[str, Any], at: 
 def start(session: Session, signature: Signature, request: Mapping[str, Any], at: Place) -> Outcome | str:
     """The id of the run, which the vendor keeps until `look` has seen its end."""
     body = at.body(request, session.mark, is_kept=True)
-    if session.is_followed and streams(signature) and (followed := _followed(session, signature, body, at)):
+    if (
+        session.is_followed
+        and acp_document.streams(signature)
+        and (followed := _followed(session, signature, body, at))
+    ):
         return followed
     reply = session.post(at.path(), json=body, accept=_ANSWERS)
     if reply.status != 200:
@@ -90,7 +92,7 @@ def start(session: Session, signature: Signature, request: Mapping[str, Any], at
 
 
 def stop(session: Session, run_id: str, at: Place) -> None:
-    session.post(at.path(run_id, "cancel"), json={}, accept=(200, 202, 204), is_closing=True)
+    session.post(at.path(run_id, wire.CANCEL), json={}, accept=(200, 202, 204), is_closing=True)
 
 
 def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outcome | None:
@@ -102,9 +104,9 @@ def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outc
         return _refused(reply)
     run = strict_json.require_answer(reply).value
     status = run.get("status") if isinstance(run, dict) else None
-    if status not in _ENDED:
+    if status not in wire.ENDED_STATUSES:
         return None
-    ended = session.get(at.path(run_id, "wait"), accept=_ANSWERS)
+    ended = session.get(at.path(run_id, wire.WAIT), accept=_ANSWERS)
     outcome = _outcome(session, signature, ended, at, "", run_id, status)
     _forget(session, outcome, run_id, at)
     return outcome
@@ -121,8 +123,8 @@ def find(session: Session, mark: str, at: Place) -> str | None:
     """The run that carries this mark."""
     if at.thread:
         return _found_on_thread(session, mark, at)
-    body = {"metadata": {"call_id": mark}, "limit": 10, "offset": 0}
-    reply = session.post("/runs/search", json=body, is_repeatable=True)
+    body = {"metadata": wire.mark(mark), "limit": 10, "offset": 0}
+    reply = session.post(wire.runs_path("", wire.SEARCH), json=body, is_repeatable=True)
     return _marked(strict_json.require_answer(reply).value, mark)
 
 
@@ -165,7 +167,7 @@ def resume(
             stop(session, run_id, at)
         return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
     if state.get("typed") and isinstance(answer, dict):
-        answer = {"interrupt_type": name, **answer}
+        answer = {wire.INTERRUPT_TYPE: name, **answer}
     try:
         reply = session.post(at.path(run_id), json=answer, accept=_ANSWERS)
     except UnavailableError as error:
@@ -181,7 +183,7 @@ def _awaited(session: Session, signature: Signature, state: Mapping[str, Any], a
     # The vendor has the answer. Whatever fails from here on, it is waited for again and not answered again.
     run_id = state["run_id"]
     try:
-        reply = session.get(at.path(run_id, "wait"), accept=_ANSWERS)
+        reply = session.get(at.path(run_id, wire.WAIT), accept=_ANSWERS)
         return _outcome(session, signature, reply, at, "", run_id)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
@@ -215,7 +217,7 @@ def _outcome(
     run, output = document.get("run"), document.get("output")
     run = run if isinstance(run, dict) else {}
     status = _status_in(run, document, output) or known_status
-    if not isinstance(output, dict) and status not in _FAILED:
+    if not isinstance(output, dict) and status not in wire.FAILED_STATUSES:
         raise ProtocolViolationError("SHAPE", f"The run is “{printable(str(status), 40)}” and has no output.")
     output = output if isinstance(output, dict) else {}
     run_id = run_id or _run_id(run)
@@ -252,7 +254,7 @@ def _of_output(
     outputs = _outputs(output, signature) if kind == "result" else {}
     if kind == "error":
         return _failed_run(output, status)
-    if status in _FAILED:
+    if status in wire.FAILED_STATUSES:
         return replace(_failed_run({}, status), outputs=outputs)
     if kind == "interrupt" or (kind == "result" and status == "interrupted"):
         return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
@@ -301,8 +303,8 @@ def _text(value: object) -> str:
 
 
 def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
-    name, payload, is_typed = _asked(interrupt, declared(signature))
-    schema = declared(signature).get(name, {}).get("resume_payload")
+    name, payload, is_typed = _asked(interrupt, acp_document.interrupts(signature))
+    schema = acp_document.interrupts(signature).get(name, {}).get("resume_payload")
     texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
     said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
     question = said or _text(payload) or "The agent asks for input."
@@ -314,12 +316,6 @@ def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Out
     error = {"code": "INTERRUPT", "message": "The agent asks for input before it goes on."}
     state = {"run_id": run_id, "interrupt": name, "typed": is_typed}
     return Outcome("needs_input", error=error, asks=[ask], resume=state, outputs={"interrupt": payload})
-
-
-def declared(signature: Signature) -> dict[str, dict[str, Any]]:
-    listed = ((signature.rest or {}).get("specs") or {}).get("interrupts")
-    readable = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
-    return {each["interrupt_type"]: each for each in readable if isinstance(each.get("interrupt_type"), str)}
 
 
 def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
@@ -339,7 +335,7 @@ def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object,
 
 
 def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:
-    path = f"/agents/{quote(str(body['agent_id']), safe='')}/descriptor"
+    path = wire.path(wire.AGENTS, str(body["agent_id"]), wire.DESCRIPTOR)
     return _refused(reply, partial(session.get, path))
 
 
@@ -364,11 +360,6 @@ def _given_up(
         stopped = "The run could not be cancelled and may still be going on."
     failure = {"code": error.code, "message": f"{error.message} {stopped}"}
     return Outcome("unavailable", error=failure, retry_after=error.retry_after)
-
-
-def streams(signature: Signature) -> bool:
-    capabilities = ((signature.rest or {}).get("specs") or {}).get("capabilities")
-    return isinstance(capabilities, dict) and bool(capabilities.get("streaming"))
 
 
 class _PassingOn:
@@ -398,7 +389,11 @@ def _followed(
     following, headers = _PassingOn(session, signature), {"Accept": events.KIND}
     try:
         reply = session.post(
-            at.path("stream"), json=body, headers=headers, accept=_ANSWERS, is_enough=events.until(following)
+            at.path(wire.STREAM),
+            json=body,
+            headers=headers,
+            accept=_ANSWERS,
+            is_enough=events.until(following),
         )
     except UnavailableError:
         if not following.run_id:
@@ -426,7 +421,7 @@ def _run_id(update: Mapping[str, Any]) -> str:
 
 def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], at: Place) -> Outcome:
     reply = session.post(
-        at.path("stream"),
+        at.path(wire.STREAM),
         json=body,
         headers={"Accept": events.KIND},
         accept=_ANSWERS,
@@ -439,7 +434,7 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], a
     if not last:
         raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
     if _kind(last) == "result" and last.get("status") == "pending":
-        return _still_running(session, at, body["metadata"]["call_id"], _run_id(last))
+        return _still_running(session, at, wire.mark_of(body), _run_id(last))
     return _with_notes(_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
 
 

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from protocols import members, paging
+from protocols.acp import wire
 from protocols.base import Ending, Session, UnreadableItemError
 from protocols.calls import outcomes
 
@@ -77,7 +78,9 @@ class AgentSearch:
     def _search(self) -> list[Any]:
         query = self._queries[0]
         body = {**query, "limit": self._page_size, "offset": self._offset}
-        reply = self._session.post("/agents/search", json=body, is_repeatable=True, accept=(200, 400, 422))
+        reply = self._session.post(
+            wire.path(wire.AGENTS, wire.SEARCH), json=body, is_repeatable=True, accept=(200, 400, 422)
+        )
         if reply.status != 200:
             explanation, _ = outcomes.explanation(reply)
             if not query and "name" in explanation.lower() and "version" in explanation.lower():

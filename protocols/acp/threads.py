@@ -2,22 +2,22 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
 
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
+from protocols.acp import wire
+from protocols.acp.document import thread_state_schema
 from protocols.base import Note, Session, ThreadState
 from protocols.calls import arguments, outcomes
 from protocols.signature import Parameter, Signature
 
 MAX_ID_LENGTH = 255
-STATUSES = ("idle", "busy", "interrupted", "error")
 
 
 def create(session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
     # Asked for twice, it is the same thread: a reply that got lost costs nothing.
     body = {"thread_id": thread_id, "metadata": dict(metadata), "if_exists": "do_nothing"}
-    made = strict_json.require_answer(session.post("/threads", json=body, is_repeatable=True)).value
+    made = strict_json.require_answer(session.post(wire.THREADS, json=body, is_repeatable=True)).value
     found = made.get("thread_id") if isinstance(made, dict) else None
     if not isinstance(found, str) or not 0 < len(found) <= MAX_ID_LENGTH:
         raise ProtocolViolationError("SHAPE", "The vendor does not say which thread it has made.")
@@ -25,7 +25,7 @@ def create(session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str
 
 
 def state(session: Session, signature: Signature, thread_id: str) -> ThreadState:
-    answer = strict_json.require_answer(session.get(_path(thread_id)))
+    answer = strict_json.require_answer(session.get(wire.thread_path(thread_id)))
     if not isinstance(answer.value, dict):
         raise ProtocolViolationError("SHAPE", "The reply is no thread.")
     return _state(answer.value, signature, outcomes.notes_on(answer))
@@ -35,7 +35,7 @@ def history(
     session: Session, signature: Signature, thread_id: str, limit: int, before: str
 ) -> list[ThreadState]:
     params = {"limit": str(limit), **({"before": before} if before else {})}
-    answer = strict_json.require_answer(session.get(f"{_path(thread_id)}/history", params=params))
+    answer = strict_json.require_answer(session.get(wire.thread_path(thread_id, wire.HISTORY), params=params))
     if not isinstance(answer.value, list):
         raise ProtocolViolationError("SHAPE", "The reply is no array of states.")
     notes = outcomes.notes_on(answer)
@@ -44,11 +44,7 @@ def history(
 
 
 def remove(session: Session, thread_id: str) -> None:
-    session.delete(_path(thread_id), accept=(200, 202, 204, 404, 410))
-
-
-def _path(thread_id: str) -> str:
-    return f"/threads/{quote(thread_id, safe='')}"
+    session.delete(wire.thread_path(thread_id), accept=(200, 202, 204, 404, 410))
 
 
 def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[Note]) -> ThreadState:
@@ -56,7 +52,7 @@ def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[No
     messages, checkpoint = document.get("messages"), document.get("checkpoint")
     named = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint
     return ThreadState(
-        status=status if status in STATUSES else "",
+        status=status if status in wire.THREAD_STATUSES else "",
         values=values,
         messages=messages if isinstance(messages, list) else None,
         metadata=metadata if isinstance(metadata, dict) else {},
@@ -65,14 +61,8 @@ def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[No
     )
 
 
-def schema_of(signature: Signature) -> Mapping[str, Any] | None:
-    """What the vendor says of the values of a thread; None where it says nothing."""
-    schema = ((signature.rest or {}).get("specs") or {}).get("thread_state")
-    return schema if isinstance(schema, dict) else None
-
-
 def _notes(values: object, signature: Signature) -> tuple[Note, ...]:
-    schema = schema_of(signature)
+    schema = thread_state_schema(signature)
     if schema is None or values is None:
         return ()
     whole = Parameter(

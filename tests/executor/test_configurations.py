@@ -8,7 +8,7 @@ from catalog.models import Call, Configuration
 from designer.exports import document as release_document
 from designer.models import Pin, Release
 from people.models import AuditEntry, Role
-from protocols.acp import ACP
+from protocols.acp.client import ACP
 from tests.acp_runs import Runs
 from tests.executor.test_calls import GIVEN, desk_with, owner, runtime, url
 from tests.factories import make_endpoint, make_tool, make_user

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from catalog.models import Call, Thread
 from designer import agents, pins
 from designer.releases import publishing
-from protocols.acp import ACP
+from protocols.acp.client import ACP
 from tests.acp_runs import Runs
 from tests.catalog.credentials.test_rotation import make_credential
 from tests.executor.serve.test_own_clients import session, site

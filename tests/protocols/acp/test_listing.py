@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
 from protocols import signature
-from protocols.acp import ACP
+from protocols.acp.client import ACP
 from protocols.base import Ending, NothingKnown, UnreadableItemError
 from protocols.losses import losses
 from tests.core.schema import schemas

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from protocols.acp import ACP
+from protocols.acp.client import ACP
 from protocols.base import CLOSED, Context
 from protocols.events import parse
 from tests.scripted import Exchange, ScriptedSession

@@ -1,0 +1,298 @@
+"""The client of ACP: searches, describes and runs the agents of a vendor.
+
+An agent is one tool here. There is no list but a search, which some servers answer only by name or
+version and whose offset some ignore; docs/protocols.md says what is done about either.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from core import strict_json
+from core.outbound.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    UnavailableError,
+    printable,
+)
+from protocols import members
+from protocols.acp import document as acp_document
+from protocols.acp import manifest as acp_manifest
+from protocols.acp import runs as acp_runs
+from protocols.acp import threads as acp_threads
+from protocols.acp import wire
+from protocols.acp.search import AgentSearch, agent_id_of, name_of_entry
+from protocols.base import (
+    UUID,
+    Item,
+    KnownPages,
+    Note,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    ThreadState,
+    UnreadableItemError,
+    WantedCredential,
+)
+from protocols.calls import arguments as judged
+from protocols.signature import Parameter, Signature
+
+MAX_NAMES = 200
+MAX_SHOWN = 10
+MAX_FACT_LENGTH = 300
+# A server that fails so often in a row is away, and no longer a server with a bad agent or two.
+MAX_UNAVAILABLE_IN_A_ROW = 5
+
+_SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?", re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Outage:
+    """How many descriptors in a row the server could not give, over all pages."""
+
+    length: int = 0
+
+
+class ACP(Protocol):
+    name = "acp"
+    label = "ACP (AGNTCY)"
+    summary = "The vendor offers agents, each of which is run as one tool."
+    url_hint = "The address before /agents, such as https://agents.example.com."
+    fetches_alone = True
+    content_members = frozenset({"metadata", "specs"})
+    keeps_runs = True
+    settings = (
+        Setting(
+            name="page_size",
+            label="Agents per page",
+            help="How many agents to ask for at a time.",
+            kind="integer",
+            default=100,
+            minimum=1,
+            maximum=1000,
+        ),
+        Setting(
+            name="agent_names",
+            label="Agent names",
+            help="For a server that lists agents only by name or version.",
+            kind="lines",
+        ),
+        Setting(
+            name="agent_versions",
+            label="Agent versions",
+            help="For a server that lists agents only by name or version.",
+            kind="lines",
+        ),
+        Setting(
+            name="manifest_url",
+            label="Manifest address",
+            help="Where the agent's manifest is, if there is one. It says which credential is needed.",
+        ),
+    )
+
+    def wanted_credential(self, session: Session) -> WantedCredential | None:
+        # The first that can be entered by hand.
+        wanted = acp_manifest.read(session, str(self.values["manifest_url"])).credentials
+        return next((each for each in wanted if each.kind), None)
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        # An unchanged search says nothing about the descriptors, so no page is recalled. A page is yielded
+        # once it is known whether another one follows.
+        manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
+        search = AgentSearch(session, self._queries_by_name(manifest), int(self.values["page_size"]))
+        outage = _Outage()
+        page: Page | None = None
+        while True:
+            try:
+                entries = search.read_next()
+            except ProtocolError:
+                if page:
+                    yield replace(page, next=search.position)
+                raise
+            if entries is None:
+                break
+            if page:
+                yield replace(page, next=search.position)
+            items, rejected = _described_agents(session, entries, outage)
+            is_first = page is None
+            page = Page(
+                items,
+                rejected,
+                notes=manifest.notes if is_first else (),
+                cursor="" if is_first else search.position,
+            )
+        yield replace(page or Page((), notes=manifest.notes), ending=search.ending)
+
+    def _queries_by_name(self, manifest: acp_manifest.Manifest) -> list[dict[str, str]]:
+        named = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
+        queries = [{member: text} for member, texts in named.items() for text in texts]
+        if not queries and manifest.name:
+            queries = [{"name": manifest.name}]
+        return queries[:MAX_NAMES]
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return acp_document.read(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return acp_document.write(signature, label)
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        return acp_document.audience_form(super().audience_form(document, read_at), read_at)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in acp_document.oddities(document, signature)]
+
+    def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
+        return list(_facts(signature))
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        item = _described(session, tool_id, None)
+        if label not in (None, item.label):
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor offers this agent in another version.")
+        return item
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        return iter(())
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        return acp_runs.run(session, signature, _request(tool_id, signature, arguments), self._place)
+
+    def start(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome | str:
+        request = _request(tool_id, signature, arguments)
+        if self.context.webhook and acp_document.has_capability(signature, "callbacks"):
+            request["webhook"] = self.context.webhook
+        return acp_runs.start(session, signature, request, self._place)
+
+    def find(self, session: Session) -> str | None:
+        return acp_runs.find(session, session.mark, self._place)
+
+    def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
+        return acp_runs.look(session, signature, run_id, self._place)
+
+    def stop(self, session: Session, run_id: str) -> None:
+        acp_runs.stop(session, run_id, self._place)
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        return acp_runs.resume(session, signature, state, answers, self._place)
+
+    @property
+    def _place(self) -> acp_runs.Place:
+        return acp_runs.Place(self.context.thread)
+
+    def may_tell_partials(self, signature: Signature) -> bool:
+        return acp_document.streams(signature)
+
+    def configuration(self, signature: Signature) -> Parameter | None:
+        return acp_document.configuration(signature)
+
+    def has_threads(self, signature: Signature) -> bool:
+        return acp_document.has_capability(signature, "threads")
+
+    def create_thread(self, session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
+        return acp_threads.create(session, thread_id, metadata)
+
+    def thread_state(self, session: Session, signature: Signature, thread_id: str) -> ThreadState:
+        return acp_threads.state(session, signature, thread_id)
+
+    def thread_history(
+        self, session: Session, signature: Signature, thread_id: str, limit: int, before: str = ""
+    ) -> list[ThreadState]:
+        return acp_threads.history(session, signature, thread_id, limit, before)
+
+    def remove_thread(self, session: Session, thread_id: str) -> None:
+        acp_threads.remove(session, thread_id)
+
+
+def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    given = judged.given(signature, arguments)
+    request: dict[str, Any] = {"agent_id": tool_id}
+    if config := acp_document.configuration(signature):
+        request["config"] = {"configurable": given.pop(config.name, {})}
+    inputs = acp_document.own_inputs(signature)
+    request["input"] = given.get(inputs[0].name) if acp_document.is_whole(inputs) else given
+    return request
+
+
+def _described_agents(
+    session: Session, entries: Sequence[Any], outage: _Outage
+) -> tuple[list[Item], list[Rejected]]:
+    items: list[Item] = []
+    rejected: list[Rejected] = []
+    for number, entry in enumerate(entries, start=1):
+        try:
+            items.append(_described(session, agent_id_of(entry), entry))
+            outage.length = 0
+        except UnreadableItemError as error:
+            rejected.append(Rejected(name_of_entry(entry, number), error.code, error.reason))
+        except ProtocolError as error:
+            outage.length += isinstance(error, UnavailableError)
+            if outage.length >= MAX_UNAVAILABLE_IN_A_ROW:
+                raise
+            reason = f"Its descriptor cannot be read: {error.message}"
+            rejected.append(Rejected(name_of_entry(entry, number), "NO_DESCRIPTOR", reason))
+    return items, rejected
+
+
+def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
+    # The agent by its descriptor.
+    path = wire.path(wire.AGENTS, agent_id)
+    document = strict_json.require_json(session.get(f"{path}/{wire.DESCRIPTOR}"))
+    if not isinstance(document, dict):
+        raise members.wrong("descriptor", document, "an object")
+    # Some servers leave out of the descriptor what their search said; both together are the agent.
+    if document.get("metadata") is None:
+        entry = entry or strict_json.require_json(session.get(path))
+        if isinstance(entry, dict):
+            document = document | {"metadata": entry.get("metadata")}
+    label = acp_document.read_label(document)
+    content = members.content(document, "descriptor")
+    numbers = _SEMVER.fullmatch(label)
+    key = tuple(map(int, numbers.groups())) if numbers else ()
+    odd = Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID.")
+    notes = () if UUID.fullmatch(agent_id) else (odd,)
+    return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, notes)
+
+
+def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
+    capabilities = acp_document.capabilities(signature)
+    yield "Threads", "Runs can share one" if capabilities.get("threads") is True else "None"
+    modes = capabilities.get("streaming")
+    streamed = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
+    yield "Streaming", ", ".join(streamed[:MAX_SHOWN]) or "None"
+    yield (
+        "Callbacks",
+        "Taken as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
+    )
+    for name, interrupt in list(acp_document.interrupts(signature).items())[:MAX_SHOWN]:
+        answer = interrupt.get("resume_payload")
+        properties = answer.get("properties") if isinstance(answer, dict) else None
+        wanted = ", ".join(list(properties)[:MAX_SHOWN]) if isinstance(properties, dict) else ""
+        yield "May ask for", printable(f"{name} ({wanted})" if wanted else name, MAX_FACT_LENGTH)

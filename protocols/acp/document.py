@@ -1,0 +1,248 @@
+"""One agent of ACP: its descriptor and the normal form, both ways."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import structs
+
+from core.canonical_json import canonical, digest
+from core.outbound.errors import printable
+from core.schema import audience
+from protocols import members
+from protocols import parameters as json_schema
+from protocols.acp import wire
+from protocols.signature import Parameter, Signature
+
+MAX_VERSION_LENGTH = 100
+# The description of a configuration that has none.
+CONFIG = "How the agent is to work in this run."
+NO_CONFIG = {"type": "object", "properties": {}, "additionalProperties": False}
+
+_NO_SHAPE = json_schema.Shape((), None)
+# Members that hold values of any kind, so that a null in them is one.
+_VALUES = ("default", "const", "enum", "example", "examples")
+# The role of an input in the protocol, where the schema of the input does not have it: in `Parameter.rest`.
+_CONFIG = {"in": "config"}
+_WHOLE = {"in": "input"}
+_DESCRIPTION = {"ref", "description"}
+_SCHEMAS = {"input", "output", "config", "thread_state", "custom_streaming_update"}
+_INTERRUPT_SCHEMAS = {"interrupt_payload", "resume_payload"}
+
+
+def _object(raw: Mapping[str, Any], member: str, where: str = "") -> dict[str, Any]:
+    value = raw.get(member)
+    if isinstance(value, dict):
+        return value
+    raise members.wrong(where + member, value, "an object")
+
+
+def read_label(document: Mapping[str, Any]) -> str:
+    version = _object(_object(document, "metadata"), "ref", "metadata.").get("version")
+    if version is None or (isinstance(version, str) and len(version) <= MAX_VERSION_LENGTH):
+        return version or ""
+    wanted = f"text of at most {MAX_VERSION_LENGTH} characters"
+    raise members.wrong("metadata.ref.version", version, wanted, code="BAD_VERSION")
+
+
+def audience_form(form: dict[str, Any], read_at: datetime | None) -> dict[str, Any]:
+    """Return a form that is the same for two documents that no model and no call tells apart."""
+    if isinstance(metadata := form.get("metadata"), dict):
+        form["metadata"] = {name: metadata[name] for name in metadata.keys() & _DESCRIPTION}
+    if isinstance(specs := audience.without_extensions(form.get("specs")), dict):
+        schemas = {name: specs[name] for name in specs.keys() & _SCHEMAS}
+        form["specs"] = specs | {
+            name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()
+        }
+        if isinstance(interrupts := specs.get("interrupts"), list):
+            form["specs"]["interrupts"] = [_interrupt_form(each, read_at) for each in interrupts]
+    return form
+
+
+def _interrupt_form(interrupt: Any, read_at: datetime | None) -> Any:
+    form = audience.without_extensions(interrupt)
+    if not isinstance(form, dict):
+        return form
+    schemas = {name: form[name] for name in form.keys() & _INTERRUPT_SCHEMAS}
+    return form | {name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()}
+
+
+def read(document: dict[str, Any]) -> Signature:
+    metadata, specs = _object(document, "metadata"), _object(document, "specs")
+    ref = _object(metadata, "ref", "metadata.")
+    taken, given = _shape(specs, "input"), _shape(specs, "output")
+    config = _config_inputs(specs, taken.parameters)
+    read = Signature(
+        name=members.name(ref, "name", "metadata.ref.", code="BAD_NAME"),
+        description=members.text(metadata, "description", "metadata."),
+        kind="agent",
+        inputs=(*_beside(config, taken.parameters), *config),
+        outputs=given.parameters,
+        schema_rest=taken.rest,
+        outputs_rest=given.rest,
+    )
+    return structs.replace(read, rest=_rest(document, read) or None)
+
+
+def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
+    schema = specs.get(member)
+    if schema is None:
+        return _NO_SHAPE
+    clean = _clean(schema, f"specs.{member}")
+    if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+        # The protocol's own examples have a null for the properties, with them beside it. It is unknown what
+        # that means, so such a schema is one parameter that stands for the whole.
+        whole = Parameter(
+            id=member, name=member, type="json", required=True, description="", schema=clean, is_whole=True
+        )
+        return json_schema.Shape((whole,), None)
+    return json_schema.read(clean, f"specs.{member}", whole_name=member)
+
+
+def _clean(schema: Any, where: str) -> Any:
+    # Servers send null for members that are absent.
+    json_schema.check(schema, where)
+    return _without_nulls(schema)
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_nulls(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        member: each if member in _VALUES else _without_nulls(each)
+        for member, each in value.items()
+        if each is not None or member in _VALUES
+    }
+
+
+def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tuple[Parameter, ...]:
+    # What a designer may set for a run, as one more input.
+    if specs.get("config") is None:
+        return ()
+    schema = _clean(specs["config"], "specs.config")
+    # The protocol wants this member. An object that holds nothing offers nothing to set.
+    if schema == NO_CONFIG:
+        return ()
+    if not isinstance(schema, dict | bool):
+        raise members.wrong("specs.config", schema, "a JSON Schema", code="BAD_SCHEMA")
+    taken = {parameter.name for parameter in inputs}
+    # A name that no input of the agent has. `rest` tells it from these.
+    names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(taken) + 3)))
+    name = next(name for name in names if name not in taken)
+    said = schema.get("description") if isinstance(schema, dict) else None
+    config = Parameter(
+        id=name,
+        name=name,
+        type="json",
+        required=False,
+        description=members.text({"description": said}, "description") if isinstance(said, str) else CONFIG,
+        schema=schema,
+        rest=_CONFIG,
+    )
+    return (config,)
+
+
+def _beside(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    # An input that is the whole value is a member like any other once there is something beside it.
+    if config and len(inputs) == 1 and inputs[0].is_whole:
+        return (structs.replace(inputs[0], is_whole=False, rest=_WHOLE),)
+    return inputs
+
+
+def is_whole(inputs: Sequence[Parameter]) -> bool:
+    return len(inputs) == 1 and (inputs[0].is_whole or inputs[0].rest == _WHOLE)
+
+
+def configuration(signature: Signature) -> Parameter | None:
+    return next((parameter for parameter in signature.inputs if parameter.rest == _CONFIG), None)
+
+
+def own_inputs(signature: Signature) -> tuple[Parameter, ...]:
+    return tuple(parameter for parameter in signature.inputs if parameter.rest != _CONFIG)
+
+
+def write(signature: Signature, label: str) -> dict[str, Any]:
+    rest = signature.rest or {}
+    ref, described = rest.get("metadata", {}), rest.get("specs", {})
+    inputs, config = own_inputs(signature), configuration(signature)
+    specs: dict[str, Any] = {}
+    if is_whole(inputs):
+        specs["input"] = json_schema.write_parameter(inputs[0])
+    elif inputs or signature.schema_rest is not None:
+        specs["input"] = json_schema.write(inputs, signature.schema_rest)
+    if signature.outputs or signature.outputs_rest is not None:
+        specs["output"] = json_schema.write(signature.outputs, signature.outputs_rest)
+    if config:
+        specs["config"] = config.schema
+    metadata = write_metadata(signature.name, label, signature.description)
+    return {
+        **rest,
+        "metadata": metadata | ref | {"ref": metadata["ref"] | ref.get("ref", {})},
+        "specs": {**specs, **described},
+    }
+
+
+def write_metadata(name: str, label: str, description: str) -> dict[str, Any]:
+    ref = {"name": name, **({"version": label} if label else {})}
+    return {"ref": ref, **({"description": description} if description else {})}
+
+
+def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
+    # The members that `write` would not write by itself: capabilities, interrupts, the state of threads, ...
+    written = write(read, read_label(document))
+    metadata = _beyond(document["metadata"], written["metadata"])
+    if "ref" in metadata:
+        metadata["ref"] = _beyond(document["metadata"]["ref"], written["metadata"]["ref"])
+    parts = {"metadata": metadata, "specs": _beyond(document["specs"], written["specs"])}
+    return _beyond(document, written) | {member: part for member, part in parts.items() if part}
+
+
+def _beyond(document: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        member: value
+        for member, value in document.items()
+        if member not in written or canonical(written[member]) != canonical(value)
+    }
+
+
+def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    agent = f"“{printable(signature.name, 60)}”"
+    if not read_label(document):
+        yield "NO_VERSION", f"{agent} names no version; its content alone tells one from the next."
+    for member in ("input", "output", "config"):
+        schema = document["specs"].get(member)
+        if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
+            yield "NO_PROPERTIES", f"The {member} of {agent} has “properties” that are null."
+
+
+def capabilities(signature: Signature) -> Mapping[str, Any]:
+    stated = _specs(signature).get("capabilities")
+    return stated if isinstance(stated, dict) else {}
+
+
+def has_capability(signature: Signature, name: str) -> bool:
+    return capabilities(signature).get(name) is True
+
+
+def streams(signature: Signature) -> bool:
+    return bool(capabilities(signature).get("streaming"))
+
+
+def interrupts(signature: Signature) -> dict[str, dict[str, Any]]:
+    """Return the interrupts that the agent declares, by their kind."""
+    entries = _specs(signature).get("interrupts")
+    readable = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
+    kinds = [(each.get(wire.INTERRUPT_TYPE), each) for each in readable]
+    return {kind: interrupt for kind, interrupt in kinds if isinstance(kind, str)}
+
+
+def thread_state_schema(signature: Signature) -> Mapping[str, Any] | None:
+    """Return the schema of the values of a thread; None if the agent declares none."""
+    schema = _specs(signature).get("thread_state")
+    return schema if isinstance(schema, dict) else None
+
+
+def _specs(signature: Signature) -> Mapping[str, Any]:
+    return (signature.rest or {}).get("specs") or {}
