@@ -48,7 +48,7 @@ bench: $(VENV)/.tests ## the figures, each beside its floor from the same run; A
 soak: $(VENV)/.tests ## faults by the hundred, with recovery times; ARGS="--short kills" chooses, --out DIR keeps faults.json
 	@exec $(PY) -m soak $(ARGS)
 
-operator: $(VENV)/.tests ## every command of docs/install.md, on Debian machines that it starts; needs root and apt packages
+operator: $(VENV)/.tests ## every command of docs/install.md, on Debian machines; before each release and after changes of it or deploy/; needs root
 	@exec $(PY) -m tests.operator_run $(ARGS)
 
 trust: $(VENV)/.tests ## the tests behind what docs/security.md promises, and trust-report.html; ARGS="R6" chooses

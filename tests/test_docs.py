@@ -33,10 +33,29 @@ def test_every_variable_that_is_read_is_explained():
 
 
 def variables_of_the_manual():
-    operations = (ROOT / "docs" / "operations.md").read_text()
-    table = operations.split("## Variables")[1].split("\n## ")[0]
-    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
-    return {name for row in rows for name in re.findall(r"`([A-Z_]+)`", row)}
+    return {name for names, _ in rows_of_variables() for name in names}
+
+
+def rows_of_variables():
+    """The names and the default of each row of the manual's tables of variables."""
+    text = (ROOT / "docs" / "operations.md").read_text().split("\n## Variables\n")[1].split("\n## ")[0]
+    cells = [re.split(r"\s*\|\s*", line) for line in text.splitlines() if re.match(r"`[A-Z_]+`.* \|", line)]
+    return [(re.findall(r"`([A-Z_]+)`", name), default) for name, default, _ in cells]
+
+
+def test_the_manual_states_the_defaults_of_the_containers():
+    text = (ROOT / "docker-compose.yml").read_text()
+    defaults = dict(re.findall(r"\$\{([A-Z_]+):-([^}]+)\}", text))
+    assert len(defaults) > 20
+    for names, default in rows_of_variables():
+        for name in set(names) & defaults.keys() - {"POSTGRES_IMAGE", "VALKEY_IMAGE"}:
+            assert defaults[name] in default, f"{name} has the default {defaults[name]}"
+
+
+def test_the_manual_is_short():
+    """install.md and operations.md together, with their commands and tables."""
+    pages = [(ROOT / "docs" / name).read_text() for name in ("install.md", "operations.md")]
+    assert sum(len(page.split()) for page in pages) <= 6_000
 
 
 def test_every_variable_of_the_containers_is_explained():
@@ -135,10 +154,19 @@ def test_the_tree_in_the_architecture_is_the_tree():
     assert [name for name in told if not (ROOT / name).exists()] == []
 
 
+def anchors_of(document):
+    """The anchors of the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", document.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_links_between_documents_lead_somewhere():
     for document in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]:
-        for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+        for target, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", document.read_text()):
+            page = document.parent / target if target else document
+            assert page.exists(), f"{document.name} links to {target}"
+            if anchor:
+                assert anchor in anchors_of(page), f"{document.name} links to {target}#{anchor}"
 
 
 def test_decision_records_have_one_form_and_no_gaps():

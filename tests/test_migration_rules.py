@@ -1,7 +1,7 @@
 """Code of yesterday runs beside code of today during a deployment, on the schema of today.
 
 So a migration may only add, and may not hold up anybody. Each operation that could do otherwise is refused
-here, unless it stands in LISTED with the reason why it is harmless. docs/operations.md has them in words.
+here, unless it stands in LISTED with the reason why it is harmless. CONTRIBUTING.md has them in words.
 """
 
 import pytest

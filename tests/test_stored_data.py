@@ -56,8 +56,8 @@ STAYS = {
 def rows_of(title: str) -> list[list[str]]:
     """The cells of the table below a heading of the manual, without its head."""
     section = OPERATIONS.read_text().split(f"\n### {title}\n")[1].split("\n#")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    _, _, *lines = [line for line in section.splitlines() if "|" in line]
+    return [[cell.strip() for cell in line.split("|")] for line in lines]
 
 
 def test_the_manual_says_how_long_the_rows_of_each_table_are_stored():

@@ -239,7 +239,7 @@ PROXY_TROUBLES = {
     Sign.NO_SCHEME: Trouble(
         "Requests arrive without X-Forwarded-Proto, and PEGBOARD_HTTPS is 1.",
         "Each is redirected to https, and from there again, without end.",
-        "Let the proxy that ends TLS set X-Forwarded-Proto: docs/operations.md has an example for nginx.",
+        "Let the proxy that ends TLS set X-Forwarded-Proto: docs/install.md has an example for nginx.",
     ),
 }
 
