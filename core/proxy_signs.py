@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -26,23 +27,62 @@ NOTE_EVERY = 60.0
 
 
 class Sign(StrEnum):
-    """`SCHEME` and `ALL_HOPS` are good signs: the newer one of a pair counts."""
+    """`ALL_HOPS`, `DIRECT_CLIENT` and `SCHEME` are good signs: the newer one of a pair counts."""
 
     UNCOUNTED_PROXY = "uncounted_proxy"
+    PUBLIC_PROXY = "public_proxy"
+    DIRECT_CLIENT = "direct_client"
     MISSING_HOPS = "missing_hops"
+    EXTRA_HOPS = "extra_hops"
     ALL_HOPS = "all_hops"
     NO_SCHEME = "no_scheme"
     SCHEME = "scheme"
 
 
-GOOD_SIGNS = {Sign.NO_SCHEME: Sign.SCHEME, Sign.MISSING_HOPS: Sign.ALL_HOPS}
-MESSAGES = {
-    Sign.UNCOUNTED_PROXY: "A request had X-Forwarded-For, and PEGBOARD_PROXIES is 0: if a proxy of yours set"
-    " it, all users count as one address. Set PEGBOARD_PROXIES to the number of your proxies.",
-    Sign.MISSING_HOPS: "A request had fewer addresses in X-Forwarded-For than PEGBOARD_PROXIES states:"
-    " it counts for the address of the proxy.",
-    Sign.NO_SCHEME: "A request had no X-Forwarded-Proto, and PEGBOARD_HTTPS is 1: it is redirected to https,"
-    " without end if a proxy that ends TLS sent it. The proxy has to set that header.",
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """A proxy and settings that do not fit: what was observed, why it matters, and what to do."""
+
+    found: str
+    why: str
+    act: str
+
+
+_ONE_ADDRESS = "count as one address: 50 wrong passwords keep every new browser out for 15 minutes."
+MISMATCHES = {
+    Sign.UNCOUNTED_PROXY: Mismatch(
+        "Requests arrive with X-Forwarded-For, and PEGBOARD_PROXIES is 0.",
+        f"All users {_ONE_ADDRESS}",
+        "Set PEGBOARD_PROXIES to the number of your proxies, usually 1, and restart the web processes.",
+    ),
+    Sign.PUBLIC_PROXY: Mismatch(
+        "Requests arrive from a public address with X-Forwarded-For, and PEGBOARD_PROXIES is 0.",
+        f"If a proxy with a public address is in front, such as a CDN, all its users {_ONE_ADDRESS}",
+        "Set PEGBOARD_PROXIES to the number of your proxies, restart the web processes, and let only the "
+        "proxy connect.",
+    ),
+    Sign.MISSING_HOPS: Mismatch(
+        "Requests arrive with fewer addresses in X-Forwarded-For than PEGBOARD_PROXIES states.",
+        f"All users of the proxy {_ONE_ADDRESS}",
+        "Let each proxy append the address of its client to X-Forwarded-For, or correct PEGBOARD_PROXIES.",
+    ),
+    Sign.EXTRA_HOPS: Mismatch(
+        "Requests arrive with more addresses in X-Forwarded-For than PEGBOARD_PROXIES states.",
+        f"If another proxy is in front, such as a CDN, all its users {_ONE_ADDRESS}",
+        "Set PEGBOARD_PROXIES to the number of all your proxies, and restart the web processes.",
+    ),
+    Sign.NO_SCHEME: Mismatch(
+        "Requests arrive without X-Forwarded-Proto, and PEGBOARD_HTTPS is 1.",
+        "Each is redirected to https, and from there again, without end.",
+        "Let the proxy that ends TLS set X-Forwarded-Proto: docs/install.md has an example for nginx.",
+    ),
+}
+# The signs that show that the mismatch has ended.
+GOOD_SIGNS = {
+    Sign.PUBLIC_PROXY: (Sign.DIRECT_CLIENT,),
+    Sign.MISSING_HOPS: (Sign.ALL_HOPS, Sign.EXTRA_HOPS),
+    Sign.EXTRA_HOPS: (Sign.ALL_HOPS,),
+    Sign.NO_SCHEME: (Sign.SCHEME,),
 }
 _lock = threading.Lock()
 _noted: dict[Sign, float] = {}
@@ -51,14 +91,19 @@ _noted: dict[Sign, float] = {}
 def signs_of(meta: Mapping[str, Any], *, proxies: int, is_https: bool) -> list[Sign]:
     """Return the signs in the headers of a request (as WSGI names them). Pure.
 
-    A client that reaches Pegboard from the Internet can write any header, so it gives no sign.
+    A client can write X-Forwarded-For itself. A proxy that is really there adds it to every request, so a
+    header too many counts only until a request comes without it.
     """
-    if _is_of_the_internet(str(meta.get("REMOTE_ADDR", ""))):
-        return []
-    signs = []
     hops = [hop for hop in str(meta.get("HTTP_X_FORWARDED_FOR", "")).split(",") if hop.strip()]
-    if proxies:
-        signs.append(Sign.ALL_HOPS if len(hops) >= proxies else Sign.MISSING_HOPS)
+    if _is_of_the_internet(str(meta.get("REMOTE_ADDR", ""))):
+        if proxies:
+            return []
+        return [Sign.PUBLIC_PROXY if hops else Sign.DIRECT_CLIENT]
+    signs = []
+    if len(hops) < proxies:
+        signs.append(Sign.MISSING_HOPS)
+    elif proxies:
+        signs.append(Sign.ALL_HOPS if len(hops) == proxies else Sign.EXTRA_HOPS)
     elif hops:
         signs.append(Sign.UNCOUNTED_PROXY)
     if is_https:
@@ -79,10 +124,10 @@ def note(signs: Collection[Sign]) -> None:
     now = time.time()
     with _lock:
         due = [sign for sign in signs if now - _noted.get(sign, 0.0) > NOTE_EVERY]
-        new = [sign for sign in due if sign in MESSAGES and sign not in _noted]
+        new = [sign for sign in due if sign in MISMATCHES and sign not in _noted]
         _noted.update(dict.fromkeys(due, now))
     for sign in new:
-        logger.warning(MESSAGES[sign])
+        logger.warning("%s %s %s", MISMATCHES[sign].found, MISMATCHES[sign].why, MISMATCHES[sign].act)
     if due:
         with suppress(redis.RedisError):
             pipeline = redis_client.client().pipeline()
@@ -91,15 +136,21 @@ def note(signs: Collection[Sign]) -> None:
             pipeline.execute()
 
 
-def read_troubles(*, proxies: int, is_https: bool) -> set[Sign]:
+def read_mismatches(*, proxies: int, is_https: bool) -> list[Sign]:
     """Return the bad signs of the last day that the settings still allow. Raises redis.RedisError."""
     stored = redis_client.client().hgetall(KEY)
-    seen = {name: float(at) for name, at in stored.items()}
-    troubles = set()
-    for sign in MESSAGES:
-        at, good = seen.get(sign, 0.0), seen.get(GOOD_SIGNS.get(sign, ""), 0.0)
-        # Processes write at different seconds, so what is hardly newer is as old.
-        if at > time.time() - KEPT_SECONDS and at > good + NOTE_EVERY:
-            troubles.add(sign)
-    possible = {Sign.MISSING_HOPS} if proxies else {Sign.UNCOUNTED_PROXY}
-    return troubles & (possible | ({Sign.NO_SCHEME} if is_https else set()))
+    seen = {str(name): float(at) for name, at in stored.items()}
+    possible = {Sign.MISSING_HOPS, Sign.EXTRA_HOPS} if proxies else {Sign.UNCOUNTED_PROXY, Sign.PUBLIC_PROXY}
+    if is_https:
+        possible.add(Sign.NO_SCHEME)
+    oldest = time.time() - KEPT_SECONDS
+    return [sign for sign in MISMATCHES if sign in possible and _has_lasted(sign, seen, oldest)]
+
+
+def _has_lasted(sign: Sign, seen: Mapping[str, float], oldest: float) -> bool:
+    at, good = (
+        seen.get(sign, 0.0),
+        max((seen.get(each, 0.0) for each in GOOD_SIGNS.get(sign, ())), default=0.0),
+    )
+    # Processes write at different seconds, so what is hardly newer is as old.
+    return at > oldest and at > good + NOTE_EVERY

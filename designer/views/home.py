@@ -2,6 +2,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
+import redis
+from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
@@ -12,6 +14,7 @@ from django.views.decorators.http import require_POST
 from catalog import waiting_work
 from catalog.models import Endpoint, Finding, Run, VendorRequest
 from catalog.vendors import vendor_requests
+from core import proxy_signs
 from core.compiled_queries import CompiledQuery, given
 from core.own_commands import MANAGE
 from designer import pending_work
@@ -46,6 +49,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "agents": pending_work.agents_to_publish(user)[: SHOWN + 1],
         "runs": _moved().rows(),
         "shown": SHOWN,
+        "mismatches": _proxy_mismatches() if user.can_administer and not settings.LOCAL else [],
     }
     # Read only where the page would report that nothing needs an administrator.
     is_quiet = not any(context[name] for name in LISTS)
@@ -53,6 +57,15 @@ def home(request: HttpRequest) -> HttpResponse:
         context["manage_command"] = MANAGE
         context["late_work"] = waiting_work.find_late(waiting_work.oldest_seconds())
     return render(request, "designer/home.html", context)
+
+
+def _proxy_mismatches() -> list[proxy_signs.Mismatch]:
+    """Return what is wrong with the proxy in front; nothing while the broker is away."""
+    try:
+        signs = proxy_signs.read_mismatches(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS)
+    except redis.RedisError:
+        return []
+    return [proxy_signs.MISMATCHES[sign] for sign in signs]
 
 
 # Only the columns that the page shows: each of the others is read, decoded and thrown away.

@@ -7,14 +7,20 @@ from core.proxy_signs import Sign
 
 PROXY = {"REMOTE_ADDR": "127.0.0.1"}
 FORWARDED = PROXY | {"HTTP_X_FORWARDED_FOR": "203.0.113.9"}
+PUBLIC = {"REMOTE_ADDR": "8.8.8.8"}
 ENCRYPTED = {"HTTP_X_FORWARDED_PROTO": "https"}
 CASES = [
     (PROXY, 0, False, []),
     (FORWARDED, 0, False, [Sign.UNCOUNTED_PROXY]),
     (FORWARDED | {"REMOTE_ADDR": "10.1.2.3"}, 0, False, [Sign.UNCOUNTED_PROXY]),
     (FORWARDED | {"REMOTE_ADDR": ""}, 0, False, [Sign.UNCOUNTED_PROXY]),
-    # A client of the Internet writes what it likes.
-    (FORWARDED | {"REMOTE_ADDR": "8.8.8.8"}, 0, True, []),
+    # A CDN, or a client of the Internet that writes what it likes.
+    (FORWARDED | PUBLIC, 0, True, [Sign.PUBLIC_PROXY]),
+    (PUBLIC, 0, True, [Sign.DIRECT_CLIENT]),
+    (FORWARDED | PUBLIC, 1, True, []),
+    (PUBLIC, 1, True, []),
+    (FORWARDED | {"HTTP_X_FORWARDED_FOR": "203.0.113.9, 8.8.8.8"}, 1, False, [Sign.EXTRA_HOPS]),
+    (FORWARDED | {"HTTP_X_FORWARDED_FOR": "203.0.113.9, 8.8.8.8"}, 2, False, [Sign.ALL_HOPS]),
     (FORWARDED, 1, False, [Sign.ALL_HOPS]),
     (FORWARDED, 2, False, [Sign.MISSING_HOPS]),
     (PROXY, 1, False, [Sign.MISSING_HOPS]),
@@ -41,20 +47,35 @@ def seen(monkeypatch):
 
 def test_a_bad_sign_counts_until_the_setting_is_mended(seen):
     proxy_signs.note([Sign.UNCOUNTED_PROXY])
-    assert proxy_signs.read_troubles(proxies=0, is_https=False) == {Sign.UNCOUNTED_PROXY}
-    assert proxy_signs.read_troubles(proxies=1, is_https=True) == set()
+    assert proxy_signs.read_mismatches(proxies=0, is_https=False) == [Sign.UNCOUNTED_PROXY]
+    assert proxy_signs.read_mismatches(proxies=1, is_https=True) == []
 
 
-@pytest.mark.parametrize(("bad", "good"), [(Sign.NO_SCHEME, Sign.SCHEME), (Sign.MISSING_HOPS, Sign.ALL_HOPS)])
-def test_the_newer_of_two_signs_counts(seen, bad, good):
+PAIRS = [
+    (Sign.NO_SCHEME, Sign.SCHEME, 2),
+    (Sign.MISSING_HOPS, Sign.ALL_HOPS, 2),
+    (Sign.MISSING_HOPS, Sign.EXTRA_HOPS, 2),
+    (Sign.EXTRA_HOPS, Sign.ALL_HOPS, 2),
+    (Sign.PUBLIC_PROXY, Sign.DIRECT_CLIENT, 0),
+]
+
+
+@pytest.mark.parametrize(("bad", "good", "proxies"), PAIRS)
+def test_the_newer_of_two_signs_counts(seen, bad, good, proxies):
     seen(bad, 1000)
     seen(good, 2000)
-    assert proxy_signs.read_troubles(proxies=2, is_https=True) == {bad}
+    assert bad in proxy_signs.read_mismatches(proxies=proxies, is_https=True)
     seen(good, 500)
-    assert proxy_signs.read_troubles(proxies=2, is_https=True) == set()
+    assert bad not in proxy_signs.read_mismatches(proxies=proxies, is_https=True)
     seen(bad, proxy_signs.KEPT_SECONDS + 10)
     redis_client.client().hdel(proxy_signs.KEY, str(good))
-    assert proxy_signs.read_troubles(proxies=2, is_https=True) == set()
+    assert proxy_signs.read_mismatches(proxies=proxies, is_https=True) == []
+
+
+def test_a_client_that_writes_the_header_among_others_raises_no_alarm(seen):
+    for meta in (PUBLIC, FORWARDED | PUBLIC):
+        proxy_signs.note(proxy_signs.signs_of(meta, proxies=0, is_https=False))
+    assert proxy_signs.read_mismatches(proxies=0, is_https=False) == []
 
 
 def test_no_request_needs_the_broker(seen, settings):

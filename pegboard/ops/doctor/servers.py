@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from core import encryption, proxy_signs, redis_client
 from core.own_commands import MANAGE
-from core.proxy_signs import Sign
 from pegboard import pooler
 from pegboard.ops.doctor.frame import Fact, Limits, Trouble, check
 from pegboard.ops.doctor.setup import LOOPBACK_NAMES, disk_paths, low_disk
@@ -225,29 +224,11 @@ def broker_answers(limits: Limits) -> Iterator[Trouble]:
         )
 
 
-PROXY_TROUBLES = {
-    Sign.UNCOUNTED_PROXY: Trouble(
-        "Requests arrive with X-Forwarded-For, and PEGBOARD_PROXIES is 0.",
-        "All users count as one address: 50 wrong passwords keep every new browser out for 15 minutes.",
-        "Set PEGBOARD_PROXIES to the number of your proxies, usually 1, and start the web processes again.",
-    ),
-    Sign.MISSING_HOPS: Trouble(
-        "Requests arrive with fewer addresses in X-Forwarded-For than PEGBOARD_PROXIES states.",
-        "They count for the proxy's address: 50 wrong passwords keep every new browser out for 15 minutes.",
-        "Let each proxy append the address of its client to X-Forwarded-For, or correct PEGBOARD_PROXIES.",
-    ),
-    Sign.NO_SCHEME: Trouble(
-        "Requests arrive without X-Forwarded-Proto, and PEGBOARD_HTTPS is 1.",
-        "Each is redirected to https, and from there again, without end.",
-        "Let the proxy that ends TLS set X-Forwarded-Proto: docs/install.md has an example for nginx.",
-    ),
-}
-
-
 @check("proxy", "the proxy in front sends what the settings announce", after=("broker",), deployed=True)
 def proxy(limits: Limits) -> Iterator[Trouble]:
-    troubles = proxy_signs.read_troubles(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS)
-    yield from (trouble for sign, trouble in PROXY_TROUBLES.items() if sign in troubles)
+    for sign in proxy_signs.read_mismatches(proxies=settings.NUM_PROXIES, is_https=settings.HTTPS):
+        mismatch = proxy_signs.MISMATCHES[sign]
+        yield Trouble(mismatch.found, mismatch.why, mismatch.act)
 
 
 @check("broker_evicts", "the broker keeps what it is given", after=("broker",))

@@ -3,6 +3,8 @@ from django.test import Client
 from django.utils import timezone
 
 from catalog.models import Finding
+from core import proxy_signs, redis_client
+from core.proxy_signs import Sign
 from designer import pins
 from designer.releases import publishing
 from people import api_keys, teams
@@ -236,3 +238,33 @@ def test_each_designer_is_told_of_the_agents_of_their_own_teams(admin):
             assert {pin.agent.name for pin in told[panel]} == {f"{name} desk"}, panel
         assert [agent.name for agent in told["agents"]] == [f"{name} desk"]
     assert {pin.agent.name for pin in admin.get("/").context["behind"]} == {"Fax desk", "Mail desk"}
+
+
+@pytest.fixture
+def behind_uncounted_proxy(settings, monkeypatch):
+    """An installation for others whose proxy is not counted, as a request has shown."""
+    settings.LOCAL, settings.NUM_PROXIES = False, 0
+    monkeypatch.setattr(proxy_signs, "_noted", {})
+    redis_client.client().delete(proxy_signs.KEY)
+    proxy_signs.note([Sign.UNCOUNTED_PROXY])
+    yield
+    redis_client.client().delete(proxy_signs.KEY)
+
+
+def test_administrators_see_that_the_proxy_is_not_counted(admin, behind_uncounted_proxy, settings):
+    page = admin.get("/")
+    assert page.context["mismatches"] == [proxy_signs.MISMATCHES[Sign.UNCOUNTED_PROXY]]
+    assert "PEGBOARD_PROXIES" in text_of(page)
+    settings.NUM_PROXIES = 1
+    assert admin.get("/", HTTP_X_FORWARDED_FOR="203.0.113.9").context["mismatches"] == []
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.DESIGNER])
+def test_others_see_nothing_of_the_proxy(role, behind_uncounted_proxy):
+    assert "PEGBOARD_PROXIES" not in text_of(signed_in(role).get("/"))
+
+
+def test_the_page_opens_without_the_broker(admin, settings):
+    settings.LOCAL = False
+    settings.REDIS_URL = "redis+socket:///nowhere/valkey.sock?virtual_host=0"
+    assert admin.get("/").context["mismatches"] == []

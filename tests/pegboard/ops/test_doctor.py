@@ -136,7 +136,10 @@ def test_an_address_that_does_not_fit_is_found(address, deployed, settings):
     assert found() == ["address"]
 
 
-@pytest.mark.parametrize(("sign", "proxies"), [("uncounted_proxy", 0), ("missing_hops", 2), ("no_scheme", 1)])
+@pytest.mark.parametrize(
+    ("sign", "proxies"),
+    [("uncounted_proxy", 0), ("public_proxy", 0), ("missing_hops", 2), ("extra_hops", 1), ("no_scheme", 1)],
+)
 def test_a_proxy_that_the_settings_do_not_know_is_found(sign, proxies, deployed, settings):
     settings.NUM_PROXIES = proxies
     proxy_signs.note([proxy_signs.Sign(sign)])

@@ -194,7 +194,7 @@ def test_the_documented_steps_count_each_address_by_itself(tmp_path):
         assert "max-age=" in answer.headers["Strict-Transport-Security"]
         foreign = Browser(port, "127.0.0.2").sign_in("ada", PASSWORD, origin="https://evil.example")
         assert (foreign.status, "https://evil.example" in foreign.text) == (403, True)
-    assert proxy_signs.read_troubles(proxies=1, is_https=True) == set()
+    assert proxy_signs.read_mismatches(proxies=1, is_https=True) == []
 
 
 def test_a_proxy_that_no_setting_counts_is_noted(tmp_path):
@@ -202,7 +202,7 @@ def test_a_proxy_that_no_setting_counts_is_noted(tmp_path):
     fail_often("127.0.0.1")
     with behind_nginx(tmp_path, PEGBOARD_PROXIES="0") as port:
         assert login_lockout.WAIT in Browser(port, "127.0.0.2").sign_in("ada", PASSWORD).text
-    assert proxy_signs.read_troubles(proxies=0, is_https=True) == {Sign.UNCOUNTED_PROXY}
+    assert proxy_signs.read_mismatches(proxies=0, is_https=True) == [Sign.UNCOUNTED_PROXY]
 
 
 def test_a_proxy_that_does_not_tell_of_tls_is_noted(tmp_path):
@@ -213,7 +213,7 @@ def test_a_proxy_that_does_not_tell_of_tls_is_noted(tmp_path):
         assert (answer.status, answer.headers["Location"]) == (301, f"https://{HOST}/accounts/login/")
         for probe in ("/healthz", "/readyz"):
             assert browser.send("GET", probe, Host="10.0.0.7").status == 200
-    assert proxy_signs.read_troubles(proxies=1, is_https=True) == {Sign.NO_SCHEME}
+    assert proxy_signs.read_mismatches(proxies=1, is_https=True) == [Sign.NO_SCHEME]
 
 
 def test_without_https_a_form_over_tls_names_the_settings(tmp_path):
