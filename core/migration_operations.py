@@ -5,8 +5,9 @@ operation, so an operation accepts its own result, complete or not. `tests/test_
 these operations of every such migration.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from django.contrib.postgres import operations as postgres_operations
@@ -15,10 +16,19 @@ from django.db import connections, transaction
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations import AddConstraint, AddField
 from django.db.migrations.state import ProjectState
+from django.db.models import Model
 
 
-class AddFieldIfMissing(AddField):
-    """Adds one column, in one statement; does nothing if the table has the column."""
+class _RepeatableMixin:
+    """Calls `apply` in place of the operation."""
+
+    model_name: str
+
+    def apply(
+        self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
+    ) -> None:
+        """Bring the table of `model` into its new state. `forwards` runs Django's own operation."""
+        raise NotImplementedError
 
     def database_forwards(
         self,
@@ -27,49 +37,50 @@ class AddFieldIfMissing(AddField):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
+        forwards: Callable[..., None] = super().database_forwards  # type: ignore[misc]
         model = to_state.apps.get_model(app_label, self.model_name)
-        column = model._meta.get_field(self.name).column
-        if schema_editor.collect_sql or column not in _column_names(schema_editor, model._meta.db_table):
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self.apply(schema_editor, model, partial(forwards, app_label, schema_editor, from_state, to_state))
 
 
-class AddIndexConcurrently(postgres_operations.AddIndexConcurrently):
+class AddFieldIfMissing(_RepeatableMixin, AddField):
+    """Adds one column, in one statement; does nothing if the table has the column."""
+
+    def apply(
+        self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
+    ) -> None:
+        field: Any = model._meta.get_field(self.name)
+        if editor.collect_sql or field.column not in _column_names(editor, model._meta.db_table):
+            forwards()
+
+
+class AddIndexConcurrently(_RepeatableMixin, postgres_operations.AddIndexConcurrently):
     """Builds an index while others read and write the table.
 
     The build waits for every transaction that is older than itself, such as a backup. No limit ends it: such
     a wait holds up no reader and no writer.
     """
 
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+    def apply(
+        self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
     ) -> None:
-        self._ensure_not_in_transaction(schema_editor)
-        table = to_state.apps.get_model(app_label, self.model_name)._meta.db_table
-        with _no_limits(schema_editor):
-            if _is_to_be_built(schema_editor, table, self.index.name):
-                super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._ensure_not_in_transaction(editor)
+        with _no_limits(editor):
+            if _is_to_be_built(editor, model._meta.db_table, self.index.name):
+                forwards()
 
 
-class RemoveIndexConcurrently(postgres_operations.RemoveIndexConcurrently):
+class RemoveIndexConcurrently(_RepeatableMixin, postgres_operations.RemoveIndexConcurrently):
     """Drops an index while others read and write the table; does nothing if there is none."""
 
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+    def apply(
+        self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
     ) -> None:
-        self._ensure_not_in_transaction(schema_editor)
-        with _no_limits(schema_editor):
-            super().database_forwards(app_label, schema_editor, from_state, to_state)
+        self._ensure_not_in_transaction(editor)
+        with _no_limits(editor):
+            forwards()
 
 
-class AddUniqueConstraintConcurrently(NotInTransactionMixin, AddConstraint):
+class AddUniqueConstraintConcurrently(_RepeatableMixin, NotInTransactionMixin, AddConstraint):
     """Builds the unique index of a constraint with a condition while others read and write the table."""
 
     atomic = False
@@ -77,23 +88,18 @@ class AddUniqueConstraintConcurrently(NotInTransactionMixin, AddConstraint):
     def describe(self) -> str:
         return f"Concurrently create unique constraint {self.constraint.name} on model {self.model_name}"
 
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
+    def apply(
+        self, editor: BaseDatabaseSchemaEditor, model: type[Model], forwards: Callable[[], None]
     ) -> None:
-        self._ensure_not_in_transaction(schema_editor)
-        model = to_state.apps.get_model(app_label, self.model_name)
-        statement: Any = self.constraint.create_sql(model, schema_editor)
+        self._ensure_not_in_transaction(editor)
+        statement: Any = self.constraint.create_sql(model, editor)
         # Without a condition PostgreSQL would check every row under a lock (ALTER TABLE … ADD CONSTRAINT).
         start = "CREATE UNIQUE INDEX "
         assert statement.template.startswith(start)  # noqa: S101
         statement.template = f"{start}CONCURRENTLY {statement.template.removeprefix(start)}"
-        with _no_limits(schema_editor):
-            if _is_to_be_built(schema_editor, model._meta.db_table, self.constraint.name):
-                schema_editor.execute(statement, params=None)
+        with _no_limits(editor):
+            if _is_to_be_built(editor, model._meta.db_table, self.constraint.name):
+                editor.execute(statement, params=None)
 
 
 def _column_names(schema_editor: BaseDatabaseSchemaEditor, table: str) -> set[str]:

@@ -44,18 +44,18 @@ MEMBERS_WITH_USERNAME = ("owner", "published_by", "moved_by")
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
-    """pseudonym: what the user is called from now on; entries: the number of changed audit entries."""
+class ErasureResult:
+    """pseudonym: the new username; entries: the number of changed audit entries."""
 
     pseudonym: str
     entries: int
 
 
-def erase_user(user: User, *, why: str) -> Erased:
-    """Deactivate the user, end sessions and API keys, and erase what names the person.
+def erase_user(user: User, *, why: str) -> ErasureResult:
+    """Deactivate the user, end sessions and API keys, and erase the names of the person.
 
-    What the user made stays, under the pseudonym. Texts that users wrote are not searched. Must run as the
-    owner of the tables. Safe to run again, which erases what a request wrote meanwhile.
+    Things that the user made stay, under the pseudonym. Texts that users wrote are not searched. Must run as
+    the owner of the tables. Safe to run again, which erases names that a request wrote meanwhile.
     Raises DomainError for the last administrator.
     """
     pseudonym = pseudonym_for(user)
@@ -64,11 +64,14 @@ def erase_user(user: User, *, why: str) -> Erased:
         user = User.objects.select_for_update().get(pk=user.pk)
         subjects = list(Identity.objects.filter(user=user).values_list("subject", flat=True))
         person = erasure.find_person(user, pseudonym=pseudonym, subjects=subjects)
-        _erase_account(user, pseudonym)
+        user.username, user.name, user.last_login = pseudonym, "", None
+        user.set_unusable_password()
+        user.sessions_ended += 1
+        user.save(update_fields=["username", "name", "last_login", "password", "sessions_ended"])
         _delete_own_rows(user, person)
-        _erase_copies(user, person)
+        _replace_copied_names(user, person)
         entries = erasure.erase(person, user=user, why=why)
-    return Erased(pseudonym, entries)
+    return ErasureResult(pseudonym, entries)
 
 
 def pseudonym_for(user: User) -> str:
@@ -79,59 +82,50 @@ def pseudonym_for(user: User) -> str:
     return pseudonym
 
 
-def _erase_account(user: User, pseudonym: str) -> None:
-    user.username, user.name, user.last_login = pseudonym, "", None
-    user.set_unusable_password()
-    user.sessions_ended += 1
-    user.save(update_fields=["username", "name", "last_login", "password", "sessions_ended"])
-
-
 def _delete_own_rows(user: User, person: Person) -> None:
     for model, field in OWN_ROWS:
         model._default_manager.filter(**{field: user}).delete()
     Notice.readers.through._default_manager.filter(user=user).delete()
     LogEntry.objects.filter(content_type__model="user", object_id=str(user.pk)).delete()
-    typed_names = [username.casefold() for username in person.usernames]
-    FailedSignIn.objects.filter(username__in=typed_names).delete()
+    FailedSignIn.objects.filter(username__in=[name.casefold() for name in person.usernames]).delete()
     callers = [f"user:{user.pk}", *(f"key:{pk}" for pk in person.api_key_ids)]
     IdempotentWrite.objects.filter(caller__in=callers).delete()
-    mine = [
+    session_keys = [
         session.pk
         for session in Session.objects.iterator()
         if session.get_decoded().get(SESSION_KEY) == str(user.pk)
     ]
-    Session.objects.filter(pk__in=mine).delete()
+    Session.objects.filter(pk__in=session_keys).delete()
 
 
-def _erase_copies(user: User, person: Person) -> None:
+def _replace_copied_names(user: User, person: Person) -> None:
     for model, copy, owner in COPIED_NAMES:
         model._default_manager.filter(**{owner: user}).update(**{copy: person.pseudonym})
     for key in user.api_keys.all():
-        _save_changes(key, {"name": person.erased(key.name)[:100]})
+        _update_changed(key, name=person.replace_names(key.name)[:100])
     for webhook in Webhook.objects.exclude(paused_why=""):
-        _save_changes(webhook, {"paused_why": person.erased(webhook.paused_why)})
+        _update_changed(webhook, paused_why=person.replace_names(webhook.paused_why))
     for notice in Notice.objects.iterator():
-        _save_changes(
+        _update_changed(
             notice,
-            {
-                "title": person.erased(notice.title),
-                "says": person.erased(notice.says),
-                "facts": _erased_facts(notice.facts, person),
-            },
+            title=person.replace_names(notice.title),
+            says=person.replace_names(notice.says),
+            facts=_replace_usernames(notice.facts, person),
         )
 
 
-def _save_changes(row: Any, values: dict[str, Any]) -> None:
+def _update_changed(row: Any, **values: Any) -> None:
     changed = {name: value for name, value in values.items() if value != getattr(row, name)}
     if changed:
         type(row)._default_manager.filter(pk=row.pk).update(**changed)
 
 
-def _erased_facts(value: Any, person: Person, member: str = "") -> Any:
+def _replace_usernames(value: Any, person: Person, member: str = "") -> Any:
+    """Return the facts of a notification with the pseudonym in the members that contain a username."""
     if isinstance(value, dict):
-        return {name: _erased_facts(below, person, name) for name, below in value.items()}
+        return {name: _replace_usernames(below, person, name) for name, below in value.items()}
     if isinstance(value, list):
-        return [_erased_facts(below, person, member) for below in value]
+        return [_replace_usernames(below, person, member) for below in value]
     if member in MEMBERS_WITH_USERNAME and value in person.usernames:
         return person.pseudonym
     return value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from people import audit
 from people.audit.hash_chain import ERASE, digest_of, digest_of_erasure
@@ -39,8 +39,8 @@ class Person:
     names: frozenset[str]
     pseudonym: str
 
-    def erased(self, text: str) -> str:
-        """Return the text with the pseudonym in place of each name that stands in it as a word."""
+    def replace_names(self, text: str) -> str:
+        """Return the text with the pseudonym in place of each name that appears in it as a word."""
         names = sorted(
             (name for name in self.names if len(name) >= MIN_LENGTH_IN_TEXT), key=len, reverse=True
         )
@@ -51,7 +51,7 @@ class Person:
 
 
 def find_person(user: User, *, pseudonym: str, subjects: Collection[str]) -> Person:
-    """Collect the names that the user has now and those of which the trail knows."""
+    """Collect the names that the user has now and those that the audit trail contains."""
     about_user = AuditEntry.objects.filter(kind="user", object_id=str(user.pk))
     usernames, names = {user.username}, {user.name, *subjects}
     names.update(AuditEntry.objects.filter(actor=user).values_list("actor_name", flat=True).distinct())
@@ -75,75 +75,82 @@ def erase(person: Person, *, user: User, why: str) -> int:
 
     Must be called inside `transaction.atomic()` by the owner of the tables, after `user` got its pseudonym.
     """
-    earlier = dict(ErasedEntry.objects.order_by("erasure").values_list("entry", "covers_id"))
-    lines = []
+    covers_by_entry = dict(ErasedEntry.objects.order_by("erasure").values_list("entry", "covers_id"))
+    erased_rows = []
     with connection.cursor() as cursor:
+        # A trigger refuses every other change of an entry.
         cursor.execute("SELECT set_config('pegboard.erases', 'on', true)")
-        for entry in _entries(person).order_by("pk").iterator():
-            changes = _changes(entry, person)
-            if not changes:
+        for entry in AuditEntry.objects.filter(_may_name(person)).order_by("pk").iterator():
+            columns = _columns_without_names(entry, person)
+            if not columns:
                 continue
-            covers_id = earlier.get(entry.pk, entry.digest != digest_of(audit.content_of(entry)))
-            changes["salt"] = ""
-            AuditEntry.objects.filter(pk=entry.pk).update(**changes)
-            for name, value in changes.items():
+            covers_id = covers_by_entry.get(entry.pk, entry.digest != digest_of(audit.content_of(entry)))
+            columns["salt"] = ""
+            AuditEntry.objects.filter(pk=entry.pk).update(**columns)
+            for name, value in columns.items():
                 setattr(entry, name, value)
-            lines.append((entry.pk, covers_id, digest_of(audit.content_of(entry))))
+            erased_rows.append((entry.pk, covers_id, digest_of(audit.content_of(entry))))
         cursor.execute("SELECT set_config('pegboard.erases', '', true)")
-    after = {"entries": len(lines), "digest": digest_of_erasure(lines)}
-    recorded = audit.record(None, ERASE, user, after=after, why=why)
-    rows = (
-        ErasedEntry(entry=pk, erasure=recorded.pk, digest=digest, covers_id=covers_id)
-        for pk, covers_id, digest in lines
+    after = {"entries": len(erased_rows), "digest": digest_of_erasure(erased_rows)}
+    erasure = audit.record(None, ERASE, user, after=after, why=why)
+    ErasedEntry.objects.bulk_create(
+        (
+            ErasedEntry(entry=pk, erasure=erasure.pk, digest=digest, covers_id=covers_id)
+            for pk, covers_id, digest in erased_rows
+        ),
+        batch_size=1_000,
     )
-    ErasedEntry.objects.bulk_create(rows, batch_size=1_000)
-    return len(lines)
+    return len(erased_rows)
 
 
-def _entries(person: Person) -> QuerySet[AuditEntry]:
-    """All entries by the user, about the user and about the user's keys, and those that name the user."""
-    wanted = Q(actor=person.user_id) | Q(kind="user", object_id=str(person.user_id))
-    wanted |= Q(kind__in=KEY_KINDS, object_id__in=person.api_key_ids)
+def _may_name(person: Person) -> Q:
+    """Select entries by the user, about the user or the user's keys, and those that contain a username."""
+    condition = Q(actor=person.user_id) | Q(kind="user", object_id=str(person.user_id))
+    condition |= Q(kind__in=KEY_KINDS, object_id__in=person.api_key_ids)
     for side in ("before", "after"):
         for member in MEMBERS_WITH_USERNAME:
-            wanted |= Q(**{f"{side}__{member}__in": list(person.usernames)})
+            condition |= Q(**{f"{side}__{member}__in": list(person.usernames)})
         for member in MEMBERS_WITH_USERNAMES:
             for username in person.usernames:
-                wanted |= Q(**{f"{side}__{member}__contains": [username]})
-    return AuditEntry.objects.filter(wanted)
+                condition |= Q(**{f"{side}__{member}__contains": [username]})
+    return condition
 
 
-def _changes(entry: AuditEntry, person: Person) -> dict[str, Any]:
-    """Return the columns of the entry that contain a name, each with what is left of it."""
+def _columns_without_names(entry: AuditEntry, person: Person) -> dict[str, Any]:
+    """Return the columns of the entry that contain a name, each with its new value."""
     is_actor = entry.actor_id == person.user_id
     is_about_user = entry.kind == "user" and entry.object_id == str(person.user_id)
     is_about_key = entry.kind in KEY_KINDS and entry.object_id in person.api_key_ids
-    erased: dict[str, Any] = {}
-    if is_actor:
-        erased["actor_name"] = person.pseudonym
-    if is_actor or is_about_user or is_about_key:
-        erased["label"] = person.pseudonym if is_about_user else person.erased(entry.label)[:300]
-        erased["why"] = person.erased(entry.why)
-    names: tuple[str, ...] = ()
+    # Members of `before` and `after` whose whole value names the person.
+    personal_members: tuple[str, ...] = ()
     if is_about_user:
-        names = NAMES_OF_USER
+        personal_members = NAMES_OF_USER
     elif is_actor and entry.kind == "mailaddress":
-        names = ("address",)
+        personal_members = ("address",)
     elif is_about_key:
-        names = ("name",)
+        personal_members = ("name",)
+
+    columns: dict[str, Any] = {}
+    if is_actor:
+        columns["actor_name"] = person.pseudonym
+    if is_actor or is_about_user or is_about_key:
+        columns["label"] = person.pseudonym if is_about_user else person.replace_names(entry.label)[:300]
+        columns["why"] = person.replace_names(entry.why)
     for side in ("before", "after"):
         facts = getattr(entry, side)
         if facts is not None:
-            erased[side] = {name: _erased_fact(name, value, names, person) for name, value in facts.items()}
-    return {name: value for name, value in erased.items() if value != getattr(entry, name)}
+            columns[side] = {
+                member: _without_names(member, value, personal_members, person)
+                for member, value in facts.items()
+            }
+    return {name: value for name, value in columns.items() if value != getattr(entry, name)}
 
 
-def _erased_fact(name: str, value: Any, names: Collection[str], person: Person) -> Any:
-    """Return what is left of a member of an entry. `names`: those of its members that name the person."""
-    if name in names and isinstance(value, str) and value:
+def _without_names(member: str, value: Any, personal_members: Collection[str], person: Person) -> Any:
+    if member in personal_members and isinstance(value, str) and value:
         return person.pseudonym
-    if name in MEMBERS_WITH_USERNAME and isinstance(value, str) and value in person.usernames:
+    if member in MEMBERS_WITH_USERNAME and isinstance(value, str) and value in person.usernames:
         return person.pseudonym
-    if name in MEMBERS_WITH_USERNAMES and isinstance(value, list):
+    if member in MEMBERS_WITH_USERNAMES and isinstance(value, list):
         return [person.pseudonym if username in person.usernames else username for username in value]
     return value

@@ -29,7 +29,7 @@ class Command(BaseCommand):
                 pseudonym = erased_users.pseudonym_for(user)
                 would = f"{user.username} would be called {pseudonym} for ever."
                 raise CommandError(f"{would} Nothing was changed. Add --yes to erase.")
-            erased = erased_users.erase_user(user, why=FROM_THE_COMMAND_LINE)
+            result = erased_users.erase_user(user, why=FROM_THE_COMMAND_LINE)
         except DomainError as error:
             raise CommandError(sentences(error)) from error
         except DatabaseError as error:
@@ -37,6 +37,6 @@ class Command(BaseCommand):
                 f"PostgreSQL refused: {error}. Let DATABASE_URL name the owner of the tables."
             ) from error
         self.stdout.write(
-            f"The user is called {erased.pseudonym} now. Names were erased from {erased.entries:,} audit"
+            f"The user is called {result.pseudonym} now. Names were erased from {result.entries:,} audit"
             " entries. Texts that users wrote were not searched, and backups still contain the names."
         )
