@@ -308,7 +308,7 @@ class _Open:
 
     def _pass_on(self, piece: bytes, seen: bytes) -> bytes:
         if self.lent.holds_secret(seen + piece):
-            why = f"{self.lent.origin} sent our own credential back, so its reply was not taken."
+            why = f"{self.lent.origin} sent the credential back, so its reply was discarded."
             raise RefusedError("ECHO", why)
         self.tell(_Piece(piece))
         return (seen + piece)[-SEEN_AGAIN_BYTES:]

@@ -254,7 +254,7 @@ def sign_in_elsewhere(planted: Planted, settings: LazySettings) -> None:
             assert (done.status_code == 302) == (name == "id token")
             planted.put_out(f"single sign-on: {name}", done.content)
             planted.put_out("sessions", str(browser.session.items()) if name == "id token" else "")
-    provider.forget()
+    provider.clear_cache()
     settings.OIDC = None
 
 
@@ -444,7 +444,7 @@ def act_for_runtimes(planted: Planted, vendor: HostileVendor, settings: LazySett
         settings.OIDC |= {"runtimes": "marked", "audiences": [], "runtime_scopes": []}
         access_tokens.forget()
         call_for_a_client(planted, vendor, idp)
-    provider.forget()
+    provider.clear_cache()
     access_tokens.forget()
     settings.PUBLIC_URL, settings.OIDC = "", None
 

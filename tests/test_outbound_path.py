@@ -96,7 +96,7 @@ def test_an_access_token_is_requested(proxy, tls):
 
 @pytest.fixture
 def idp(settings, tls):
-    provider.forget()
+    provider.clear_cache()
     with IdentityProvider(tls) as idp:
         settings.OIDC = {
             "issuer": idp.issuer,
@@ -110,7 +110,7 @@ def idp(settings, tls):
             "domains": [],
         }
         yield idp
-    provider.forget()
+    provider.clear_cache()
 
 
 def test_a_user_signs_in_at_the_identity_provider(proxy, idp):

@@ -1,4 +1,4 @@
-"""Certificate authorities of the installation, which are trusted beside the public ones: PEGBOARD_CA_FILE."""
+"""The certificate authorities of the installation (PEGBOARD_CA_FILE), in addition to the public ones."""
 
 import functools
 from collections.abc import Sequence
@@ -28,17 +28,17 @@ def read_certificates(path: str) -> Sequence[x509.Certificate]:
     if len(content) > MAX_FILE_BYTES:
         raise ValueError(f"PEGBOARD_CA_FILE: {path} is larger than 1 MB")
     if b"PRIVATE KEY" in content:
-        raise ValueError(f"PEGBOARD_CA_FILE: {path} holds a private key. Leave only certificates in it")
+        raise ValueError(f"PEGBOARD_CA_FILE: {path} contains a private key. Leave only certificates in it")
     try:
         return parse_certificates(content)
     except ValueError as exc:
         raise ValueError(
-            f"PEGBOARD_CA_FILE: {path} holds no certificates in PEM form, or one that cannot be read"
+            f"PEGBOARD_CA_FILE: {path} contains no certificates in PEM form, or one that cannot be read"
         ) from exc
 
 
 def parse_certificates(pem: str | bytes) -> Sequence[x509.Certificate]:
-    """Return the certificates in PEM, between which other text may stand. Raises ValueError for none."""
+    """Return the certificates in a PEM text with other text in between. Raises ValueError for none."""
     return tuple(x509.load_pem_x509_certificates(pem.encode() if isinstance(pem, str) else pem))
 
 

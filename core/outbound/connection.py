@@ -1,9 +1,8 @@
-"""One HTTP request on one connection, bounded in time and size in every direction.
+"""One HTTP request on one connection, with bounds on time and size.
 
-Every wait goes through `BoundedSocket`, which takes its timeout from what is left of the deadline
-before each read and write: dripped headers, endless interim replies and slow bodies end on time
-without a thread to watch them. Nothing here follows a redirect, reads a proxy or netrc from the
-environment, or keeps a cookie.
+Every wait goes through `BoundedSocket`, which sets its timeout to the remaining time before each read and
+write: dripped headers, endless interim replies and slow bodies end on time without a watching thread. This
+module does not follow redirects, store cookies, or read a proxy or netrc from the environment.
 """
 
 import functools
@@ -34,7 +33,7 @@ from core.outbound.limits import DEFAULT_LIMITS, Budget
 from core.outbound.sockets import BoundedSocket, BoundedTlsSocket, tls_context, tls_problem
 from core.outbound.tunnel import LayeredTlsSocket, open_tunnel
 
-# family, type, protocol, canonical name, socket address: a row of socket.getaddrinfo
+# A row of socket.getaddrinfo: family, type, protocol, canonical name, socket address.
 Row = tuple[int, int, int, str, tuple[Any, ...]]
 Resolver = Callable[[str, int], Sequence[Row]]
 
@@ -44,7 +43,7 @@ def _lookups() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=4, thread_name_prefix="lookup")
 
 
-# Threads do not survive a fork, and a pool that believes in them would hang every lookup of a worker.
+# Threads do not survive a fork. A child with the pool of its parent would wait for ever.
 os.register_at_fork(after_in_child=_lookups.cache_clear)
 
 
@@ -53,13 +52,13 @@ def system_resolver(host: str, port: int) -> Sequence[Row]:
 
 
 def look_up(host: str, port: int, resolver: Resolver, budget: Budget) -> Sequence[Row]:
-    # One lookup in a pool of few threads, because getaddrinfo knows no timeout.
+    # The lookup runs in a small thread pool, because getaddrinfo has no timeout.
     future = _lookups().submit(resolver, host, port)
     try:
         return future.result(timeout=budget.wait(budget.limits.lookup))
     except TimeoutError as exc:
         future.cancel()
-        budget.wait()  # where the request has no time left, it is the request that is late
+        budget.wait()  # raises if the request itself has no time left
         raise UnavailableError(
             "DNS", f"The name {host} could not be looked up within {budget.limits.lookup:g} s."
         ) from exc
@@ -68,9 +67,9 @@ def look_up(host: str, port: int, resolver: Resolver, budget: Budget) -> Sequenc
 
 
 class _Head(http.client.HTTPResponse):
-    """Refuses a line among the headers that is none: the lengths that follow it would be lost unseen.
+    """A response head without invalid header lines: the parser would drop the lengths after such a line.
 
-    urllib3 writes such a reply, and the address with its key, into the log.
+    urllib3 only logs such a reply, together with the address and its key.
     """
 
     def begin(self) -> None:
@@ -82,15 +81,15 @@ _TIMEOUT = re.compile(r"(?:^|[\s,])timeout=([0-9]{1,6})(?=$|[\s,])", re.IGNORECA
 
 
 def _promised_idle(keep_alive: str) -> float | None:
-    # `Keep-Alive: timeout=5, max=100`
-    found = _TIMEOUT.search(keep_alive)
-    return float(found[1]) if found else None
+    """Return the seconds of `Keep-Alive: timeout=5, max=100`, or None."""
+    match = _TIMEOUT.search(keep_alive)
+    return float(match[1]) if match else None
 
 
 class Connection(HTTPConnection):
-    """One connection to one origin, straight or through the proxy of the policy's egress.
+    """A connection to one origin, directly or through the proxy of the policy's egress.
 
-    Only addresses that the policy has checked are dialled, except where the proxy looks names up.
+    It connects only to addresses that the policy allows, unless the proxy resolves names.
     """
 
     response_class = _Head
@@ -104,8 +103,12 @@ class Connection(HTTPConnection):
         reached: dict[str, str] | None = None,
         kept_for: KeptFor | None = None,
     ) -> None:
-        """`reached` learns which entry of the policy opened which private address. With `kept_for` it takes a
-        connection that was kept, if there is one, and leaves its own behind when it is closed."""
+        """Prepare a connection.
+
+        reached: receives the policy entry for each private address.
+        kept_for: use a connection of the pool if there is one, and return the connection to the pool at the
+        end.
+        """
         super().__init__(url.host, url.port)
         self._url = url
         self._policy = policy
@@ -114,8 +117,7 @@ class Connection(HTTPConnection):
         self._reached = {} if reached is None else reached
         self._key = ConnectionKey(kept_for, url.origin, policy, authorities) if kept_for else None
         self._dialled: BoundedSocket | None = None
-        # Held by what takes the socket away and by what shuts it: another session may have it after that, or
-        # another file its number.
+        # Protects the socket from `interrupt` after another session has it, or another file has its number.
         self._parting = threading.Lock()
         self._has_sent = False
         self._budget: Budget
@@ -132,8 +134,8 @@ class Connection(HTTPConnection):
         is_repeatable: bool = False,
         is_unwanted: Callable[[], bool] = lambda: False,
     ) -> BaseHTTPResponse:
-        """Sends one request and reads the head of the reply. `is_unwanted` is true from before it is
-        interrupted."""
+        """Send a request and read the head of the reply. `is_unwanted` is true before `interrupt` is
+        called."""
         self._budget, self._is_unwanted = budget, is_unwanted
         is_used = self._take_up(is_repeatable=is_repeatable)
         failpoint("connection-taken")
@@ -147,8 +149,8 @@ class Connection(HTTPConnection):
         try:
             self.request(method, target, **options)
         except UnavailableError as error:
-            # Not all of the head has left, so no server has a request of it that it could have handled: RFC
-            # 9112 section 9.3.1. After that, of what must not be sent twice nothing is sent again.
+            # A part of the head was not sent, so no server can have handled the request (RFC 9112 section
+            # 9.3.1). After the whole head, a request that must not run twice is not sent again.
             if not is_used or self._has_sent or error.code != "RESET":
                 raise
             self.abandon()
@@ -160,7 +162,7 @@ class Connection(HTTPConnection):
         return response
 
     def _take_up(self, *, is_repeatable: bool) -> bool:
-        # A connection that has carried a request before, if there is one that can carry another.
+        """Use an open connection if there is a usable one. Return whether there is."""
         sock = self.sock
         if isinstance(sock, BoundedSocket) and not is_usable(
             sock, time.monotonic(), is_repeatable=is_repeatable
@@ -185,7 +187,7 @@ class Connection(HTTPConnection):
         sock.dialled_at = sock.heard_at = time.monotonic()
         self.sock = self._dialled = sock
         if self._is_unwanted():
-            # Who interrupted it meanwhile found nothing to shut.
+            # An interrupt during the connect found no socket to shut down.
             raise self._budget.reset()
 
     def try_origin(self) -> None:
@@ -200,7 +202,7 @@ class Connection(HTTPConnection):
         self._dial_proxy(proxy, self._budget).close()
 
     def leave(self) -> None:
-        """Ends the conversation. What was read to its end is left for the owner's next one."""
+        """End the session's use. A connection whose reply was read to its end returns to the pool."""
         if self._key and self._dialled and self.sock is self._dialled:
             with self._parting:
                 sock, self.sock, self._dialled = self._dialled, None, None
@@ -208,7 +210,7 @@ class Connection(HTTPConnection):
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the socket at once; `close` leaves it to a reply that may never be read to its end."""
+        """Close the socket at once. `close` leaves it open for a reply that is still read."""
         with self._parting:
             sock, self._dialled = self._dialled, None
         self.close()
@@ -216,10 +218,10 @@ class Connection(HTTPConnection):
             os.close(descriptor)
 
     def interrupt(self) -> None:
-        """From another thread: what waits for this connection wakes up, and finds it ended."""
+        """Shut the connection down, so that a waiting thread wakes up. For another thread."""
         with self._parting, suppress(OSError):
             if self._dialled:
-                # Past the method of TLS sockets, which takes their state away while another thread reads.
+                # Not the method of TLS sockets, which would remove their state while another thread reads.
                 socket.socket.shutdown(self._dialled, socket.SHUT_RDWR)
 
     def _open_path(self) -> BoundedSocket:
@@ -236,7 +238,7 @@ class Connection(HTTPConnection):
         return self._tunnel_to_first(egress.proxy, rows)
 
     def _tunnel_to_first(self, proxy: Proxy, rows: Sequence[Row]) -> BoundedSocket:
-        # To the checked addresses and not to the name, which the proxy could look up differently.
+        # The tunnel leads to a checked address, because the proxy might resolve the name differently.
         *others, last = rows
         for row in others:
             try:
@@ -281,7 +283,7 @@ class Connection(HTTPConnection):
             self._reached[row[4][0]] = str(entry)
 
     def _dial(self, rows: Sequence[Row], budget: Budget) -> tuple[BoundedSocket, Row]:
-        # The first of the addresses that answers; the last one's failure when none does.
+        """Connect to the first address that accepts. Raises the error of the last one."""
         *others, last = rows
         for row in others:
             with suppress(OSError):
@@ -289,19 +291,18 @@ class Connection(HTTPConnection):
         try:
             return self._dial_one(last, budget), last
         except TimeoutError as exc:
-            patience = f"{budget.limits.connect:g} s"
-            message = f"{budget.host} accepted no connection within {patience}."
+            message = f"{budget.host} accepted no connection within {budget.limits.connect:g} s."
             raise UnavailableError("CONNECT_TIMEOUT", message) from exc
         except OSError as exc:
             message = f"{budget.host} could not be reached: {exc.strerror}."
             raise UnavailableError("CONNECT", message) from exc
 
     def _dial_one(self, row: Row, budget: Budget) -> BoundedSocket:
-        patience = budget.wait(budget.limits.connect)
+        seconds = budget.wait(budget.limits.connect)
         sock = BoundedSocket(*row[:3])
         with ExitStack() as undoing:
             undoing.callback(sock.close)
-            sock.settimeout(patience)
+            sock.settimeout(seconds)
             sock.connect(row[4])
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             undoing.pop_all()

@@ -1,9 +1,9 @@
-"""Connections that outlive their session, so that the next one with the same endpoint need not dial.
+"""A pool of connections that outlive their session, for the next session with the same endpoint.
 
-A connection is lent only to a session that would have made the same one: for the same owner with the same
-credential, to the same origin, under the same policy and with the same authorities. It is judged again each
-time that it is taken: for how long it was idle, and whether its other end is still there with nothing to say.
-docs/decisions/0063-kept-connections.md says why.
+A session receives only a connection that it would have opened itself: for the same owner with the same
+credential, to the same origin, under the same policy and with the same authorities. The pool checks each time
+how long the connection was idle, and that the server has neither closed it nor sent anything.
+docs/decisions/0063-kept-connections.md has the reasons.
 """
 
 import os
@@ -20,18 +20,21 @@ from core.outbound.sockets import BoundedSocket
 
 MAX_KEPT = 64  # idle connections of one process
 MAX_KEPT_FOR_ONE = 16
-MAX_AGE = 60.0  # seconds, after which the name is looked up and the certificate judged again
+MAX_AGE = 60.0  # seconds, after which the name is resolved and the certificate verified again
 MAX_IDLE = 15.0
-# Servers close what is idle for two seconds or more. A request that crosses that on its way is lost, and of a
-# call it is then not known whether it ran. So what must not be sent twice takes a new connection earlier.
+# Servers close connections that were idle for two seconds or more. A request that is sent at that moment is
+# lost, and the outcome of a call is unknown. So a request that must not run twice uses a new connection
+# earlier.
 MAX_IDLE_BEFORE_A_CALL = 1.0
-MARGIN = 1.0  # before the end that the server itself has named
+MARGIN = 1.0  # seconds before the end that the server announced
 
 
 @dataclass(frozen=True, slots=True)
 class KeptFor:
-    """Whose connections they are. `identity` is all that makes the owner's sessions alike: those of another
-    identity are closed, and not lent, as soon as the owner's next one begins or ends."""
+    """The owner of connections, and the identity of the owner's sessions.
+
+    Connections of another identity are closed as soon as the owner's next session begins or ends.
+    """
 
     owner: Hashable
     identity: Hashable
@@ -39,7 +42,7 @@ class KeptFor:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionKey:
-    """What a session asks for, and what a kept connection is."""
+    """The properties that a session requires of a connection."""
 
     kept_for: KeptFor
     origin: str
@@ -48,19 +51,19 @@ class ConnectionKey:
 
 
 def is_usable(sock: BoundedSocket, now: float, *, is_repeatable: bool) -> bool:
-    """Whether a request may go out on a connection that has carried one before.
+    """Return whether another request may use the connection.
 
-    What is readable has ended, or holds bytes that were not asked for: they would pass for the next reply.
+    A readable socket was closed by the server, or contains bytes that would be mistaken for the next reply.
     """
-    longest = MAX_IDLE if is_repeatable else MAX_IDLE_BEFORE_A_CALL
+    max_idle = MAX_IDLE if is_repeatable else MAX_IDLE_BEFORE_A_CALL
     if sock.promised_idle is not None:
-        longest = min(MAX_IDLE, sock.promised_idle - MARGIN)
-    is_young = now - sock.dialled_at < MAX_AGE and now - sock.heard_at < longest
+        max_idle = min(MAX_IDLE, sock.promised_idle - MARGIN)
+    is_young = now - sock.dialled_at < MAX_AGE and now - sock.heard_at < max_idle
     return is_young and not sock.holds_more() and not wait_for_read(sock, timeout=0)
 
 
 class ConnectionPool:
-    # The one that was given back last is taken first, and stands last.
+    # The connection that was returned last is the last one and is taken first.
     _idle: list[tuple[ConnectionKey, BoundedSocket]]
 
     def __init__(self) -> None:
@@ -77,10 +80,10 @@ class ConnectionPool:
         now, ended = time.monotonic(), []
         try:
             with self._lock:
-                ended = self._of_another_identity(key)
-                for place in range(len(self._idle) - 1, -1, -1):
-                    if self._idle[place][0] == key:
-                        sock = self._idle.pop(place)[1]
+                ended = self._remove_other_identities(key)
+                for index in range(len(self._idle) - 1, -1, -1):
+                    if self._idle[index][0] == key:
+                        sock = self._idle.pop(index)[1]
                         if is_usable(sock, now, is_repeatable=is_repeatable):
                             return sock
                         ended.append(sock)
@@ -94,34 +97,34 @@ class ConnectionPool:
             sock.close()
             return
         with self._lock:
-            ended = self._of_another_identity(key)
+            ended = self._remove_other_identities(key)
             self._idle.append((key, sock))
-            same = [each for each in self._idle if each[0].kept_for.owner == key.kept_for.owner]
-            if len(same) > MAX_KEPT_FOR_ONE:
-                ended.append(self._without(same[0]))
+            same_owner = [entry for entry in self._idle if entry[0].kept_for.owner == key.kept_for.owner]
+            if len(same_owner) > MAX_KEPT_FOR_ONE:
+                ended.append(self._remove(same_owner[0]))
             elif len(self._idle) > MAX_KEPT:
-                ended.append(self._without(self._idle[0]))
+                ended.append(self._remove(self._idle[0]))
             if not self._has_sweeper:
                 self._has_sweeper = True
                 self._sweep_later()
         _close(ended)
 
-    def _of_another_identity(self, key: ConnectionKey) -> list[BoundedSocket]:
-        # An endpoint that was changed: what was dialled for the former one ends here.
-        ours = key.kept_for
+    def _remove_other_identities(self, key: ConnectionKey) -> list[BoundedSocket]:
+        """Remove the connections that the owner opened before a change, for example of the credential."""
+        current = key.kept_for
         others = [
-            each
-            for each in self._idle
-            if each[0].kept_for.owner == ours.owner and each[0].kept_for.identity != ours.identity
+            entry
+            for entry in self._idle
+            if entry[0].kept_for.owner == current.owner and entry[0].kept_for.identity != current.identity
         ]
-        return [self._without(each) for each in others]
+        return [self._remove(entry) for entry in others]
 
-    def _without(self, kept: tuple[ConnectionKey, BoundedSocket]) -> BoundedSocket:
-        self._idle.remove(kept)
-        return kept[1]
+    def _remove(self, entry: tuple[ConnectionKey, BoundedSocket]) -> BoundedSocket:
+        self._idle.remove(entry)
+        return entry[1]
 
     def _sweep_later(self) -> None:
-        # A thread only while there is something to close, which no session may come to ask for.
+        # The thread exists only while there are connections that no session may ever take.
         timer = threading.Timer(MAX_IDLE, self._sweep)
         timer.daemon = True
         timer.start()
@@ -129,8 +132,8 @@ class ConnectionPool:
     def _sweep(self) -> None:
         now = time.monotonic()
         with self._lock:
-            old = [each for each in self._idle if not is_usable(each[1], now, is_repeatable=True)]
-            ended = [self._without(each) for each in old]
+            expired = [entry for entry in self._idle if not is_usable(entry[1], now, is_repeatable=True)]
+            ended = [self._remove(entry) for entry in expired]
             self._has_sweeper = bool(self._idle)
             if self._has_sweeper:
                 self._sweep_later()
@@ -143,6 +146,6 @@ def _close(ended: list[BoundedSocket]) -> None:
 
 
 pool = ConnectionPool()
-# A child has the same sockets as its parent, who goes on using them, and no thread of its. What is closed in
-# the child stays open for the parent.
+# A child process shares the sockets of its parent, which continues to use them, but not its threads. A socket
+# that the child closes stays open in the parent.
 os.register_at_fork(after_in_child=pool.begin_anew)

@@ -1,4 +1,4 @@
-"""The path of outbound requests: straight to the host, or through the proxy of the installation. Pure."""
+"""The path of outbound requests: directly to the host, or through the proxy of the installation. Pure."""
 
 import base64
 import functools
@@ -26,7 +26,7 @@ _ENDS_IN_NUMBER = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.IGNORECAS
 class Proxy:
     """An HTTP proxy that opens tunnels (CONNECT, RFC 9110 section 9.3.6).
 
-    `authorization` is the value of Proxy-Authorization, "" without a user name. It holds the password.
+    authorization: the value of Proxy-Authorization with the password; "" without a user name.
     """
 
     scheme: str
@@ -36,7 +36,7 @@ class Proxy:
 
     @classmethod
     def parse(cls, text: str) -> "Proxy":
-        """Raises ValueError, whose message never repeats the text: it may hold a password."""
+        """Parse the address of a proxy. Raises ValueError without the text, which may contain a password."""
         try:
             parts = urlsplit(text)
             host, port = parts.hostname or "", parts.port
@@ -58,13 +58,13 @@ class Proxy:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """What the installation says about outbound requests.
+    """The settings of the installation for outbound requests.
 
     proxy: None, or the proxy that opens their connections.
-    direct_names, direct_networks: hosts that are reached without it. A name that begins with a dot stands for
-        all names that end with it.
+    direct_names, direct_networks: hosts that requests reach without the proxy. A name with a leading dot
+        includes all names that end with it.
     proxy_resolves: the proxy looks names up and guards against private addresses.
-    authorities: PEM of certificate authorities that are trusted beside the public ones.
+    authorities: PEM of trusted certificate authorities in addition to the public ones.
     """
 
     proxy: Proxy | None = None
@@ -76,7 +76,7 @@ class Egress:
     @classmethod
     @functools.lru_cache(maxsize=16)
     def parse(cls, proxy: str, direct: str, resolves: str, authorities: str) -> "Egress":
-        """Read the values of the variables. ValueError names the variable and what is wrong."""
+        """Parse the values of the variables. Raises ValueError with the variable and its fault."""
         if resolves not in ("", "0", "1"):
             raise ValueError("PEGBOARD_OUTBOUND_PROXY_RESOLVES: Write 1 or 0")
         names, networks = [], []
@@ -101,7 +101,7 @@ class Egress:
         )
 
     def is_direct(self, host: str, addresses: Iterable[IPAddress] = ()) -> bool:
-        """Return whether a host, which has these addresses, is reached without the proxy."""
+        """Return whether requests reach a host with these addresses without the proxy."""
         if self.proxy is None:
             return True
         name = host.rstrip(".")
@@ -112,7 +112,7 @@ class Egress:
         return bool(matches) and all(matches)
 
     def is_resolved_by_proxy(self, host: str) -> bool:
-        """Return whether the proxy looks up the name, so that its addresses are not known here."""
+        """Return whether the proxy resolves the name, so that Pegboard does not know the addresses."""
         is_address = ":" in host or _ENDS_IN_NUMBER.fullmatch(host) is not None
         return self.proxy_resolves and not is_address and not self.is_direct(host)
 
@@ -133,7 +133,7 @@ def tunnel_request(proxy: Proxy, target: str) -> bytes:
 
 
 def read_tunnel_status(head: bytes) -> int:
-    """Return the status of the proxy's reply. Raises ValueError for what is no HTTP."""
+    """Return the status of the proxy's reply. Raises ValueError if it is not HTTP."""
     match = re.match(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n", head)
     if match is None:
         raise ValueError("no HTTP")
@@ -141,24 +141,25 @@ def read_tunnel_status(head: bytes) -> int:
 
 
 def proxy_failure(error: UnavailableError) -> UnavailableError:
-    """Return the error for a proxy that cannot be used now, which `error` names."""
+    """Return the error for a proxy that is not available, from the error of the connection to it."""
     message = f"The outbound proxy does not work: {error.message} Nothing was sent."
     return UnavailableError("PROXY", message)
 
 
 def tunnel_refusal(proxy: Proxy, status: int) -> RefusedError:
-    """Return the error for a proxy that opens no tunnel, and that has not tried to reach the host."""
+    """Return the error for a proxy that refused a tunnel without trying to reach the host."""
     if status == 407:
-        why = "asks for a user name and password, or does not accept those it was sent"
-        act = "Correct PEGBOARD_OUTBOUND_PROXY"
+        reason = "requires a user name and password, or does not accept those of the setting"
+        advice = "Correct PEGBOARD_OUTBOUND_PROXY"
     else:
-        why = "does not let this request through"
-        act = (
+        reason = "does not allow this request"
+        advice = (
             "Allow the host at the proxy. If it allows hosts by name only, set "
             "PEGBOARD_OUTBOUND_PROXY_RESOLVES=1"
         )
     return RefusedError(
-        "PROXY_REFUSED", f"The outbound proxy {proxy.authority} {why} ({status}). Nothing was sent. {act}."
+        "PROXY_REFUSED",
+        f"The outbound proxy {proxy.authority} {reason} ({status}). Nothing was sent. {advice}.",
     )
 
 

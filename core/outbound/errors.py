@@ -1,16 +1,16 @@
-"""What can go wrong between us and a vendor, in three kinds.
+"""Errors of outbound requests.
 
-The kind says who has to act: no one yet (try later), a person here (fix the credential or the
-address), or the vendor (its reply broke its own protocol). `code` is stable and upper case, as in
-the table of hostile behaviours in docs/protocols.md; `message` is one sentence for an administrator
-and never holds a secret.
+The class states who has to act: no one (UnavailableError: try again later), a user here (RefusedError:
+correct the credential or the address), or the vendor (ProtocolViolationError). `code` is stable and upper
+case, as in the table of hostile behaviours in docs/protocols.md; `message` is a sentence for an administrator
+and never contains a secret.
 """
 
 from core.invisible_characters import escaped
 
 
 class ProtocolError(Exception):
-    """A conversation with a vendor failed; the catalog stays as it was."""
+    """An outbound request that failed."""
 
     def __init__(self, code: str, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -23,13 +23,13 @@ class ProtocolError(Exception):
 
 
 class UnavailableError(ProtocolError):
-    """The vendor could not answer now; the same request may work later."""
+    """The server cannot respond now; the same request may work later."""
 
 
 class RefusedError(ProtocolError):
-    """The request was not allowed, by the vendor or by our own address rule; a person must act.
+    """The server or the network policy refused the request, and a user has to act.
 
-    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential.
+    challenge: the WWW-Authenticate header of a server that requires another credential.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class RefusedError(ProtocolError):
 
 
 class ProtocolViolationError(ProtocolError):
-    """The vendor answered, and the answer breaks the protocol it claims to speak."""
+    """The server responded, and the response violates its protocol."""
 
 
 def printable(text: str, longest: int = 100) -> str:
-    """A vendor's text made fit for a message: no control or invisible character, and cut."""
-    shown = escaped(text[: longest + 1])
-    return shown if len(shown) <= longest else shown[:longest] + "…"
+    """Return a vendor's text for a message: without control or invisible characters, and truncated."""
+    escaped_text = escaped(text[: longest + 1])
+    return escaped_text if len(escaped_text) <= longest else escaped_text[:longest] + "…"

@@ -1,4 +1,4 @@
-"""What went over the wire, recorded without secrets."""
+"""Records of requests and replies as they were on the wire, without secrets."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from urllib3.response import BaseHTTPResponse
 from core.outbound.errors import ProtocolError
 from core.outbound.limits import Budget
 from core.outbound.request import Request
-from core.outbound.response import in_our_words, plain_headers, read_body
+from core.outbound.response import converted_errors, plain_headers, read_body
 from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
-# A person reads it, in the record of a call.
+# Users read it in the record of a call.
 MAX_RECORDED_BYTES = 64 * 1024
-# The reply is refused already; why it was is worth a moment and no more.
+# The reply is refused already; its first bytes are only for the record.
 GLIMPSE_SECONDS = 2.0
-_MIN_CUT_LENGTH = 4  # of a secret's beginning, less may stand at an end by chance
+_MIN_CUT_LENGTH = 4  # a shorter prefix of a secret may be at the end by chance
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One request and its reply as they went over the wire, without what the credential added.
+    """A request and its reply as they were on the wire, without the parts of the credential.
 
-    `status` is 0 when no reply came. Bodies are cut at `MAX_RECORDED_BYTES` bytes.
+    status: 0 without a reply. body, reply: truncated at MAX_RECORDED_BYTES.
     """
 
     method: str
@@ -45,28 +45,28 @@ def recorded(
     began: float,
     secrets: SecretScanner,
 ) -> Exchange:
-    """`parts` are those of the reply's body, and `began` is on the monotonic clock."""
-    replied = plain_headers(response) if response else {}
+    """Return the record of a request. `parts`: of the reply's body. `began`: on the monotonic clock."""
+    reply_headers = plain_headers(response) if response else {}
     return Exchange(
         method=request.method,
         url=secrets.struck_out(url),
         headers={name: secrets.struck_out(value) for name, value in request.headers.items()},
         body=_start_of([request.content or b"" if request.shown is None else request.shown], secrets),
         status=response.status if response else 0,
-        reply_headers=_without_secrets(replied, secrets),
+        reply_headers=_without_secrets(reply_headers, secrets),
         reply=_start_of(parts, secrets),
         duration_ms=round((time.monotonic() - began) * 1000),
     )
 
 
 def with_rest(exchange: Exchange, body: bytes, began: float, secrets: SecretScanner) -> Exchange:
-    """The exchange whose request was answered by what came over an earlier reply, that was kept open."""
-    took = round((time.monotonic() - began) * 1000)
-    return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + took)
+    """Return the record of a request whose answer arrived in an earlier reply that had stayed open."""
+    duration_ms = round((time.monotonic() - began) * 1000)
+    return replace(exchange, reply=_start_of([body], secrets), duration_ms=exchange.duration_ms + duration_ms)
 
 
 def _without_secrets(headers: Mapping[str, str], secrets: SecretScanner) -> dict[str, str]:
-    # Nothing is kept of a value that holds a secret, and no name that does.
+    """Replace values that contain a secret, and remove names that do."""
     return {
         name: STRUCK_OUT if secrets.holds(value.encode(errors="replace")) else value
         for name, value in headers.items()
@@ -75,14 +75,14 @@ def _without_secrets(headers: Mapping[str, str], secrets: SecretScanner) -> dict
 
 
 def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
-    # How a body begins. No secret is in it, none that was escaped and none that a cut went through.
+    """Return the start of a body without secrets, including escaped and truncated ones."""
     content = b""
     for part in parts:
         content += part[: MAX_RECORDED_BYTES + secrets.longest - len(content)]
     more = " …" if sum(map(len, parts)) > MAX_RECORDED_BYTES else ""
-    told = content.decode(errors="replace")
-    text = secrets.struck_out(told)[:MAX_RECORDED_BYTES]
-    if text == told[:MAX_RECORDED_BYTES] and secrets.holds(content):
+    decoded = content.decode(errors="replace")
+    text = secrets.struck_out(decoded)[:MAX_RECORDED_BYTES]
+    if text == decoded[:MAX_RECORDED_BYTES] and secrets.holds(content):
         return STRUCK_OUT
     while secrets.begins_at_the_end_of(text, _MIN_CUT_LENGTH):
         text = text[:-_MIN_CUT_LENGTH]
@@ -90,10 +90,10 @@ def _start_of(parts: Sequence[bytes], secrets: SecretScanner) -> str:
 
 
 def glimpse(response: BaseHTTPResponse, budget: Budget, parts: list[bytes]) -> None:
-    """How a reply begins that is refused for its status, for the recorded exchange."""
+    """Read the start of a reply with a refused status into `parts`, for the record."""
     budget.ends = min(budget.ends, time.monotonic() + GLIMPSE_SECONDS)
     size = 0
-    with suppress(ProtocolError), in_our_words(budget):
+    with suppress(ProtocolError), converted_errors(budget):
         for part in read_body(response, budget):
             parts.append(part)
             size += len(part)

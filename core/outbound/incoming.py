@@ -1,4 +1,4 @@
-"""A reply as it comes in, which may be heard of only after what is read beside it."""
+"""A reply while it arrives, possibly after events of a second stream."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ DOCUMENT = "application/json"
 
 @dataclass
 class Incoming:
-    """There is no `response` before its head has come. `is_whole`: nothing of it is still to come."""
+    """A reply in progress. `response`: None before its head has arrived. `is_whole`: the body is complete."""
 
     response: BaseHTTPResponse | None = None
     is_whole: bool = False
-    # Of one that is a document, and that was made an event.
+    # The body of a JSON document, and the event that was made of it.
     document: bytes = b""
     event: bytes = b""
 
     def as_events(self, pieces: Iterator[bytes], budget: Budget) -> Iterator[bytes]:
-        """Its pieces, so that they can stand among those of a stream of events: a document as one event."""
+        """Yield the body as pieces of an event stream: a document becomes one event."""
         for piece in pieces:
             if not self._is_document:
                 yield piece
@@ -35,14 +35,16 @@ class Incoming:
                 raise budget.too_large()
         self.is_whole = True
         if self.document:
-            # Between the values of JSON a line may end, and within them none does.
+            # JSON has line ends between values only, so blanks can replace them.
             line = self.document.replace(b"\r", b" ").replace(b"\n", b" ")
             self.event = b"data: " + line + b"\n\n"
             yield self.event
 
     def reply(self, body: bytes, url: str, *, is_beside: bool) -> Reply:
-        """What has come as `body`; `is_beside` where that is of two streams. A document to which nothing came
-        beside it is as it was sent."""
+        """Return the reply with this body. `is_beside`: the body may contain events of two streams.
+
+        A document without events of the other stream is returned as it was sent.
+        """
         response = self.response
         if response is None:
             return Reply(HTTPStatus.OK, {"content-type": EVENTS}, body, url)

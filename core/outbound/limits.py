@@ -1,4 +1,4 @@
-"""What a session and each of its requests may take, and what is left of it."""
+"""Limits of a session and of its requests, and the budget of one request."""
 
 import math
 from copy import copy
@@ -13,11 +13,14 @@ MIB = 1024 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Seconds and bytes. `request` and `body` hold for one request, `session` and `session_bytes` for all.
+    """Limits in seconds and bytes.
 
-    With `is_asked_for` the caller has set `request` as a deadline: then silence is lateness like any other.
-    With `with_progress`, progress gives `request` and `session` anew, up to that many seconds in all.
-    Where a person can raise a limit of bytes, `body_way_out` and `session_way_out` say how.
+    request, body: of one request. session, session_bytes: of all requests of a session.
+    ratio: how many times larger than the compressed body the body may be, from `ratio_from` bytes on.
+    patience: the longest wait before a retry.
+    is_asked_for: the caller set `request` as its deadline, so silence is not a failure of its own (IDLE).
+    with_progress: progress renews `request` and `session`, up to this many seconds in all; 0: it does not.
+    body_way_out, session_way_out: a sentence on how to raise the limit, where a user can.
     """
 
     lookup: float = 3.0
@@ -40,18 +43,18 @@ DEFAULT_LIMITS = Limits()
 
 
 class Budget:
-    """What one request may still take. Its errors are ours and pass through the HTTP library untouched."""
+    """The remaining time and bytes of one request. The HTTP library passes its errors on unchanged."""
 
     def __init__(self, host: str, limits: Limits, session_ends: float) -> None:
-        began = monotonic()
-        ends = began + limits.request
+        started_at = monotonic()
+        ends = started_at + limits.request
         self.host = host
         self.limits = limits
         self.ends = min(ends, session_ends)
-        self._silent_since = began
-        # What the session's end cuts off may have been about to come.
-        is_whole = ends <= session_ends and not limits.is_asked_for
-        self._long_silence = limits.request / 2 if is_whole else math.inf
+        self._silent_since = started_at
+        # At the end of the session a silent server may have been about to respond, so it is not called idle.
+        has_full_time = ends <= session_ends and not limits.is_asked_for
+        self._long_silence = limits.request / 2 if has_full_time else math.inf
         self.allotted = limits.request if ends <= session_ends else limits.session
         self.body = 0
         self._received: int | None = None
@@ -63,24 +66,24 @@ class Budget:
         return other
 
     def begin_again(self, seconds: float) -> None:
-        """For what is read later, after it was enough at first; silence is no lateness then."""
+        """Set a new deadline for the rest of a reply, which is read later. Silence is not a failure then."""
         self.ends = monotonic() + seconds
         self.allotted = seconds
         self._long_silence = math.inf
 
     def extend(self, session_ends: float) -> None:
-        """Gives the request its time anew, as far as the session lasts."""
+        """Renew the time of the request, up to the end of the session."""
         self.ends = min(monotonic() + self.limits.request, session_ends)
 
     def wait(self, at_most: float = math.inf) -> float:
-        """Seconds that the next step may take."""
-        left = self.ends - monotonic()
-        if left <= 0:
+        """Return the seconds that the next step may take. Raises UnavailableError if none remain."""
+        remaining = self.ends - monotonic()
+        if remaining <= 0:
             raise self.late()
-        return min(left, at_most)
+        return min(remaining, at_most)
 
     def late(self) -> UnavailableError:
-        # A server that was silent for half of the time hangs; any other is slow.
+        # A server that was silent for half of the time hangs; otherwise it is slow.
         if monotonic() - self._silent_since < self._long_silence:
             return UnavailableError("DEADLINE", f"{self.host} did not finish within {self.allotted:g} s.")
         if self.body:
@@ -94,7 +97,7 @@ class Budget:
         self._received = 0
 
     def count(self, size: int) -> None:
-        # Framing counts as well: endless chunk sizes or trailers are no body, and still have to end.
+        # Framing counts as well, because endless chunk sizes or trailers have to end, too.
         self._silent_since = monotonic()
         if self._received is not None:
             self._received += size
@@ -103,14 +106,14 @@ class Budget:
 
     def too_large(self, announced: int = 0) -> ProtocolViolationError:
         limit = size_text(self.limits.body)
-        sent = f"announced {size_text(announced)}; limit {limit}" if announced else f"sent more than {limit}"
-        why = f"{self.host} {sent}. {self.limits.body_way_out}".rstrip()
-        return ProtocolViolationError("BODY_TOO_LARGE", why)
+        size = f"announced {size_text(announced)}; limit {limit}" if announced else f"sent more than {limit}"
+        message = f"{self.host} {size}. {self.limits.body_way_out}".rstrip()
+        return ProtocolViolationError("BODY_TOO_LARGE", message)
 
 
 def too_much_in_all(host: str, limits: Limits) -> ProtocolViolationError:
-    said = f"{host} sent more than {size_text(limits.session_bytes)} in all. {limits.session_way_out}"
-    return ProtocolViolationError("BODY_TOO_LARGE", said.rstrip())
+    message = f"{host} sent more than {size_text(limits.session_bytes)} in all. {limits.session_way_out}"
+    return ProtocolViolationError("BODY_TOO_LARGE", message.rstrip())
 
 
 def size_text(size: int) -> str:

@@ -1,4 +1,4 @@
-"""A stream of events that is read beside a reply, for servers that say there what belongs to the reply."""
+"""A second event stream that is read together with a reply, for servers that send related events there."""
 
 import re
 import threading
@@ -12,17 +12,17 @@ from core.outbound.rest import MAX_REST_SECONDS, Line
 
 EVENT_ENDS = (b"\r\n\r\n", b"\n\n", b"\r\r")
 _END = re.compile(b"|".join(EVENT_ENDS))
-# An end may be cut in two by a packet.
+# A packet may split the end of an event.
 MAX_EVENT_END = max(map(len, EVENT_ENDS))
-# Where this stream goes on is no place in the one that it is read beside.
-_PLACE = re.compile(rb"^(?:id|retry):[^\r\n]*(?:\r\n|\r|\n)", re.MULTILINE)
+# The event ids of this stream are not positions in the other one.
+_POSITION = re.compile(rb"^(?:id|retry):[^\r\n]*(?:\r\n|\r|\n)", re.MULTILINE)
 
 
 class Listening:
-    """Begins to listen at once, in a thread of its own. Whoever has it closes it.
+    """A reader of an event stream in a thread of its own. It starts at once, and its owner closes it.
 
-    `ask` asks for the stream and gives the reply once something has come; `interrupt` ends that. What is
-    read is bounded as any reply.
+    ask: requests the stream and returns the reply after its first bytes. interrupt: ends that request.
+    The limits of replies apply.
     """
 
     def __init__(self, ask: Callable[[], Reply], interrupt: Callable[[], None]) -> None:
@@ -30,21 +30,23 @@ class Listening:
         self._ask, self._interrupt = ask, interrupt
         self._line: Line | None = None
         self._is_over = False
-        # Of who ends the reading and who reads, the last one closes what is read: its number may be another's
-        # after that.
+        # Of the closing and the reading thread, the last one closes the socket, whose number may be reused
+        # then.
         self._parting = threading.Lock()
         self._has_passed_on = False
-        self._told: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
+        self._events: SimpleQueue[bytes | ProtocolError | None] = SimpleQueue()
         _start(self._listen)
 
     def beside(self, pieces: Iterator[bytes], line: Line) -> Iterator[bytes]:
-        """`pieces` of a stream, which come over `line`, with whole events of this one in between, until
-        `pieces` end. Raises what they raise."""
+        """Yield the pieces of a reply, with whole events of this stream in between, until the reply ends.
+
+        Raises the errors of `pieces`. `line`: the connection of the reply.
+        """
         _start(lambda: self._pass_on(pieces, line))
-        while (told := self._told.get()) is not None:
-            if isinstance(told, ProtocolError):
-                raise told
-            yield told
+        while (item := self._events.get()) is not None:
+            if isinstance(item, ProtocolError):
+                raise item
+            yield item
 
     def interrupt(self) -> None:
         self._interrupt()
@@ -56,7 +58,7 @@ class Listening:
         self.interrupt()
 
     def close_with(self, line: Line) -> None:
-        """Closes the line, too, that this was read beside."""
+        """Close this stream and the connection of the reply."""
         self.close()
         with self._parting:
             has_passed_on = self._has_passed_on
@@ -74,32 +76,32 @@ class Listening:
                 if self._is_over:
                     return
                 for events in _whole_events(_chained(reply.body, rest.read(MAX_REST_SECONDS))):
-                    self._told.put(_PLACE.sub(b"", events))
+                    self._events.put(_POSITION.sub(b"", events))
             finally:
                 rest.abandon()
         except RefusedError:
             self.is_refused = True
         except ProtocolError:
-            # What is asked there is not heard; the reply itself says how the call ends.
+            # Requests on this stream are lost; the reply itself states the outcome of the call.
             return
 
     def _pass_on(self, pieces: Iterator[bytes], line: Line) -> None:
         try:
             for events in _whole_events(pieces):
-                self._told.put(events)
+                self._events.put(events)
         except ProtocolError as exc:
-            self._told.put(exc)
+            self._events.put(exc)
         finally:
             with self._parting:
                 self._has_passed_on, is_over = True, self._is_over
             if is_over:
                 line.abandon()
-            self._told.put(None)
+            self._events.put(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The lines of a reply and of what is read beside it."""
+    """The connections of a reply and of the second stream."""
 
     line: Line
     listening: Listening
@@ -122,14 +124,14 @@ def _chained(first: bytes, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _whole_events(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    # Cut between events, so that those of two streams can stand in one; what is left at the end comes last.
-    left = b""
+    """Yield the stream in pieces that end between events, so that two streams can be interleaved."""
+    buffer = b""
     for piece in pieces:
-        seen = max(0, len(left) - MAX_EVENT_END)
-        left += piece
-        ends = [found.end() for found in _END.finditer(left, seen)]
+        search_from = max(0, len(buffer) - MAX_EVENT_END)
+        buffer += piece
+        ends = [match.end() for match in _END.finditer(buffer, search_from)]
         if ends:
-            yield left[: ends[-1]]
-            left = left[ends[-1] :]
-    if left:
-        yield left
+            yield buffer[: ends[-1]]
+            buffer = buffer[ends[-1] :]
+    if buffer:
+        yield buffer

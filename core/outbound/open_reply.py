@@ -1,5 +1,7 @@
-"""Replies that stay open while another request brings what their vendor waits for: what a session wants of
-whatever keeps them open. How that is done: core/open_replies.py."""
+"""Interfaces for replies that stay open while another request sends what their vendor waits for.
+
+core/open_replies.py implements them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -11,31 +13,35 @@ from core.outbound.request import IsEnough
 class OpenReply(Protocol):
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What was said of it when it was kept open, or noted since, as JSON."""
+        """The JSON that was stored with the reply."""
         ...
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """From now on these are its facts."""
+        """Replace the facts."""
         ...
 
-    def claim(self, what: str) -> bool:
-        """Whether the caller is the first that does this for it, and may."""
+    def claim(self, action: str) -> bool:
+        """Return whether the caller is the first to claim the action for this reply."""
         ...
 
-    def release(self, what: str) -> None:
-        """It is known not to have been done."""
+    def release(self, action: str) -> None:
+        """Give a claim back whose action was not done."""
         ...
 
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply: ...
 
     def discard(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Close the reply without reading it."""
         ...
 
 
 class OpenReplies(Protocol):
-    """`origin` is whom a reply is of, and no one else goes on with it; places are counted by `holder`, too.
-    `holds_secret` says whether bytes hold one that no reply may hold."""
+    """A store of open replies.
+
+    origin: of the reply; only sessions with this origin find it. holder: the number of places is limited for
+    each.
+    holds_secret: whether bytes contain a secret, which no reply may contain.
+    """
 
     def add(
         self,

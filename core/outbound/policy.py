@@ -1,4 +1,4 @@
-"""The network policy of each address: which private networks the deployment opens for it."""
+"""The network policy of each address: the private networks that the deployment allows for it."""
 
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -11,7 +11,8 @@ from core.outbound.egress import Egress
 
 
 class AddressSource(StrEnum):
-    """The role that gave an address; DEPLOYMENT is a setting of the environment, VENDOR a tool's document."""
+    """The source of an address: a role, DEPLOYMENT (a setting of the environment) or VENDOR (a tool's
+    document)."""
 
     DEPLOYMENT = "deployment"
     ADMINISTRATOR = "administrator"
@@ -21,7 +22,7 @@ class AddressSource(StrEnum):
 
 
 class Door(StrEnum):
-    """What the address is for."""
+    """The purpose of an address."""
 
     VENDOR = "vendor"
     PREVIEW = "preview"
@@ -34,9 +35,9 @@ class Door(StrEnum):
 
 
 def installation_egress() -> Egress:
-    """The proxy and the certificate authorities of PEGBOARD_OUTBOUND_PROXY and its neighbours.
+    """Return the proxy and the certificate authorities of PEGBOARD_OUTBOUND_PROXY and related settings.
 
-    Raises ValueError for settings that cannot be read; pegboard/startup_checks.py refuses those.
+    Raises ValueError for invalid settings; pegboard/startup_checks.py refuses those.
     """
     return Egress.parse(
         settings.OUTBOUND_PROXY,
@@ -47,21 +48,17 @@ def installation_egress() -> Egress:
 
 
 def outbound_policy() -> Policy:
-    """The networks of PEGBOARD_OUTBOUND_ALLOW, which are open to vendors.
-
-    Raises ValueError as `installation_egress` does.
-    """
+    """Return the policy of PEGBOARD_OUTBOUND_ALLOW, for vendors. Raises as `installation_egress`."""
     return _parse(settings.OUTBOUND_ALLOW, "PEGBOARD_OUTBOUND_ALLOW")
 
 
 def callback_policy() -> Policy:
-    """The networks of PEGBOARD_CALLBACK_ALLOW, which are open to receivers of callbacks and of webhooks that
-    designers add."""
+    """Return the policy of PEGBOARD_CALLBACK_ALLOW, for callbacks and the webhooks of designers."""
     return _parse(settings.CALLBACK_ALLOW, "PEGBOARD_CALLBACK_ALLOW")
 
 
 def public_policy() -> Policy:
-    """The public internet alone."""
+    """Return the policy that allows only the public internet."""
     return _parse("", "PEGBOARD_OUTBOUND_ALLOW, for what an administrator has saved")
 
 
@@ -69,7 +66,7 @@ def _parse(allow: str, setting: str) -> Policy:
     return Policy.parse(allow, settings.OUTBOUND_PORTS, setting, installation_egress())
 
 
-# The only place that decides it. The table in docs/security.md repeats it, and a test compares the two.
+# The table in docs/security.md repeats this one, and a test compares the two.
 POLICIES: Mapping[tuple[Door, AddressSource], Callable[[], Policy]] = {
     (Door.VENDOR, AddressSource.ADMINISTRATOR): outbound_policy,
     (Door.PREVIEW, AddressSource.ADMINISTRATOR): outbound_policy,
@@ -89,15 +86,17 @@ POLICIES: Mapping[tuple[Door, AddressSource], Callable[[], Policy]] = {
 
 
 def policy_for(door: Door, source: AddressSource) -> Policy:
-    """Raises KeyError where the role gives no address for this."""
+    """Return the policy of an address. Raises KeyError if the role cannot enter addresses for this
+    purpose."""
     return POLICIES[door, source]()
 
 
 def source_of(*, is_administrator: bool) -> AddressSource:
-    """The role of a user who gives an address: administrator, or else designer."""
+    """Return the role of the user who enters an address."""
     return AddressSource.ADMINISTRATOR if is_administrator else AddressSource.DESIGNER
 
 
 def origin_of(url: str, *, may_ask: bool = False, policy: Policy | None = None) -> str:
-    """Scheme, host and port: what a credential is bound to. Raises RefusedError for what is no address."""
+    """Return scheme, host and port, to which credentials are bound. Raises RefusedError for an invalid
+    URL."""
     return check_url(url, policy or outbound_policy(), may_ask=may_ask).origin

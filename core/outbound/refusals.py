@@ -1,4 +1,4 @@
-"""What a status means that the caller did not accept."""
+"""The error for a reply with a status that the caller does not accept."""
 
 from http import HTTPStatus
 from urllib.parse import urlsplit
@@ -22,12 +22,14 @@ _REDIRECTS = {300, 301, 302, 303, 305, 307, 308}
 def refusal(
     response: BaseHTTPResponse, url: CheckedUrl, target: str, challenge: str, *, has_credential: bool
 ) -> ProtocolError:
-    """`challenge` is the WWW-Authenticate header, empty where it repeats the credential."""
+    """Return the error of a reply. `challenge`: the WWW-Authenticate header, "" if it repeats the
+    credential."""
     status, host = response.status, url.authority
-    answered = f"{host} answered {status} {_phrase(status)}".rstrip()
+    summary = f"{host} answered {status} {_phrase(status)}".rstrip()
     if status in _REDIRECTS:
-        where = _destination(response.headers.get("location", ""), url)
-        return RefusedError("REDIRECT", f"{host} answered {status} to {where}; redirects are not followed.")
+        destination = _destination(response.headers.get("location", ""), url)
+        message = f"{host} answered {status} to {destination}; redirects are not followed."
+        return RefusedError("REDIRECT", message)
     if status in (401, 403):
         return _unauthorized(host, status, challenge, has_credential=has_credential)
     if status in (404, 410):
@@ -35,32 +37,32 @@ def refusal(
         return RefusedError("NOT_FOUND", f"{host} has nothing at {path}; is the address right?")
     if status in (408, 425, 429) or 500 <= status < 600:
         code = "RATE_LIMITED" if status == HTTPStatus.TOO_MANY_REQUESTS else f"HTTP_{status}"
-        asked = retry_after(response.headers.get("retry-after", ""))
-        if asked is None:
-            return UnavailableError(code, f"{answered}.")
-        wait = min(asked, float(DAY))
-        plan = f"; will try in {_duration(wait)}" if wait < asked else ""
-        message = f"{answered} and asks to wait {_duration(asked)}{plan}."
+        seconds = retry_after(response.headers.get("retry-after", ""))
+        if seconds is None:
+            return UnavailableError(code, f"{summary}.")
+        wait = min(seconds, float(DAY))
+        plan = f"; will try in {_duration(wait)}" if wait < seconds else ""
+        message = f"{summary} and asks to wait {_duration(seconds)}{plan}."
         return UnavailableError(code, message, retry_after=wait)
     if 400 <= status < 500:
-        return RefusedError(f"HTTP_{status}", f"{answered}.")
+        return RefusedError(f"HTTP_{status}", f"{summary}.")
     if status in (204, 205):
-        return ProtocolViolationError("EMPTY_REPLY", f"{answered}: a reply without a body.")
-    return ProtocolViolationError(f"HTTP_{status}", f"{answered}, which is not expected here.")
+        return ProtocolViolationError("EMPTY_REPLY", f"{summary}: a reply without a body.")
+    return ProtocolViolationError(f"HTTP_{status}", f"{summary}, which is not expected here.")
 
 
 def _unauthorized(host: str, status: int, challenge: str, *, has_credential: bool) -> RefusedError:
     if status == HTTPStatus.FORBIDDEN and wants_more_scope(challenge):
         scope = printable(scope_asked(challenge), 300)
-        wanted = f"the scope “{scope}”" if scope else "more scopes, and does not say which"
-        message = f"{host} wants a token with {wanted} for this (403 Forbidden)."
+        requirement = f"the scope “{scope}”" if scope else "more scopes, and does not name them"
+        message = f"{host} requires a token with {requirement} for this (403 Forbidden)."
         return RefusedError("INSUFFICIENT_SCOPE", message, challenge=challenge)
-    why = "rejected our credential" if has_credential else "asks for a credential"
-    return RefusedError("AUTH", f"{host} {why} ({status} {_phrase(status)}).", challenge=challenge)
+    reason = "rejected the credential" if has_credential else "requires a credential"
+    return RefusedError("AUTH", f"{host} {reason} ({status} {_phrase(status)}).", challenge=challenge)
 
 
 def _destination(location: str, url: CheckedUrl) -> str:
-    # Where a redirect points, without queries: they may carry secrets.
+    """Return the target of a redirect without its query, which may contain secrets."""
     try:
         parts = urlsplit(location)
     except ValueError:

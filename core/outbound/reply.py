@@ -1,4 +1,4 @@
-"""What came back over HTTP."""
+"""The reply to an HTTP request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,9 +8,9 @@ from core.outbound.rest import Rest
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """One HTTP reply, read whole. Header names are lower case; `body` is decoded from its transfer coding.
+    """An HTTP reply. Header names are lower case; `body` is decoded.
 
-    `rest` is what is still to come of a reply of which enough was read, where the request keeps it.
+    rest: the unread part, if the request keeps it and enough was read before the end.
     """
 
     status: int

@@ -1,4 +1,4 @@
-"""What is asked over HTTP: one value, and the methods that build it for whatever can send it."""
+"""An HTTP request, and methods that build one for anything that can send it."""
 
 import json as jsonlib
 from abc import abstractmethod
@@ -11,20 +11,22 @@ from core.outbound.errors import RefusedError
 from core.outbound.listening import Listening
 from core.outbound.reply import Reply
 
-# Whether the bytes that have come so far are all that is wanted: streams may stay open.
+# Returns whether the bytes so far suffice, for streams that stay open.
 IsEnough = Callable[[bytes], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`path` is appended to the root of the session that sends it; `query` is already escaped.
+    """An HTTP request.
 
-    A reply of any status in `accept` is given back, any other is an error. Only what `is_repeatable` is
-    tried again on a passing failure: after a failure the outcome at the vendor is unknown. A body is read
-    to its end, or until what has come `is_enough`. `shown` stands for the body wherever the exchange is
-    recorded. What `is_closing` is sent even where what the session is used for was ended from outside. With
-    `keeps_rest` a reply that was enough before its end stays open, and belongs to the caller. Where it is a
-    stream of events, those of `beside` are read as if they were of it.
+    path: appended to the root of the session. query: already escaped.
+    accept: statuses that are returned; any other is an error.
+    is_repeatable: may be sent again after a temporary failure, when the outcome of the first try is unknown.
+    is_enough: the body is read until this is true, or to its end.
+    shown: replaces the body in records.
+    is_closing: is sent even after the session was interrupted.
+    keeps_rest: a reply that was enough before its end stays open and belongs to the caller.
+    beside: a second stream whose events are read together with those of the reply.
     """
 
     method: str
@@ -42,11 +44,12 @@ class Request:
 
 
 class RequestMethods(Interface):
-    """`get`, `post`, `delete` and `request` over one `send`, which is all that a wrapper has to replace."""
+    """`get`, `post`, `delete` and `request` on top of `send`, the only method that a wrapper has to
+    replace."""
 
     @abstractmethod
     def send(self, request: Request) -> Reply:
-        """Raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` for what is not accepted."""
+        """Send a request. Raises UnavailableError, RefusedError or ProtocolViolationError."""
 
     def get(
         self,
@@ -77,19 +80,19 @@ class RequestMethods(Interface):
         keeps_rest: bool = False,
         beside: Listening | None = None,
     ) -> Reply:
-        content, kept = _written(json), None if shown is None else _written(shown)
-        typed = {"Content-Type": "application/json", **(headers or {})}
+        content, shown_content = _encode(json), None if shown is None else _encode(shown)
+        all_headers = {"Content-Type": "application/json", **(headers or {})}
         return self.send(
             Request(
                 "POST",
                 path,
                 "",
-                typed,
+                all_headers,
                 content,
                 accept,
                 is_repeatable,
                 is_enough,
-                kept,
+                shown_content,
                 is_closing=is_closing,
                 keeps_rest=keeps_rest,
                 beside=beside,
@@ -112,12 +115,12 @@ class RequestMethods(Interface):
         accept: Sequence[int] = (200,),
         is_repeatable: bool = False,
     ) -> Reply:
-        """Any method with any body; `headers` say what `content` is."""
+        """Send a request with any method and body; `headers` declare its content type."""
         return self.send(Request(method, path, query, headers or {}, content, accept, is_repeatable))
 
 
-def _written(document: object) -> bytes:
+def _encode(document: object) -> bytes:
     try:
         return jsonlib.dumps(document, allow_nan=False, separators=(",", ":")).encode()
     except ValueError as exc:
-        raise RefusedError("NUMBER", "The request holds a number that JSON cannot carry.") from exc
+        raise RefusedError("NUMBER", "The request contains a number that JSON cannot represent.") from exc

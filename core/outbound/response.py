@@ -1,4 +1,4 @@
-"""The body of a response within its limits, and the failures of the HTTP library in our words."""
+"""Read the body of a response within its limits, and convert the errors of the HTTP library."""
 
 import http.client
 import re
@@ -16,7 +16,8 @@ _CHUNK = 64 * KIB
 
 
 def read_body(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
-    """The decoded body in pieces; announced and real sizes are held against the limits on the way."""
+    """Yield the decoded body in pieces. Raises ProtocolViolationError if an announced or real size is too
+    large."""
     transfer = response.headers.get("transfer-encoding", "")
     if transfer and transfer.lower() != "chunked":
         raise _unsupported("Transfer-Encoding", transfer, budget)
@@ -45,7 +46,8 @@ def _pieces(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
 
 
 def _arrivals(response: BaseHTTPResponse) -> Iterator[bytes]:
-    # What has come so far, without waiting for more: a stalled body can then say how far it came.
+    """Yield the bytes that have arrived without waiting for more, so that an error can state the size so
+    far."""
     while piece := response.read1(_CHUNK, decode_content=False):
         yield piece
 
@@ -58,12 +60,12 @@ def _chunks(response: BaseHTTPResponse, budget: Budget) -> Iterator[bytes]:
 
 
 def _bad_chunk_size(budget: Budget) -> ProtocolViolationError:
-    return ProtocolViolationError("FRAMING", f"{budget.host} sent a chunk size that is no number.")
+    return ProtocolViolationError("FRAMING", f"{budget.host} sent an invalid chunk size.")
 
 
 def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
-    # One or more gzip members in a row (RFC 1952, section 2.2). Steps are small, so that a bomb is known by
-    # its ratio before it fills memory.
+    # A body is one or more gzip members (RFC 1952, section 2.2). The steps are small, so that the ratio
+    # reveals a bomb before it fills the memory.
     limits = budget.limits
     stream = zlib.decompressobj(31)
     wire = plain = 0
@@ -73,8 +75,8 @@ def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
                 if stream.eof:
                     stream = zlib.decompressobj(31)
                 part = stream.decompress(piece, limits.ratio_from)
-                rest = stream.unconsumed_tail or stream.unused_data
-                wire += len(piece) - len(rest)
+                remainder = stream.unconsumed_tail or stream.unused_data
+                wire += len(piece) - len(remainder)
                 plain += len(part)
                 if plain > limits.ratio_from and plain > limits.ratio * wire:
                     raise ProtocolViolationError(
@@ -82,7 +84,7 @@ def _gunzip(pieces: Iterable[bytes], budget: Budget) -> Iterator[bytes]:
                         f"{budget.host}: the compressed reply expands more than {limits.ratio} times.",
                     )
                 yield part
-                piece = rest
+                piece = remainder
         yield stream.flush()
     except zlib.error as exc:
         raise ProtocolViolationError(
@@ -101,8 +103,8 @@ def _ended_early(budget: Budget, announced: int = 0) -> UnavailableError:
 
 
 @contextmanager
-def in_our_words(budget: Budget) -> Iterator[None]:
-    """The one place where exceptions of the HTTP library become ours."""
+def converted_errors(budget: Budget) -> Iterator[None]:
+    """Convert the exceptions of the HTTP library into ProtocolErrors."""
     try:
         yield
     except urllib3.exceptions.ProtocolError as exc:
@@ -111,9 +113,9 @@ def in_our_words(budget: Budget) -> Iterator[None]:
         raise _head_fault(exc, budget) from exc
 
 
-def in_words_of(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same for pieces that are read later."""
-    with in_our_words(budget):
+def with_converted_errors(budget: Budget, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield pieces that are read later, with converted exceptions."""
+    with converted_errors(budget):
         yield from pieces
 
 
@@ -127,8 +129,8 @@ def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
         case http.client.LineTooLong():
             return ProtocolViolationError("NOT_HTTP", f"{host} does not speak HTTP (got an endless line).")
         case http.client.BadStatusLine() | http.client.UnknownProtocol():
-            got = printable(str(exc.args[0]), 40)
-            return ProtocolViolationError("NOT_HTTP", f'{host} does not speak HTTP (got "{got}").')
+            line = printable(str(exc.args[0]), 40)
+            return ProtocolViolationError("NOT_HTTP", f'{host} does not speak HTTP (got "{line}").')
         case urllib3.exceptions.HeaderParsingError():
             return ProtocolViolationError("HEADERS", f"{host} sent a header that cannot be read.")
         case urllib3.exceptions.InvalidHeader():
@@ -137,7 +139,7 @@ def _head_fault(exc: Exception, budget: Budget) -> ProtocolError:
 
 
 def _body_fault(exc: urllib3.exceptions.ProtocolError, budget: Budget) -> ProtocolError:
-    # urllib3 wraps what it met while reading; the second argument is that exception itself.
+    # urllib3 wraps the exception of the read; its last argument is that exception.
     match exc.args[-1]:
         case urllib3.exceptions.IncompleteRead(expected=int(missing)):
             return _ended_early(budget, budget.body + missing)
@@ -154,7 +156,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def plain_headers(response: BaseHTTPResponse) -> dict[str, str]:
-    """Lower-case names, repeated ones joined; no cookie, and nothing that could not be sent back."""
+    """Return headers with lower-case names, repeated ones joined, without cookies and control characters."""
     return {
         name.lower(): value
         for name, value in response.headers.itermerged()

@@ -1,37 +1,39 @@
-"""What a reply still has to say after enough of it was read."""
+"""The unread rest of a reply."""
 
 from collections.abc import Iterator
 from typing import Protocol
 
 from core.outbound.limits import Budget
 
-# So long a vendor is let wait for what another request brings, such as the answer of a user.
+# A vendor may wait this long for another request, such as the answer of a user.
 OPEN_SECONDS = 600
 
 
-# However often it is wanted anew.
+# Also if it is renewed.
 MAX_REST_SECONDS = 6 * 3600.0
 
 
 class Line(Protocol):
-    """The connection that a reply comes over."""
+    """The connection of a reply."""
 
     def interrupt(self) -> None:
-        """From another thread: what waits for it wakes up and finds it ended."""
+        """Shut it down, so that a waiting thread wakes up. For another thread."""
         ...
 
     def abandon(self) -> None: ...
 
 
 class Rest:
-    """Belongs to one thread; `interrupt` is for others. Whoever has it abandons it. `size` bytes came
-    before."""
+    """The unread rest of a reply, after `size` bytes. Its owner abandons it.
+
+    It belongs to one thread; `interrupt` is for other threads.
+    """
 
     def __init__(self, line: Line, pieces: Iterator[bytes], budget: Budget, size: int) -> None:
         self._line, self._pieces, self._budget, self._size = line, pieces, budget, size
 
     def read(self, seconds: float) -> Iterator[bytes]:
-        """The pieces that come within so many seconds, decoded. Raises ProtocolError."""
+        """Yield the decoded pieces that arrive within so many seconds. Raises ProtocolError."""
         self._budget.begin_again(seconds)
         for piece in self._pieces:
             self._size += len(piece)

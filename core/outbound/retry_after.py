@@ -1,4 +1,4 @@
-"""How long a vendor asks us to wait: the header `Retry-After` (RFC 9110, 10.2.3)."""
+"""Parse the header `Retry-After` (RFC 9110, 10.2.3)."""
 
 import re
 from datetime import UTC, datetime
@@ -8,7 +8,7 @@ DAY = 86_400
 
 
 def retry_after(header: str) -> float | None:
-    """Seconds, however many; None for what is neither a number of seconds nor a date."""
+    """Return the seconds to wait, without a limit; None for a value that is neither seconds nor a date."""
     if re.fullmatch(r"[0-9]{1,12}", header):
         return float(header)
     try:

@@ -1,8 +1,8 @@
-"""Finds a secret of ours, or a part of one, in what a vendor sends, however it is written there; pure.
+"""Find a secret, or a part of one, in the data of a vendor, in any encoding. Pure.
 
-The text and the secret are both brought into one form, in which the escapes of JSON, YAML, addresses, forms
-and HTML mean nothing any more, and are compared in that form. So neither the order of two escapes, nor
-their letters' case, nor a secret that itself looks like an escape makes a difference.
+The data and the secret are compared in a normal form without the escapes of JSON, YAML, URLs, forms and HTML.
+So neither the order of two escapes, nor the case of their letters, nor a secret that looks like an escape
+makes a difference.
 """
 
 import html
@@ -10,8 +10,8 @@ import re
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 
-MIN_SECRET_LENGTH = 8  # a shorter one may stand in a reply by chance
-# A vendor that returns so many characters of a secret in a row returns the secret, for all that is kept.
+MIN_SECRET_LENGTH = 8  # a shorter secret may occur in a reply by chance
+# Data with so many characters of a secret in a row counts as containing the secret.
 MIN_PART_LENGTH = 12
 STRUCK_OUT = "•••"
 _URLSAFE = str.maketrans("+/", "-_")
@@ -22,7 +22,7 @@ _PERCENT = re.compile(rb"%(?:25)*([0-9a-fA-F]{2})")
 _ENTITY = re.compile(rb"&(?:amp;)*(#(?:[0-9]{1,7}|[xX][0-9a-fA-F]{1,6});|[A-Za-z][A-Za-z0-9]{1,30};)")
 _CUT_ESCAPE = re.compile(rb"(?:\\+[uxU]?[0-9a-fA-F]{0,7}|%[0-9a-fA-F]{0,4}|&[#A-Za-z0-9;]{0,8})\Z")
 _MAX_ESCAPE_LENGTH = 12
-# What one escapes with a letter is that letter, a blank of a form is a blank, and backslashes say nothing.
+# Control characters become the letter of their escape, "+" becomes a blank, and backslashes are dropped.
 _LETTERS = bytes.maketrans(b"\n\t\r\b\f+", b"ntrbf ")
 # A stretch of MIN_PART_LENGTH bytes contains a block that begins at a multiple of the stride.
 _BLOCK, _STRIDE = 8, 4
@@ -30,15 +30,15 @@ _SIGNED_TOKEN = re.compile(r"(eyJ[\w-]+)\.[\w-]+\.[\w-]*")
 
 
 def is_too_short(secret: str) -> bool:
-    """Whether it may stand in a reply by chance, so that it is not looked for in every spelling."""
+    """Return whether the secret is so short that it may occur in a reply by chance."""
     return len(normal(secret.encode())) < MIN_SECRET_LENGTH
 
 
 class PartFinder:
-    """Finds texts that share at least `MIN_PART_LENGTH` bytes in a row with one of some secrets.
+    """Finds texts that share at least MIN_PART_LENGTH bytes in a row with a secret.
 
-    Whatever is shared contains a block of the text that begins at a multiple of the stride. Only these blocks
-    are looked up, so the time grows with the text, and not with the number of secrets or their lengths.
+    A shared part contains a block of the text that begins at a multiple of the stride. Only these blocks are
+    looked up, so the time grows with the text, not with the number or the length of the secrets.
     """
 
     def __init__(self) -> None:
@@ -65,24 +65,26 @@ class PartFinder:
         size = MIN_PART_LENGTH
         if not self._parts:
             self._parts.update(
-                secret[at : at + size] for secret in self._secrets for at in range(len(secret) - size + 1)
+                secret[start : start + size]
+                for secret in self._secrets
+                for start in range(len(secret) - size + 1)
             )
         hits = (begin + index * _BLOCK for index, block in enumerate(blocks) if block in self._blocks)
         return any(
-            text[at : at + size] in self._parts
+            text[start : start + size] in self._parts
             for hit in hits
-            for at in range(max(0, hit + _BLOCK - size), hit + 1)
+            for start in range(max(0, hit + _BLOCK - size), hit + 1)
         )
 
 
 def _blocks(text: bytes, begin: int) -> "memoryview[int]":
-    # Numbers: a set looks them up several times as fast as slices.
+    # Blocks are numbers, because a set finds them several times as fast as slices.
     count = max(0, len(text) - begin) // _BLOCK
     return memoryview(text)[begin : begin + count * _BLOCK].cast("Q")
 
 
 class SecretScanner:
-    """Looks for `secrets`, which must not come back, and for parts of them."""
+    """Searches data for secrets and parts of them."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self.forms: list[str] = []
@@ -100,7 +102,7 @@ class SecretScanner:
             forms = _forms(secret)
             if not secret.isascii():
                 self._pattern = _ANY_ESCAPE
-                # A header carries bytes, and is read as Latin-1 whatever they were meant to be.
+                # The bytes of a header are read as Latin-1.
                 forms += [form.encode().decode("latin-1") for form in forms]
                 self._normal[secret.encode("latin-1", "replace")] = None
             self.forms += [form for form in forms if form not in self.forms]
@@ -112,8 +114,8 @@ class SecretScanner:
         raw = secret.encode()
         texts = [secret, secret.lower(), secret[::-1], raw.hex(), raw.hex().upper(), *_base64_cores(raw)]
         for text in texts:
-            written = text.encode()
-            for form in {written, written.decode("latin-1").encode(), text.encode("latin-1", "replace")}:
+            encoded = text.encode()
+            for form in {encoded, encoded.decode("latin-1").encode(), text.encode("latin-1", "replace")}:
                 self._parts.add(form)
                 self._parts.add(normal(form, self._pattern))
 
@@ -126,23 +128,24 @@ class SecretScanner:
         normal_text = normal(text, self._pattern)
         if any(form in normal_text for form in self._normal) or self._parts.is_in(normal_text):
             return True
-        # A part may begin or end inside of what looks like an escape.
+        # A part may begin or end inside an apparent escape.
         return any(mark in text for mark in (b"%", b"&", b"\\")) and self._parts.is_in(text)
 
     def struck_out(self, text: str) -> str:
-        """Return the text without its plain secrets, or only the mark if it holds a part or another form."""
+        """Return the text with plain secrets replaced, or only STRUCK_OUT if it contains another form or a
+        part."""
         for form in self.forms:
             text = text.replace(form, STRUCK_OUT)
         return STRUCK_OUT if self.holds(text.encode(errors="replace")) else text
 
     def begins_at_the_end_of(self, text: str, at_least: int) -> bool:
-        """Whether `text` was cut off inside a secret of which so many characters are left."""
+        """Return whether `text` ends with a prefix of a secret of at least so many characters."""
         if not self.forms:
             return False
         tail = text[-_MAX_ESCAPE_LENGTH * self.longest :].encode(errors="replace")
-        tails = [normal(each, self._pattern) for each in (tail, _CUT_ESCAPE.sub(b"", tail))]
+        tails = [normal(text_end, self._pattern) for text_end in (tail, _CUT_ESCAPE.sub(b"", tail))]
         beginnings = (form[:size] for form in self._normal for size in range(at_least, len(form)))
-        return any(each.endswith(beginning) for beginning in beginnings for each in tails)
+        return any(text_end.endswith(beginning) for beginning in beginnings for text_end in tails)
 
     @property
     def longest(self) -> int:
@@ -150,14 +153,13 @@ class SecretScanner:
 
 
 def _without_public_part(secret: str) -> str:
-    # The head of a JSON Web Token names an algorithm and a key; other tokens of its issuer begin in the same
-    # way, and a vendor may return such a one as a result.
+    # All tokens of an issuer have the same first part, the header, and a vendor may return one as a result.
     match = _SIGNED_TOKEN.fullmatch(secret)
     return secret[match.end(1) :] if match else secret
 
 
 def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
-    # Not to be read or kept: only to be compared with another text in this form.
+    """Return the normal form of a text, only for comparison with other normal forms."""
     for _ in range(_ROUNDS):
         before = text
         if b"\\" in text:
@@ -165,33 +167,34 @@ def normal(text: bytes, pattern: re.Pattern[bytes] = _ANY_ESCAPE) -> bytes:
         if b"&" in text:
             text = _ENTITY.sub(_entity, text)
         if b"%" in text:
-            text = _PERCENT.sub(lambda found: bytes([int(found[1], 16)]), text)
+            text = _PERCENT.sub(lambda match: bytes([int(match[1], 16)]), text)
         if text == before:
             break
     return text.translate(_LETTERS, delete=b"\\").replace(b"''", b"'")
 
 
-def _character(found: re.Match[bytes]) -> bytes:
-    # Halves of a pair (UTF-16) stay halves, which no secret holds.
-    code = int(next(filter(None, found.groups())), 16)
+def _character(match: re.Match[bytes]) -> bytes:
+    # Surrogates are not joined to pairs; no secret contains one.
+    code = int(next(filter(None, match.groups())), 16)
     return chr(code).encode(errors="replace") if code <= 0x10FFFF else b""
 
 
-def _entity(found: re.Match[bytes]) -> bytes:
-    return html.unescape(f"&{found[1].decode()}").encode(errors="replace")
+def _entity(match: re.Match[bytes]) -> bytes:
+    return html.unescape(f"&{match[1].decode()}").encode(errors="replace")
 
 
 def _forms(secret: str) -> list[str]:
-    # Each secret as it may come back: plain, in base64 of a longer text, in hex, reversed.
+    """Return the encodings in which a secret may come back: plain, base64 of a longer text, hex, reversed."""
     raw = secret.encode()
     return list(dict.fromkeys([secret, raw.hex(), raw.hex().upper(), secret[::-1], *_base64_cores(raw)]))
 
 
 def _base64_cores(raw: bytes) -> Iterator[str]:
-    # What base64 makes of `raw` wherever it stands in a text, without what neighbours have a share in.
+    """Yield the base64 of `raw` at each offset in a text, without the characters that depend on
+    neighbours."""
     for before in range(3):
         after = -(before + len(raw)) % 3
-        written = b64encode(bytes(before) + raw + bytes(after))
-        core = written[(0, 2, 3)[before] : len(written) - (0, 2, 3)[after]].decode()
+        encoded = b64encode(bytes(before) + raw + bytes(after))
+        core = encoded[(0, 2, 3)[before] : len(encoded) - (0, 2, 3)[after]].decode()
         yield core
         yield core.translate(_URLSAFE)

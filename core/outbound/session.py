@@ -1,8 +1,8 @@
-"""The only way out to a URL that a person typed.
+"""The only outbound HTTP client.
 
-A `Session` speaks to one origin: it carries that origin's credential, keeps one connection, dials
-only judged addresses (addresses.py), ends every wait (connection.py) and turns whatever goes wrong into one
-of three errors (errors.py). One session belongs to one thread.
+A `Session` sends requests to one origin, with the credential of that origin and over one connection. It
+connects only to checked addresses (addresses.py), bounds every wait (connection.py) and converts every
+failure into one of three errors (errors.py). A session belongs to one thread.
 """
 
 import copy
@@ -42,7 +42,7 @@ from core.outbound.open_reply import OpenReplies, OpenReply
 from core.outbound.refusals import refusal
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, Request, RequestMethods
-from core.outbound.response import in_words_of, read_body
+from core.outbound.response import read_body, with_converted_errors
 from core.outbound.rest import Line, Rest
 from core.outbound.secret_echo import SecretScanner
 
@@ -50,29 +50,30 @@ _PASSING = {"RESET", "NO_REPLY", "BODY_TRUNCATED", "CONNECT", "PROXY", "RATE_LIM
 _PATH = re.compile(r"(?:/(?!/)[!$%&'()*+,\-./0-9:;=@A-Z_a-z~]*)?")
 _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 _METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
-# In which an interrupted session may say goodbye.
+# For the closing requests of an interrupted session.
 PARTING_SECONDS = 5.0
 _HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e\xa0-\xff]*")
-# Headers that carry a credential, and every text by which it could come back.
+# The headers of a credential, and all texts of it that a reply must not contain.
 Carried = tuple[Mapping[str, str], Sequence[str]]
-# Waits, for up to so many seconds, until a request that takes up to so many may leave.
+# Waits up to the first number of seconds until a request that takes up to the second may be sent.
 Turns = Callable[[float, float], AbstractContextManager[None]]
-# Is told what a reply has brought so far.
+# Receives the partial results of a reply.
 Follower = Callable[[Mapping[str, Any]], None]
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 AGENT = "Pegboard"
 
 
 class Renewal(Interface):
-    """Keeps an access token fresh while a conversation lasts."""
+    """Renews the access token of a session."""
 
     def current(self) -> Carried: ...
 
     def answered(self, status: int, challenge: str) -> bool:
-        """Told of every reply, or 0 for none. True when the vendor wants another token, and there is one.
+        """Report the status of a reply, or 0 for none. Return True if the vendor requires a new token and
+        there is one.
 
-        `challenge` is the WWW-Authenticate header of the reply.
+        challenge: the WWW-Authenticate header of the reply.
         """
         ...
 
@@ -82,16 +83,19 @@ def no_turns(patience: float, longest: float) -> AbstractContextManager[None]:
 
 
 class Session(RequestMethods):
-    """See `protocols.base.Session`. `authorization` are the headers that carry the credential.
+    """An HTTP session with one origin; see `protocols.base.Session`.
 
-    They go to `authorized_for` (an origin) alone; None: to the root's. So does `authorization_query`,
-    which is added to every address on its way out and to none that is shown or kept. A reply that
-    holds one of `secrets` is refused, so that nothing that is kept or shown can hold it. `exchanges`
-    is None, or the list to which every exchange is added; `reached` likewise learns through which entry
-    of the policy a private address was dialled. Each request waits for its turn. A `renewal` says before
-    each request what carries the credential now. `agent` is as whom we introduce ourselves. With `kept_for`
-    the connection outlives the session, for the next one of the same owner and identity. With `open_replies`
-    a reply may stay open beyond it.
+    authorization: headers with the credential, sent only to `authorized_for` (an origin; None: that of
+    `root`).
+    authorization_query: parameters with the credential, added to addresses on the wire and to no stored ones.
+    secrets: a reply that contains one of these is refused, so that nothing stored or shown contains it.
+    renewal: returns the current credential before each request.
+    exchanges: a list that receives a record of every request, or None.
+    reached: receives the policy entry for each private address of a connection.
+    turns: makes each request wait for its turn.
+    agent: the User-Agent.
+    kept_for: the connection outlives the session, for the next one of the same owner and identity.
+    open_replies: allows a reply to stay open beyond the session.
     """
 
     def __init__(
@@ -122,12 +126,12 @@ class Session(RequestMethods):
         self.exchanges = exchanges
         self.agent = agent
         self.mark = mark
-        # For whom replies are kept open: no caller takes the places of all others.
+        # Open replies are limited for each holder, so that no caller takes all places.
         self.holder = ""
         self.is_followed = follower is not None
         self._follower = follower
         self._open_replies = open_replies
-        # True: what is asked may still leave. Asked before whatever may be sent only once.
+        # Checked before each request that may be sent only once.
         self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
         self._interrupted = threading.Event()
         self._secrets = SecretScanner(secrets)
@@ -178,8 +182,10 @@ class Session(RequestMethods):
         return self._interrupted.is_set()
 
     def interrupt(self) -> None:
-        """From another thread: the exchange that is under way ends now, as if its connection had broken.
-        Only what is closing is sent afterwards, and has little time."""
+        """End the current request now, as if its connection had broken. For another thread.
+
+        Afterwards only closing requests are sent, within PARTING_SECONDS.
+        """
         self._interrupted.set()
         self._ends = time.monotonic() + min(self._time_left(), PARTING_SECONDS)
         self._connection.interrupt()
@@ -187,11 +193,11 @@ class Session(RequestMethods):
             other.interrupt()
 
     def sleep(self, seconds: float) -> None:
-        """Ends at once when the session is interrupted."""
+        """Wait, or return at once if the session is interrupted."""
         self._interrupted.wait(seconds)
 
     def pass_on(self, partial: Mapping[str, Any]) -> None:
-        # The whole reply is looked through when it has come; this leaves before.
+        # The whole reply is scanned at its end; partial results are passed on earlier.
         if self._secrets.holds(jsonlib.dumps(partial, ensure_ascii=False).encode(errors="replace")):
             raise self._echo()
         if self._follower:
@@ -200,12 +206,12 @@ class Session(RequestMethods):
             self._extend()
 
     def _has_advanced(self, partial: Mapping[str, Any]) -> bool:
-        # A vendor that repeats itself, or sends log messages alone, makes no progress.
+        # Repeated values and log messages are not progress.
         progress = partial.get("progress")
-        reached = progress.get("progress") if isinstance(progress, Mapping) else None
-        if isinstance(reached, bool) or not isinstance(reached, int | float) or not reached > self._progress:
+        value = progress.get("progress") if isinstance(progress, Mapping) else None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > self._progress:
             return False
-        self._progress = reached
+        self._progress = value
         return True
 
     def _extend(self) -> None:
@@ -215,28 +221,31 @@ class Session(RequestMethods):
             self._budget.extend(self._ends)
 
     def at(self, url: str) -> "Session":
-        """A session of its own, with what is left of this one's time."""
+        """Return a new session for another address, with the remaining time of this one."""
         other = copy.copy(self)
         other._speak_to(self._check(url))
         self._others.append(other)
         return other
 
     def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
-        """Begins to read a stream of events of the same origin, over a connection of its own, until it is
-        closed or this session is interrupted. It takes no turn, as it is no work for the vendor."""
+        """Start to read a stream of events from the same origin over a connection of its own.
+
+        It ends when it is closed or this session is interrupted. It takes no turn, because it is no work for
+        the vendor.
+        """
         other = copy.copy(self)
         other._speak_to(self._url)
         other._interrupted, other.exchanges, other._renewal = threading.Event(), None, None
         other._authorization, other._turns = self._authorization, no_turns
         self._others.append(other)
-        asked = Request(
+        request = Request(
             "GET", path, headers=headers, is_repeatable=True, is_enough=lambda body: True, keeps_rest=True
         )
 
         def ask() -> Reply:
-            # Of a reply that goes on, the connection is no longer the session's.
+            # The connection of a reply that stays open does not belong to the session any more.
             with other:
-                return other.send(asked)
+                return other.send(request)
 
         return Listening(ask, other.interrupt)
 
@@ -246,11 +255,10 @@ class Session(RequestMethods):
         facts: Mapping[str, Any],
         on_expiry: Callable[["Session", Mapping[str, Any]], None],
     ) -> str | None:
-        """Keeps `reply` open, of which more is to come, and says under which name. None where there is no
-        place, or nothing to come.
+        """Keep an unfinished reply open and return its name. None if there is no place, or it is finished.
 
-        `facts` come back with it, and are JSON. `on_expiry` has a session of its own, is told the facts as
-        they are by then, and runs when no one has wanted it for `OPEN_SECONDS`.
+        facts: JSON that is stored with it. on_expiry: runs with a session of its own and the facts of that
+        moment when no one has read the reply for OPEN_SECONDS.
         """
         if reply.rest is None:
             return None
@@ -261,7 +269,7 @@ class Session(RequestMethods):
         parting._speak_to(self._url)
         parting._interrupted, parting._ends, parting.exchanges = threading.Event(), None, None
         parting._limits = replace(self._limits, session=PARTING_SECONDS)
-        # It is said when the call that the reply is of has long ended.
+        # The goodbye is sent long after the call of the reply has ended.
         parting.may_send = lambda: True
 
         def say_goodbye(facts: Mapping[str, Any]) -> None:
@@ -278,23 +286,25 @@ class Session(RequestMethods):
         )
 
     def find_open_reply(self, name: str) -> OpenReply | None:
-        """None: it is not open any more, or of another origin."""
+        """Return the open reply, or None if it is closed or belongs to another origin."""
         return self._open_replies.find(name, self._url.origin) if self._open_replies else None
 
     def keep_facts(self, facts: Mapping[str, Any]) -> str | None:
-        """Keeps what no row may hold for an hour, encrypted, and says under which name a later session with
-        this origin finds it. None where it cannot be kept. `facts` are JSON."""
+        """Store facts (JSON) encrypted for an hour and return the name for later sessions with this origin.
+
+        None if they cannot be stored.
+        """
         return self._open_replies.keep_facts(facts, self._url.origin) if self._open_replies else None
 
     def find_facts(self, name: str) -> Mapping[str, Any] | None:
-        """None: they are not there any more, or of another origin."""
+        """Return stored facts, or None if they are gone or belong to another origin."""
         return self._open_replies.find_facts(name, self._url.origin) if self._open_replies else None
 
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
-        """All that has come of it, once that is enough. What came is recorded with the last request."""
+        """Read an open reply until `is_enough`, and add its body to the record of the last request."""
         began = time.monotonic()
         if self._renewal:
-            # Of a session that has asked nothing so far, the secrets are not known yet.
+            # A session without a request so far does not know the secrets yet.
             self._carry(self._renewal.current())
         whole = reply.read(
             is_enough, min(self._time_left(), self._limits.request), lambda: self.is_interrupted
@@ -308,7 +318,7 @@ class Session(RequestMethods):
 
     def send(self, request: Request) -> Reply:
         if request.method not in _METHODS or not _QUERY.fullmatch(request.query):
-            raise RefusedError("REQUEST", "The request holds what HTTP does not allow in that place.")
+            raise RefusedError("REQUEST", "The request contains characters that HTTP does not allow there.")
         target = self._target(request.path, request.query)
         for pause in self._limits.backoff if request.is_repeatable else ():
             try:
@@ -324,15 +334,15 @@ class Session(RequestMethods):
         dots = any(unquote(segment) in {".", ".."} for segment in path.split("/"))
         if dots or not _PATH.fullmatch(path):
             raise RefusedError("PATH", f"The path {printable(path)} would leave the endpoint's address.")
-        # What the address itself asks goes along, unless this request asks it in its own way.
-        asked = {part.partition("=")[0] for part in query.split("&")}
-        own = [part for part in self._url.query.split("&") if part.partition("=")[0] not in asked]
-        parts = [part for part in (*own, query) if part]
+        # Parameters of the address are added, unless the request has parameters of the same name.
+        names = {part.partition("=")[0] for part in query.split("&")}
+        fixed_parts = [part for part in self._url.query.split("&") if part.partition("=")[0] not in names]
+        parts = [part for part in (*fixed_parts, query) if part]
         target = self._url.path + path or "/"
         return f"{target}?{'&'.join(parts)}" if parts else target
 
     def _exchange(self, request: Request, target: str) -> Reply:
-        # Asked once more, if that does no harm, when the vendor wants another token and there is one.
+        # A repeatable request is sent again if the vendor requires another token and there is one.
         if self._renewal is None:
             return self._exchange_once(request, target)
         self._carry(self._renewal.current())
@@ -361,7 +371,7 @@ class Session(RequestMethods):
         try:
             self._refuse_unwanted(request)
             with self._turns(self._time_left(), self._limits.request):
-                # It may have been long until its turn.
+                # The wait for the turn may have been long.
                 self._refuse_unwanted(request)
                 reply = self._ask(request, target)
         except ProtocolError as error:
@@ -379,16 +389,16 @@ class Session(RequestMethods):
         if request.is_closing:
             return
         if self.is_interrupted or not (request.is_repeatable or self.may_send()):
-            message = "What this was to be sent for has ended, so it was not sent."
+            message = "The call had ended before this request was sent."
             raise UnavailableError("INTERRUPTED", message)
 
     def _echo(self) -> RefusedError:
         return RefusedError(
-            "ECHO", f"{self._url.authority} sent our own credential back, so its reply was not taken."
+            "ECHO", f"{self._url.authority} sent the credential back, so its reply was discarded."
         )
 
     def _ask(self, request: Request, target: str) -> Reply:
-        sent = self._headers(request.headers)
+        headers = self._headers(request.headers)
         budget = self._budget = Budget(
             self._url.authority, self._limits, time.monotonic() + self._time_left()
         )
@@ -398,16 +408,19 @@ class Session(RequestMethods):
         line: Line = self._connection
         incoming = Incoming()
         began = time.monotonic()
-        pieces = in_words_of(budget, self._answered(request, target, sent, budget, incoming, parts))
+        pieces = with_converted_errors(
+            budget, self._receive(request, target, headers, budget, incoming, parts)
+        )
         url = self._url.origin + target
         try:
             if request.beside:
-                # From before its head on: what is asked beside it may have to be answered first.
+                # Before the head of the reply, because the vendor may need an answer on the other stream
+                # first.
                 pieces = request.beside.beside(incoming.as_events(pieces, budget), line)
                 line = Together(line, request.beside)
             is_done = self._read(pieces, budget, request.is_enough, parts)
             if incoming.is_whole and not is_done:
-                # Nothing of it is left, so its connection can carry another request.
+                # The reply is complete, so the connection can be used again.
                 is_done = self._read(pieces, budget, None, [])
             reply = incoming.reply(b"".join(parts), url, is_beside=request.beside is not None)
             parts = [reply.body]
@@ -419,26 +432,27 @@ class Session(RequestMethods):
                     line.abandon()
                 self._connection = self._connect(self._url)
             if self.exchanges is not None:
-                made = recorded(request, url, incoming.response, parts, began, self._secrets)
-                self.exchanges.append(made)
+                exchange = recorded(request, url, incoming.response, parts, began, self._secrets)
+                self.exchanges.append(exchange)
         return replace(reply, rest=rest)
 
-    def _answered(
+    def _receive(
         self,
         request: Request,
         target: str,
-        sent: HTTPHeaderDict,
+        headers: HTTPHeaderDict,
         budget: Budget,
         incoming: Incoming,
         parts: list[bytes],
     ) -> Iterator[bytes]:
-        # Asks, and gives the pieces of the body, or into `parts` how that of a reply begins that is refused.
-        # The key goes along on the wire and into nothing that is kept or shown.
-        keyed = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
+        """Send the request and yield the pieces of the body. `parts` receives the start of a refused
+        reply."""
+        # The key is part of the address on the wire only, and of no stored one.
+        target_with_key = f"{target}{'&' if '?' in target else '?'}{self._query}" if self._query else target
         incoming.response = response = self._connection.ask(
             request.method,
-            keyed,
-            sent,
+            target_with_key,
+            headers,
             request.content,
             budget,
             is_repeatable=request.is_repeatable,
@@ -446,23 +460,23 @@ class Session(RequestMethods):
         )
         self._status = response.status
         challenge = response.headers.get("www-authenticate", "")
-        # What it asks for is kept and shown; our own credential must not come to stand there.
+        # The challenge is stored and shown, so it must not contain the credential.
         self._challenge = "" if self._secrets.holds(challenge.encode(errors="replace")) else challenge
-        # Whatever a protocol makes of 403: this one is about the token and not about the request.
+        # This 403 concerns the token and not the request, whatever the protocol accepts.
         is_too_narrow = response.status == HTTPStatus.FORBIDDEN and wants_more_scope(self._challenge)
         if response.status not in request.accept or is_too_narrow:
             if self.exchanges is not None:
                 glimpse(response, budget, parts)
-            is_ours = bool(self._authorization or self._query)
-            raise refusal(response, self._url, target, self._challenge, has_credential=is_ours)
+            has_credential = bool(self._authorization or self._query)
+            raise refusal(response, self._url, target, self._challenge, has_credential=has_credential)
         yield from read_body(response, budget)
 
     def _headers(self, headers: Mapping[str, str]) -> HTTPHeaderDict:
-        sent = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
+        merged = HTTPHeaderDict({"Accept": "application/json", "User-Agent": self.agent})
         for name, value in (*_checked(headers).items(), *self._authorization.items()):
-            sent[name] = value
-        sent["Accept-Encoding"] = "gzip"
-        return sent
+            merged[name] = value
+        merged["Accept-Encoding"] = "gzip"
+        return merged
 
     def _time_left(self) -> float:
         if self._ends is None:
@@ -473,7 +487,7 @@ class Session(RequestMethods):
     def _read(
         self, pieces: Iterator[bytes], budget: Budget, is_enough: IsEnough | None, parts: list[bytes]
     ) -> bool:
-        # Whether what came, which goes into `parts`, is all that the connection had to say.
+        """Read pieces into `parts` and return whether the reply is complete."""
         size = 0
         for part in pieces:
             parts.append(part)
@@ -488,7 +502,7 @@ class Session(RequestMethods):
         return True
 
     def _wait_before_retry(self, error: UnavailableError, pause: float) -> float | None:
-        # Seconds, or None when trying again at once would not help.
+        """Return the seconds before the next try, or None if it would not help."""
         if error.code not in _PASSING and not error.code.startswith("HTTP_"):
             return None
         pause *= random.uniform(0.5, 1.5)  # noqa: S311 - spreads retries, protects nothing
@@ -499,10 +513,10 @@ class Session(RequestMethods):
 
 
 def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
-    # Refuses a header that could break out of its line, without repeating its value: it may be secret.
+    # The error does not repeat the value of the header, which may be secret.
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             raise RefusedError(
-                "HEADER", f"The header {printable(name)} holds a character that HTTP does not allow."
+                "HEADER", f"The header {printable(name)} contains a character that HTTP does not allow."
             )
     return headers

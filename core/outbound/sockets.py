@@ -1,4 +1,4 @@
-"""Sockets whose every wait ends, plain and over TLS, and which authorities TLS trusts."""
+"""Sockets with bounded waits, plain and over TLS, and the certificate authorities that TLS trusts."""
 
 import functools
 import os
@@ -14,10 +14,11 @@ from core.outbound.limits import KIB, Budget, size_text
 
 
 class BoundedSocket(socket.socket):
-    """Reads and writes within `budget`, and speaks of failures in our own words."""
+    """A socket that reads and writes within `budget` and raises ProtocolErrors."""
 
     budget: Budget
-    # On the monotonic clock. `promised_idle` is for how long the server says that it keeps an idle one.
+    # Times are on the monotonic clock. `promised_idle`: seconds that the server keeps an idle connection
+    # open.
     dialled_at: float
     heard_at: float
     promised_idle: float | None = None
@@ -29,7 +30,7 @@ class BoundedSocket(socket.socket):
                     size = super().recv_into(buffer, nbytes, flags)
                 break
             except UnavailableError as error:
-                # It may have been given more time while it waited.
+                # The budget may have been extended meanwhile.
                 if error.code == "RESET" or monotonic() >= self.budget.ends:
                     raise
         self.heard_at = monotonic()
@@ -37,7 +38,7 @@ class BoundedSocket(socket.socket):
         return size
 
     def holds_more(self) -> bool:
-        """Whether something came that was not read, and that the system no longer knows of."""
+        """Return whether unread data has arrived that the operating system does not report."""
         return False
 
     def send(self, data: Any, flags: int = 0) -> int:
@@ -60,7 +61,7 @@ class BoundedSocket(socket.socket):
 
 
 class BoundedTlsSocket(BoundedSocket, ssl.SSLSocket):  # type: ignore[misc]  # Any for a buffer is wide enough
-    """The same over TLS; `tls_context` makes the ssl module create these."""
+    """A bounded socket over TLS; the ssl module creates these with the context of `tls_context`."""
 
     def holds_more(self) -> bool:
         return self.pending() > 0
@@ -101,11 +102,11 @@ MAX_AUTHORITIES_BYTES = 64 * KIB
 
 
 def authorities_problem(pem: str) -> str:
-    """What is wrong with certificates that are to be trusted, in one sentence; empty: nothing."""
+    """Return a sentence about the fault of certificates that a user entered, or ""."""
     if len(pem) > MAX_AUTHORITIES_BYTES:
-        return f"Give certificates of up to {size_text(MAX_AUTHORITIES_BYTES)} together."
+        return f"Paste at most {size_text(MAX_AUTHORITIES_BYTES)} of certificates."
     if "PRIVATE KEY" in pem:
-        return "This holds a private key. Keep that to yourself, and paste only the certificates."
+        return "This contains a private key. Paste only the certificates."
     if not pem:
         return ""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -113,7 +114,7 @@ def authorities_problem(pem: str) -> str:
         context.load_verify_locations(cadata=pem.encode("ascii", "replace").decode())
     if context.cert_store_stats()["x509"] == max(1, pem.count("-----BEGIN CERTIFICATE-----")):
         return ""
-    return "Paste certificates in PEM form: -----BEGIN CERTIFICATE----- and what follows, each only once."
+    return "Paste certificates in PEM form: -----BEGIN CERTIFICATE----- and the lines after it, each once."
 
 
 # X509_V_ERR_*: https://docs.openssl.org/3.0/man3/X509_STORE_CTX_get_error/
@@ -133,7 +134,7 @@ def tls_problem(exc: ssl.SSLError) -> str:
         return _CERTIFICATE_COMPLAINTS.get(exc.verify_code, "its certificate could not be verified")
     reason = exc.reason or "unknown reason"
     if reason in ("UNSUPPORTED_PROTOCOL", "TLSV1_ALERT_PROTOCOL_VERSION"):
-        return "it speaks no TLS version that is still safe (1.2 or newer)"
+        return "it supports no TLS version that is safe (1.2 or newer)"
     if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST"):
         return "it does not speak TLS on this port"
     return f"no secure connection could be made ({reason.replace('_', ' ').lower()})"

@@ -1,4 +1,4 @@
-"""Tunnels through an HTTP proxy, which may itself be reached over TLS."""
+"""Tunnels through an HTTP proxy, with or without TLS to the proxy."""
 
 import ssl
 from collections.abc import Callable
@@ -58,7 +58,7 @@ class _TlsLayer:
                 else:
                     self._incoming.write_eof()
             except ssl.SSLError:
-                self._flush()  # the alert that says why
+                self._flush()  # sends the alert
                 raise
             else:
                 self._flush()
@@ -79,13 +79,13 @@ class LayeredTlsSocket(BoundedSocket):
         self._layers: list[_TlsLayer] = []
 
     def add_layer(self, context: ssl.SSLContext, host: str) -> None:
-        """Secure what is sent from now on. Raises ssl.SSLError."""
+        """Encrypt all data from now on. Raises ssl.SSLError."""
         layer = _TlsLayer(self._layers[-1] if self._layers else self, context, host)
         layer.shake_hands()
         self._layers.append(layer)
 
     def receive(self, size: int) -> bytes:
-        """Return what the system has received, still secured."""
+        """Return received data, still encrypted."""
         buffer = bytearray(size)
         return bytes(buffer[: super().recv_into(buffer)])
 
@@ -145,6 +145,6 @@ def _read_status(sock: BoundedSocket, proxy: Proxy) -> int:
     except ValueError as exc:
         raise UnavailableError("NOT_HTTP", f"{proxy.authority} does not speak HTTP.") from exc
     if 200 <= status < 300 and end + 4 < len(head):
-        # Nothing was sent through the tunnel, so nothing can have come back through it.
+        # Nothing was sent through the tunnel yet, so these bytes cannot belong to it.
         raise UnavailableError("NOT_HTTP", f"{proxy.authority} sent more than the reply about its tunnel.")
     return status

@@ -53,8 +53,8 @@ WIRE = {
     "sends a header of 2 MB": Outcome("HEADERS", "{host} sent a header longer than 64 KB.", "21"),
     "sends endless interim replies": Outcome("DEADLINE", "{host} did not finish within 0.8 s.", "22"),
     "gives two lengths": Outcome("FRAMING", "{host} sent contradicting lengths.", "23"),
-    "sends a bad chunk size": Outcome("FRAMING", "{host} sent a chunk size that is no number.", "25"),
-    "sends a negative chunk size": Outcome("FRAMING", "{host} sent a chunk size that is no number."),
+    "sends a bad chunk size": Outcome("FRAMING", "{host} sent an invalid chunk size.", "25"),
+    "sends a negative chunk size": Outcome("FRAMING", "{host} sent an invalid chunk size."),
     "sends an endless chunk size": Outcome("FRAMING", "{host} sent a chunk line without end."),
     "compresses the transfer": Outcome(
         "ENCODING", "{host} used Transfer-Encoding 'gzip, chunked', not supported."
@@ -111,7 +111,7 @@ WIRE = {
     ),
     "answers 401 and points elsewhere": Outcome(
         "AUTH",
-        "{host} rejected our credential (401 Unauthorized).",
+        "{host} rejected the credential (401 Unauthorized).",
         "33",
         {
             "mcp": (
@@ -122,7 +122,7 @@ WIRE = {
     ),
     "answers 403": Outcome(
         "AUTH",
-        "{host} rejected our credential (403 Forbidden).",
+        "{host} rejected the credential (403 Forbidden).",
         unless={"mcp": ("AUTH", "{host} wants a credential that may do this (403).")},
     ),
     "answers 404": Outcome(

@@ -183,14 +183,14 @@ def test_fewer_tools_for_strangers_are_honest(bench):
 
 
 REFUSALS = {
-    "401": (REFUSED, "asks for a credential (401 Unauthorized)."),
+    "401": (REFUSED, "requires a credential (401 Unauthorized)."),
     "404": (reply(b"{}", status=404), "has nothing at /a2t/tools; is the address right?"),
     "503": (reply(b"{}", status=503), "answered 503 Service Unavailable."),
     "a login page": (
         reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}),
         "sent a web page (text/html)",
     ),
-    "our own secret": (reply(f'{{"items": ["{SECRET}"]}}'.encode()), "sent our own credential back"),
+    "our own secret": (reply(f'{{"items": ["{SECRET}"]}}'.encode()), "sent the credential back"),
 }
 
 

@@ -182,7 +182,7 @@ ODD: dict[str, Odd] = {
         lambda name: said(name, f"you said {SECRET}"),
         "refused",
         "ECHO",
-        "sent our own credential back",
+        "sent the credential back",
     ),
 }
 # Where a protocol means something of its own by it.

@@ -115,7 +115,7 @@ NO_KEYS = [
 def test_an_address_with_a_key_in_it_is_refused(query):
     name = keys_in(f"https://v.example/?a=1&{query}")
     assert len(name) == 1
-    with pytest.raises(RefusedError, match=r"must not hold a key .*“API key in the address”") as refused:
+    with pytest.raises(RefusedError, match=r"must not contain a key .*“API key in the address”") as refused:
         check_url(f"https://v.example/?a=1&{query}", LOOPBACK, may_ask=True)
     assert query.partition("=")[2] not in refused.value.message or query.endswith("=x")
     assert without_keys(f"https://v.example/p?a=1&{query}") == "https://v.example/p?a=1"
@@ -158,6 +158,6 @@ def test_a_key_that_was_typed_is_not_shown_again(client):
     endpoint = make_endpoint(url="http://127.0.0.1:9/")
     form = {"url": "http://127.0.0.1:9/?a=1&api_key=s3cr3t-word", "interval_minutes": 60}
     page = client.post(f"/endpoints/{endpoint.pk}/", form).content.decode()
-    assert "must not hold a key (“api_key”)" in page
+    assert "must not contain a key (“api_key”)" in page
     assert 'value="http://127.0.0.1:9/?a=1"' in page
     assert "s3cr3t-word" not in page

@@ -51,8 +51,8 @@ OUTCOMES = {
     "sends a header of 2 MB": (VENDOR, "HEADERS", "header longer than 64 KB"),
     "sends endless interim replies": (LATER, "DEADLINE", "did not finish within 1.5 s"),
     "gives two lengths": (VENDOR, "FRAMING", "contradicting lengths"),
-    "sends a bad chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
-    "sends a negative chunk size": (VENDOR, "FRAMING", "a chunk size that is no number"),
+    "sends a bad chunk size": (VENDOR, "FRAMING", "an invalid chunk size"),
+    "sends a negative chunk size": (VENDOR, "FRAMING", "an invalid chunk size"),
     "redirects to metadata": (
         ACT,
         "REDIRECT",
@@ -69,8 +69,8 @@ OUTCOMES = {
     "answers 503": (LATER, "HTTP_503", "answered 503 Service Unavailable"),
     "answers 500 and asks to wait": (LATER, "HTTP_500", "and asks to wait 90 s."),
     "answers 400": (ACT, "HTTP_400", "answered 400 Bad Request"),
-    "answers 401 and points elsewhere": (ACT, "AUTH", "rejected our credential (401 Unauthorized)"),
-    "answers 403": (ACT, "AUTH", "rejected our credential (403 Forbidden)"),
+    "answers 401 and points elsewhere": (ACT, "AUTH", "rejected the credential (401 Unauthorized)"),
+    "answers 403": (ACT, "AUTH", "rejected the credential (403 Forbidden)"),
     "answers 404": (ACT, "NOT_FOUND", "has nothing at /tools; is the address right?"),
     "answers 999": (VENDOR, "HTTP_999", "answered 999, which is not expected"),
     "streams events without an answer": (LATER, "DEADLINE", "did not finish within 1.5 s"),
@@ -129,7 +129,7 @@ def test_endless_trailers_end():
 
 def test_message_names_the_vendor_and_the_missing_credential():
     with HostileVendor(reply(status=401)) as vendor, open_session(vendor) as session:
-        sentence = f"127.0.0.1:{vendor.port} asks for a credential"
+        sentence = f"127.0.0.1:{vendor.port} requires a credential"
         with pytest.raises(RefusedError, match=sentence):
             session.get("/")
 

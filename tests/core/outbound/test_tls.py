@@ -154,7 +154,7 @@ class Greeter(HostileVendor):
 @pytest.mark.parametrize(
     ("greeting", "sentence"),
     [
-        (b"\x15\x03\x01\x00\x02\x02\x46", "no TLS version that is still safe"),
+        (b"\x15\x03\x01\x00\x02\x02\x46", "no TLS version that is safe"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak TLS on this port"),
         (b"\x15\x03\x03\x00\x02\x02\x28", "no secure connection could be made"),
     ],
@@ -212,7 +212,7 @@ def of_yesterday(context):
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_server_of_yesterday_is_refused(serve, authority):
     sentence = refusal(of_yesterday(serve()), authority.pem)
-    assert "no TLS version that is still safe (1.2 or newer)" in sentence
+    assert "no TLS version that is safe (1.2 or newer)" in sentence
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -287,7 +287,7 @@ def test_endpoint_with_an_authority_of_its_own_is_read(admin_api, authority, pri
     [
         ("no certificate", "Paste certificates in PEM form"),
         ("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----", "Paste certificates in PEM form"),
-        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "holds a private key"),
+        ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "contains a private key"),
         ("ü" * 10, "Paste certificates in PEM form"),
         ("x" * 70_000, "65536"),
     ],

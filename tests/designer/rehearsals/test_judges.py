@@ -157,7 +157,7 @@ def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
 @pytest.mark.parametrize(
     ("script", "says", "asks_again"),
     [
-        (json_reply({"error": {}}, status=401), "rejected our credential", False),
+        (json_reply({"error": {}}, status=401), "rejected the credential", False),
         (json_reply({}, status=404), "has nothing at", False),
         (reply(b"", status=302, headers={"Location": "http://10.0.0.1/"}), "redirects", False),
         (json_reply({}, status=429, headers={"Retry-After": "40"}), "asks to wait 40 s", True),

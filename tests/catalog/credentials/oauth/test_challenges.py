@@ -95,7 +95,7 @@ def test_tool_that_wants_more_than_the_token_has_is_allowed_with_one_press(admin
     call = called(tool)
     assert (call.outcome, call.error_code) == ("needs_authorization", "INSUFFICIENT_SCOPE")
     page = admin.get(f"/tools/{tool.pk}/try/?call={call.pk}")
-    assert "wants a token with the scope “read write” for this" in text_of(page)
+    assert "requires a token with the scope “read write” for this" in text_of(page)
     button = f'action="/credentials/{endpoint.credential_id}/sign-in/"'
     assert page.content.decode().count(button) == 1
     assert "Sign in again with write" in text_of(page)
