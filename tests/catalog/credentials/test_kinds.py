@@ -78,7 +78,7 @@ def test_key_stays_with_its_origin():
 
 
 def test_wrong_key_is_called_ours():
-    with HostileVendor(reply(status=401)) as vendor, pytest.raises(RefusedError, match="rejected the credential"):
+    with HostileVendor(reply(status=401)) as vendor, pytest.raises(RefusedError, match="rejected the"):
         ask(vendor)
 
 
