@@ -27,6 +27,7 @@ from catalog.activities import kinds
 from catalog.calls import call_keys, cancellation, invocation, latent, requesting, threads, versions
 from catalog.calls.call_keys import ClientCallId
 from catalog.calls.checks import ArgumentsError, ConfirmationError
+from catalog.calls.results import note_document
 from catalog.calls.runtime import USUAL, CallerSide, Runtime
 from catalog.models import ActivityVersion, Call, Thread, ToolVersion
 from catalog.models.calls import Mode, Result
@@ -51,6 +52,7 @@ from executor.released_documents import sealed, wires
 from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
 from protocols.base import Outcome
+from protocols.calls.arguments import UNKNOWN_INPUT
 
 # A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
 # and for so many things at most.
@@ -249,8 +251,14 @@ def resume_in_background(
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
     """What came of `call` so far, by the names of the format."""
     result, spoken = call.decoded(), wires(tool.signature, format_)[0]
+    notes = names.notes_on_arguments(tool.signature, call.arguments, format_)
     told = structs.replace(
         result,
+        # Those by the caller's names replace the ones by the vendor's.
+        notes=[
+            *map(note_document, notes),
+            *(note for note in result.notes if note["code"] != UNKNOWN_INPUT),
+        ],
         outputs=wire.outputs_for_the_caller(tool.signature, spoken, result.outputs),
         parsed=wire.outputs_for_the_caller(tool.signature, spoken, result.parsed, is_parsed=True),
         error=names.for_the_caller(tool.signature, result.error, format_),
@@ -410,6 +418,8 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             mark=wish.mark,
             activity=runs.activity,
             environment=place.name if place else "",
+            # A configuration is not shown to the model, so it is validated with the vendor's whole schema.
+            has_valid_arguments=wish.configuration is None,
         )
     except ArgumentsError as error:
         told = names.for_the_caller(tool.signature, error.outcome.error, wish.format_, wish.arguments)

@@ -62,7 +62,7 @@ class SealedRelease:
 
 _lock = threading.Lock()
 _kept: OrderedDict[str, SealedRelease] = OrderedDict()
-_wires: dict[int, dict[str, list[Wire]]] = {}
+_derived: dict[int, dict[Hashable, Any]] = {}
 
 
 def sealed(release: Release) -> SealedRelease:
@@ -79,13 +79,19 @@ def sealed(release: Release) -> SealedRelease:
     return found
 
 
+def derived(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
+    """Return what `make` derives from a tool, stored under `key` for as long as the tool is in memory."""
+    by_key = _derived.get(id(tool))
+    if by_key is None:
+        by_key = _derived[id(tool)] = {}
+        # Before another tool can get its number.
+        weakref.finalize(tool, _derived.pop, id(tool), None).atexit = False
+    if key not in by_key:
+        by_key[key] = make()
+    found: T = by_key[key]
+    return found
+
+
 def wires(tool: Effective, format_: str) -> list[Wire]:
     """As `exports.wires` has it; kept for as long as the tool is."""
-    by_format = _wires.get(id(tool))
-    if by_format is None:
-        by_format = _wires[id(tool)] = {}
-        # Before another tool can get its number.
-        weakref.finalize(tool, _wires.pop, id(tool), None).atexit = False
-    if format_ not in by_format:
-        by_format[format_] = exports.wires(tool, format_)
-    return by_format[format_]
+    return derived(tool, ("wires", format_), lambda: exports.wires(tool, format_))

@@ -122,10 +122,15 @@ class Session(RequestMethods, Interface):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something odd that did no harm; shown on the run page."""
+    """Something odd that did no harm; shown on the run page.
+
+    A note on an input has its path in `input`, and in `proposal` the name that was probably meant.
+    """
 
     code: str
     message: str
+    input: str = ""
+    proposal: str = ""
 
 
 class WantedCredential(msgspec.Struct, frozen=True):

@@ -44,7 +44,8 @@ _TYPES: dict[str, ParameterType] = {
 }
 _WORDS = {kind: word for word, kind in _TYPES.items()} | {"enum": "string"}
 # What `write` derives from the parameters. The rest holds the vendor's own value where it differs,
-# as in `required: null`; a `type` of None there says that the vendor left the type out.
+# as in `required: null`; a `type` of None there says that the vendor left the type out, and so do
+# `properties` of None beside parameters, which are names that are required of no property.
 DERIVED = ("type", "properties", "required")
 
 
@@ -73,9 +74,14 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
         return Shape((msgspec.structs.replace(whole, is_whole=True, schema=schema),), None)
     listed = schema.get("required")
     required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
+    properties = schema.get("properties", {})
+    if isinstance(properties, dict):
+        # A required name without a schema is an input of any type (JSON Schema validation, 6.5.3).
+        ghosts = (name for name in required if name.strip() and len(name) <= members.MAX_NAME_LENGTH)
+        properties = properties | {name: {} for name in sorted(ghosts) if name not in properties}
     parameters = tuple(
         _property(name, each, schema, is_required=name in required, where=f"{where}.{name}")
-        for name, each in (schema.get("properties") or {}).items()
+        for name, each in (properties or {}).items()
     )
     rest: dict[str, Any] = {} if "type" in schema else {"type": None}
     written = write(parameters, rest)
@@ -84,6 +90,8 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
         for member, value in schema.items()
         if member not in DERIVED or member not in written or _differ(written[member], value)
     }
+    if "properties" in written and "properties" not in schema:
+        rest["properties"] = None
     return Shape(parameters, rest)
 
 
@@ -99,6 +107,8 @@ def write(parameters: Sequence[Parameter], rest: Mapping[str, Any] | None) -> An
     written |= rest or {}
     if written["type"] is None:
         del written["type"]
+    if parameters and written.get("properties", {}) is None:
+        del written["properties"]
     return written
 
 

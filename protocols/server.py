@@ -193,6 +193,7 @@ class ToolCallResult:
     transfer: `agent` and `address` of the sub-agent that takes over.
     protocol: of the vendor that offers the tool.
     declares_outputs: the document of the tool lists them.
+    notes: on arguments that the tool does not describe, with `code`, `message`, `input` and `proposal`.
     """
 
     outcome: str | None
@@ -207,6 +208,7 @@ class ToolCallResult:
     transfer: Mapping[str, str] | None = None
     protocol: str = ""
     declares_outputs: bool = True
+    notes: Sequence[Mapping[str, str]] = ()
     duration_ms: int = 0
 
     @property

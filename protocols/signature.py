@@ -73,7 +73,8 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     user: bool = False
 
 
-class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# Weak references tell when what was derived from a signature may go.
+class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
     """A tool as the vendor describes it.
 
     `schema_rest` and `outputs_rest` hold what the schemas of the input and the output object say

@@ -219,7 +219,8 @@ def _make(call: Call) -> Call:
         took = (timezone.now() - call.started_at).total_seconds()
     duration = round(took * 1000)
     _note_challenges(call, outcome)
-    told = results.told(outcome, attempts, is_safe=call.terms.may_run_twice)
+    noted = results.with_argument_notes(outcome, call.version.decoded(), call.arguments)
+    told = results.told(noted, attempts, is_safe=call.terms.may_run_twice)
     if not (ended := _written([duration, *told.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
         cancellation.tell_of_no_answer(call, outcome.resume)

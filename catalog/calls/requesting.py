@@ -99,6 +99,7 @@ def request_call(
     environment: str = "",
     parent: Call | None = None,
     ended: Outcome | None = None,
+    has_valid_arguments: bool = False,
 ) -> Call:
     """A queued call, or the one that was already made with this `key` or by the same caller with this
     `call_id`. Nothing is sent from here.
@@ -109,7 +110,8 @@ def request_call(
     a new call is not queued: it belongs to this process, which has to make it. With an `activity` that one
     runs, chosen by the agent's `environment`, and the tool's own endpoint is neither asked nor told. A step
     is made for its `parent`, by the same caller, as long as that one runs. One that has `ended` is only
-    written down: nothing runs for it. Raises ArgumentsError, ConfirmationError, DomainError.
+    written down: nothing runs for it. `has_valid_arguments`: the caller has validated them by the schema that
+    it had shown to a model. Raises ArgumentsError, ConfirmationError, DomainError.
     """
     if callback:
         callbacks.check(callback)
@@ -124,6 +126,7 @@ def request_call(
         activity,
         is_confirmed=is_confirmed,
         has_ended=ended is not None,
+        has_valid_arguments=has_valid_arguments,
     )
     call = Call(
         tool=version.tool,
@@ -143,6 +146,7 @@ def request_call(
     call.calls_back = callback
     if ended:
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
+        ended = results.with_argument_notes(ended, version.decoded(), call.arguments)
         call.outcome, call.error_code, call.result = results.told(ended, []).values()
     return _written_or_unknown(call, lambda: _made(call, actor, runtime, key, call_id, is_claimed=is_claimed))
 
@@ -174,6 +178,7 @@ def _judged(
     *,
     is_confirmed: bool,
     has_ended: bool,
+    has_valid_arguments: bool,
 ) -> Terms:
     # On which terms such a call may be made. Raises ArgumentsError, ConfirmationError, DomainError.
     signature = version.decoded()
@@ -187,7 +192,7 @@ def _judged(
             raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
     if thread and (thread.tool_id != version.tool_id or not is_vendors):
         raise DomainError("other_thread", "This thread is one of another tool.", status=409)
-    if refusal := outcomes.refusal(signature, arguments):
+    if not has_valid_arguments and (refusal := outcomes.refusal(signature, arguments)):
         raise ArgumentsError(refusal)
     if terms is None:
         policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy

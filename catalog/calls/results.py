@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,8 +14,9 @@ from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.outbound.exchange import Exchange
 from protocols import parameters as json_schema
-from protocols.base import Ask, Outcome, UnreadableItemError
+from protocols.base import Ask, Note, Outcome, UnreadableItemError
 from protocols.calls import outcomes
+from protocols.calls.arguments import note_on, unknown_inputs
 from protocols.signature import Signature
 
 NO_WORKER = (
@@ -84,15 +86,29 @@ def kept(outcome: Outcome, attempts: Sequence[Attempt], *, is_safe: bool = False
         cut=written[:MAX_CUT_BYTES].decode(errors="ignore") if is_long else "",
         error=_error(outcome.error),
         retry=retry(outcome, is_safe=is_safe),
-        notes=[
-            {"code": _line(note.code), "message": _line(note.message)} for note in outcome.notes[:MAX_LINES]
-        ],
+        notes=[note_document(note) for note in outcome.notes[:MAX_LINES]],
         asks=asks,
         resume=_state(outcome.resume) if len(asks) == len(outcome.asks) else None,
         attempts=list(attempts),
         vendor_duration_ms=outcome.vendor_duration_ms,
     )
     return msgspec.json.encode(result).decode()
+
+
+def note_document(note: Note) -> dict[str, str]:
+    members = {"code": note.code, "message": note.message, "input": note.input, "proposal": note.proposal}
+    return {name: _line(text) for name, text in members.items() if text}
+
+
+def with_argument_notes(outcome: Outcome, signature: Signature, arguments: Mapping[str, Any]) -> Outcome:
+    """Return the outcome with a note for each name that was sent and that the signature does not describe."""
+    unknown = unknown_inputs(signature, arguments)
+    return replace(outcome, notes=[*map(note_on, unknown), *outcome.notes]) if unknown else outcome
+
+
+def notes_on_inputs(result: Result) -> list[dict[str, str]]:
+    """Return the notes on what the caller has sent, and not on what the vendor has answered."""
+    return [note for note in result.notes if "input" in note]
 
 
 def retry(outcome: Outcome, *, is_safe: bool) -> Retry | None:

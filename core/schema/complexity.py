@@ -30,6 +30,15 @@ def require_bounded(schema: Any, depth: int) -> int:
         raise TooComplexError from exc
 
 
+def is_bounded(document: Any, schema: Any, depth: int) -> bool:
+    """Whether `require_bounded` accepts a part of `document`."""
+    try:
+        _Count(document).most(schema, depth)
+    except (TooComplexError, RecursionError):
+        return False
+    return True
+
+
 # Schemas that meet at a value itself, at any one member of it, and at any one entry of it.
 Meeting = tuple[int, int, int]
 

@@ -38,7 +38,7 @@ UNKNOWN = "is not known here"
 _SENTENCES: dict[type[Kind], Callable[[Any], str]] = {
     Kind.Constant: lambda kind: f"must be {_value(kind.expected_value)}",
     Kind.Contains: lambda _: "has no entry that fits what the vendor asks for",
-    Kind.Enum: lambda kind: f"must be one of {_listed(map(_value, kind.options))}",
+    Kind.Enum: lambda kind: f"must be one of {_options(kind.options)}",
     Kind.ExclusiveMaximum: lambda kind: f"must be less than {kind.limit}",
     Kind.ExclusiveMinimum: lambda kind: f"must be more than {kind.limit}",
     Kind.FalseSchema: lambda _: "must not be given",
@@ -82,6 +82,14 @@ def types(names: Iterable[str]) -> str:
 
 def _value(value: object) -> str:
     return "null" if value is None else describe_value(value)
+
+
+def _options(values: Sequence[object]) -> str:
+    # Quotes tell a text from another value, and are noise where there are texts alone.
+    texts = [printable(value, 60) for value in values[: MAX_NAMED + 1] if isinstance(value, str)]
+    if len(texts) == len(values[: MAX_NAMED + 1]):
+        return _listed(texts)
+    return _listed(map(_value, values[: MAX_NAMED + 1]))
 
 
 def _listed(words: Iterable[str]) -> str:

@@ -6,9 +6,11 @@ will judge by it anyway.
 """
 
 import copy
+import hashlib
 import math
-import re
-from collections.abc import Iterator
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -19,6 +21,9 @@ from jsonschema_rs import ValidationErrorKind as Kind
 from core.canonical_json import canonical
 from core.outbound.errors import printable
 from core.schema import complexity, error_messages, subschemas
+from core.schema.bounds import SchemaBoundsError
+from core.schema.dialects import Dialect, dialect_of
+from core.schema.document import Finding, read_document
 
 MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000
@@ -34,17 +39,12 @@ MAX_FAULTS = 50
 MAX_PATTERNS = 100
 # The library names one fault at a time.
 MAX_REPAIRS = 20
+# Bytes of all compiled schemas together, as text; a compiled one takes about thirty times as much memory.
+MAX_COMPILED_BYTES = 1024 * 1024
 
 Path = tuple[str | int, ...]
 
 _PATTERNS = jsonschema_rs.RegexOptions(size_limit=500_000, dfa_size_limit=1_000_000)
-_DIALECTS: dict[str, type[jsonschema_rs.Validator]] = {
-    "draft-04": jsonschema_rs.Draft4Validator,
-    "draft-06": jsonschema_rs.Draft6Validator,
-    "draft-07": jsonschema_rs.Draft7Validator,
-    "2019-09": jsonschema_rs.Draft201909Validator,
-}
-_DIALECT = re.compile(r"https?://json-schema\.org/(?:draft/)?([0-9a-z-]+)/schema#?")
 _REFUSING = frozenset(
     ("not", "if", "then", "else", "maxContains", "unevaluatedProperties", "unevaluatedItems")
 )
@@ -53,19 +53,36 @@ _NOT_CHECKED = "The vendor's schema cannot be checked here, so the vendor alone 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a value, or the part of it at `path`, does not fit: what follows its name in a sentence."""
+    """Why a value, or the part of it at `path`, does not fit: what follows its name in a sentence.
+
+    `keyword` is the rule of JSON Schema that it breaks, "" where several do.
+    """
 
     path: Path
     why: str
+    keyword: str = ""
 
 
 @dataclass(slots=True)
 class Checked:
-    """A schema ready to be judged by. `left_out` names the rules that are not."""
+    """A compiled schema. `left_out` names the rules that are not checked.
+
+    References in `schema` are JSON Pointers into it.
+    """
 
     schema: Any
     validator: jsonschema_rs.Validator | None
     left_out: list[str] = field(default_factory=list)
+    _costs: dict[int, float] = field(default_factory=dict)
+
+    def cost_at(self, depth: int) -> float:
+        """Return how many schemas may meet at one part of a value that is nested `depth` levels deep."""
+        if depth not in self._costs:
+            try:
+                self._costs[depth] = complexity.require_bounded(self.schema, depth)
+            except complexity.TooComplexError:
+                self._costs[depth] = math.inf
+        return self._costs[depth]
 
     @property
     def remark(self) -> str:
@@ -78,34 +95,89 @@ class Checked:
         return f"Not all of the vendor's rules can be checked here, so the vendor alone judges {shown}."
 
 
+_compiled: OrderedDict[str, tuple[int, Checked]] = OrderedDict()
+_compiled_lock = threading.Lock()
+
+
+def digest_of(schema: Any) -> str:
+    """Return the key by which `compiled` finds a schema again."""
+    return hashlib.sha256(canonical(schema)).hexdigest()
+
+
+def compiled(digest: str) -> Checked | None:
+    """Return the compiled schema with this digest; None if it was never compiled or has been dropped."""
+    with _compiled_lock:
+        if (entry := _compiled.get(digest)) is None:
+            return None
+        _compiled.move_to_end(digest)
+        return entry[1]
+
+
 def checked(schema: Any) -> Checked:
-    dialect = _dialect(schema)
-    change = _modern if dialect is jsonschema_rs.Draft202012Validator else _plain
-    ready = Checked(subschemas.mapped(copy.deepcopy(schema), change), None)
-    _leave_out_references(ready)
-    _leave_out_patterns(ready)
-    if ready.left_out:
-        ready.schema = subschemas.mapped(ready.schema, _lenient)
+    """Return the compiled schema. Those that were used last are kept, in a bounded cache by digest."""
+    text = canonical(schema)
+    digest = hashlib.sha256(text).hexdigest()
+    if ready := compiled(digest):
+        return ready
+    ready = _compile(schema)
+    with _compiled_lock:
+        _compiled[digest] = len(text), ready
+        while len(_compiled) > 1 and sum(size for size, _ in _compiled.values()) > MAX_COMPILED_BYTES:
+            _compiled.popitem(last=False)
+    return ready
+
+
+def _compile(schema: Any) -> Checked:
     try:
-        complexity.require_bounded(ready.schema, USUAL_DEPTH)
-    except complexity.TooComplexError:
+        document = read_document(schema)
+    except SchemaBoundsError:
+        return Checked(True, None)
+    root = subschemas.mapped(copy.deepcopy(document.root), _closed_by_name)
+    ready = Checked(root, None, [_rule(finding) for finding in document.findings])
+    _leave_out_patterns(ready)
+    _relax(ready)
+    if not _is_bounded(ready):
         return ready
     for _ in range(MAX_REPAIRS):
         try:
-            ready.validator = dialect(
+            ready.validator = jsonschema_rs.Draft202012Validator(
                 ready.schema, validate_formats=True, pattern_options=_PATTERNS, offline=True
             )
         except jsonschema_rs.ValidationError as error:
             if not (cut := _cut(ready.schema, error.instance_path)):
                 break
             ready.left_out.append(cut)
-            ready.schema = subschemas.mapped(ready.schema, _lenient)
+            _relax(ready)
         except ValueError:
             # The library's own bound on nesting.
             break
         else:
             break
     return ready
+
+
+def _relax(ready: Checked) -> None:
+    if ready.left_out:
+        ready.schema = subschemas.mapped(ready.schema, _lenient)
+
+
+def _is_bounded(ready: Checked) -> bool:
+    """Take those properties out of the schema that could take too long to validate against.
+
+    Return whether the rest can be validated against in bounded time.
+    """
+    if ready.cost_at(USUAL_DEPTH) < math.inf:
+        return True
+    properties = ready.schema.get("properties") if isinstance(ready.schema, dict) else None
+    if not isinstance(properties, dict):
+        return False
+    for name, schema in properties.items():
+        if not complexity.is_bounded(ready.schema, schema, USUAL_DEPTH - 1):
+            properties[name] = True
+            ready.left_out.append(f"“{printable(name, 60)}”")
+    _relax(ready)
+    ready._costs.clear()
+    return ready.cost_at(USUAL_DEPTH) < math.inf
 
 
 def is_schema(schema: Any) -> bool:
@@ -123,7 +195,7 @@ def schema_fault(schema: Any) -> Fault | None:
 
 
 def _with_dialect(schema: Any) -> Any:
-    if isinstance(schema, dict) and _dialect(schema) is jsonschema_rs.Draft202012Validator:
+    if isinstance(schema, dict) and dialect_of(schema) in (Dialect.UNDECLARED, Dialect.DRAFT_2020):
         return schema | {"$schema": "https://json-schema.org/draft/2020-12/schema"}
     return schema
 
@@ -140,12 +212,8 @@ def faults(ready: Checked, value: Any) -> list[Fault]:
     depth, size = _extent(value)
     size += len(canonical(value)) // CHARACTERS_A_PART
     # A bound on how often some schema meets some part of the value.
-    try:
-        most: float = size * complexity.require_bounded(ready.schema, depth)
-    except complexity.TooComplexError:
-        most = math.inf
+    most = size * ready.cost_at(depth)
     if most > MAX_JUDGED:
-        ready.validator = None
         return []
     if ready.validator.is_valid(value):
         return []
@@ -165,7 +233,7 @@ def _faults(error: jsonschema_rs.ValidationError) -> Iterator[Fault]:
         case Kind.AnyOf(forms) | Kind.OneOfNotValid(forms):
             yield from _of_forms(path, forms)
         case _:
-            yield Fault(path, error_messages.sentence(error))
+            yield Fault(path, error_messages.sentence(error), error.kind.name)
 
 
 def _of_forms(path: Path, forms: list[list[jsonschema_rs.ValidationError]]) -> Iterator[Fault]:
@@ -199,36 +267,11 @@ def _missing(error: jsonschema_rs.ValidationError, path: Path) -> str:
     return ""
 
 
-def _dialect(schema: Any) -> type[jsonschema_rs.Validator]:
-    named = schema.get("$schema") if isinstance(schema, dict) else None
-    found = _DIALECT.fullmatch(named) if isinstance(named, str) else None
-    newest = jsonschema_rs.Draft202012Validator
-    return _DIALECTS.get(found[1], newest) if found else newest
-
-
-def _modern(schema: dict[str, Any]) -> dict[str, Any]:
-    # Many schemas that name no dialect have lists of `items`, as up to draft-07.
-    said = _plain(schema)
-    if isinstance(said.get("items"), list):
-        said["prefixItems"] = said.pop("items")
-        if "additionalItems" in said:
-            said["items"] = said.pop("additionalItems")
-    return said
-
-
-def _plain(schema: dict[str, Any]) -> dict[str, Any]:
-    """What OpenAPI 3.0 says in words of its own, in those of JSON Schema."""
-    # `$id` would move references.
-    said = {keyword: value for keyword, value in schema.items() if keyword != "$id"}
-    kind = said.get("type")
-    if said.get("nullable") is True and isinstance(kind, str):
-        said["type"] = [kind, "null"]
-    for strict, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
-        if isinstance(said.get(strict), bool):
-            is_strict = said.pop(strict)
-            if is_strict and limit in said:
-                said[strict] = said.pop(limit)
-    return said
+def _closed_by_name(schema: dict[str, Any]) -> dict[str, Any]:
+    # The library names the members that an object is closed to only where it has properties.
+    if schema.get("additionalProperties") is False:
+        schema.setdefault("properties", {})
+    return schema
 
 
 def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
@@ -242,22 +285,17 @@ def _lenient(schema: dict[str, Any]) -> dict[str, Any]:
     return said
 
 
-def _leave_out_references(ready: Checked) -> None:
-    def without(schema: dict[str, Any]) -> dict[str, Any]:
-        for keyword in subschemas.REFERENCES:
-            reference = schema.get(keyword)
-            if not isinstance(reference, str):
-                continue
-            try:
-                leads = isinstance(subschemas.pointed(ready.schema, reference), dict | bool)
-            except LookupError:
-                leads = False
-            if not leads:
-                ready.left_out.append(f"“{printable(reference, 60)}”")
-                schema = {name: value for name, value in schema.items() if name != keyword}
-        return schema
+def _rule(finding: Finding) -> str:
+    """Name the rule that the internal form leaves out."""
+    if finding.code != "MALFORMED":
+        return f"“{printable(finding.subject, 60)}”"
+    return _named_rule(finding.subject, finding.place)
 
-    ready.schema = subschemas.mapped(ready.schema, without)
+
+def _named_rule(keyword: str, place: Sequence[str | int]) -> str:
+    named = [str(step) for step in place if step not in ("properties", "items", "anyOf", "allOf", "oneOf")]
+    whose = f" of “{printable(named[-1], 60)}”" if named else ""
+    return f"“{printable(keyword, 60)}”{whose}"
 
 
 def _leave_out_patterns(ready: Checked) -> None:
@@ -294,9 +332,7 @@ def _cut(schema: Any, path: list[str | int]) -> str:
             del place[last]
     except (LookupError, TypeError, ValueError):
         return ""
-    named = [str(part) for part in way if part not in ("properties", "items", "anyOf", "allOf", "oneOf")]
-    whose = f" of “{printable(named[-1], 60)}”" if named else ""
-    return f"“{printable(str(last), 60)}”{whose}"
+    return _named_rule(str(last), way)
 
 
 def _extent(value: Any) -> tuple[int, int]:

@@ -1,8 +1,11 @@
 """The registry of export formats. A new one is one file here and one name in `FORMATS`."""
 
+from typing import Any
+
 from designer.exports import (
     a2t,
     anthropic,
+    dialects,
     gemini,
     json_schema,
     mcp,
@@ -47,6 +50,18 @@ def wires(tool: Effective, name: str = "") -> list[Wire]:
     """The names that a caller of this format uses; without one those of all formats, our own first."""
     spoken = [get(name)] if name else [json_schema.FORMAT, *FORMATS]
     return [format_.wire(tool) for format_ in spoken]
+
+
+def accepted_inputs(tool: Effective, name: str) -> Any:
+    """Return the JSON Schema of the arguments that a caller of this format was told it may send.
+
+    False where the format cannot carry the tool.
+    """
+    format_ = get(name)
+    if format_.accepts:
+        return format_.accepts(tool)
+    shown = dialects.inputs(tool, format_.limits.dialect)
+    return False if shown.refusal else shown.schema
 
 
 def carried_by_format(release: ReleaseDocument) -> list[tuple[Format, Carried]]:

@@ -92,6 +92,19 @@ def wire(tool: Effective) -> Wire:
     return names if tool.outputs else structs.replace(names, whole_output=document.RESULT)
 
 
+def accepted(tool: Effective) -> dict[str, Any]:
+    """Return what `input_parameters` state, as a JSON Schema."""
+    written = [
+        _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
+        for shown in tool.inputs
+    ]
+    return {
+        "type": "object",
+        "properties": {parameter.name: schema.of_parameter(parameter) for parameter in written},
+        "required": [parameter.name for parameter in written if parameter.required],
+    } | ({"additionalProperties": False} if tool.schema_rest is None else {})
+
+
 def _parameter(
     parameter: Parameter, *, name: str, required: bool = False, is_input: bool = False
 ) -> Parameter:
@@ -130,5 +143,6 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=wire,
+    accepts=accepted,
     places=Places(tools=("items",), inputs=(INPUTS,), outputs=(OUTPUTS,)),
 )

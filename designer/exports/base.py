@@ -70,7 +70,8 @@ class Format:
     can hold, or bytes: `media_type` and `suffix`, of a file name, say what these are. `wire` is the way back
     from the names that it writes, by default a model's aliases. `places` is where it writes each tool; a
     format of procedures has none. One that says what carries a tool out has `resolve`, which writes that into
-    a tool as `write` has it: "" where the model itself answers.
+    a tool as `write` has it: "" where the model itself answers. `accepts` is the JSON Schema of the arguments
+    that its callers may send, where that is not the schema of its dialect.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Format:
     suffix: str = "json"
     places: Places | None = None
     resolve: Callable[[dict[str, Any], str], None] | None = None
+    accepts: Callable[[Effective], Any] | None = None
 
     @property
     def is_text(self) -> bool:

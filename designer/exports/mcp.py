@@ -72,5 +72,6 @@ FORMAT = Format(
     limits=LIMITS,
     write=write,
     wire=wire,
+    accepts=schema.as_the_vendor_does,
     places=Places(tools=("tools",), inputs=("inputSchema",), outputs=("outputSchema",)),
 )

@@ -24,6 +24,11 @@ _HARMLESS = {
     *("$schema", "$id", "$comment", "$defs", "definitions", "$anchor", "$dynamicAnchor"),
     *("additionalProperties", "unevaluatedProperties", "title", "description", "deprecated"),
 }
+# By these an object schema may describe or invite more members than its properties.
+_OPENING = {
+    *("additionalProperties", "unevaluatedProperties", "patternProperties", "allOf", "anyOf", "oneOf", "if"),
+    *("dependentSchemas", "dependencies", "$ref", "$dynamicRef"),
+}
 # RFC 3986 characters only: a vendor's text may hold anything, a "uri" may not.
 _WEB_ADDRESS = re.compile(
     r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:[/?#][A-Za-z0-9._~:/?@!$&'()*+,;=%-]*)?"
@@ -109,8 +114,14 @@ def below(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def kept_rest(tool: Effective) -> dict[str, Any]:
-    """The vendor's keywords about the input object, but none that may name an input that is not there."""
-    return _rules(tool.schema_rest or {}, is_renamed=_is_renamed(tool))
+    """Return the vendor's keywords about the input object, without those that may name a hidden input.
+
+    Hiding an input closes an open object, so that no call reaches the hidden input by its name. Where the
+    vendor itself invites other names, the object stays open.
+    """
+    rest = tool.schema_rest or {}
+    kept = _rules(rest, is_renamed=_is_renamed(tool))
+    return kept | {"additionalProperties": False} if tool.hidden and not _OPENING & rest.keys() else kept
 
 
 def has_rules(tool: Effective) -> bool:

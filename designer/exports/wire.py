@@ -97,13 +97,18 @@ def arguments_for_the_vendor(
     if whole and _is_in_place(wires, given):
         return {whole.parameter.name: dict(given)}
     inside = given if whole else _inside(wires, given)
-    shown = _names(wires)
+    shown, hidden = _names(wires), {held.parameter.name for held in tool.hidden}
+    is_closed = (
+        bool(hidden)
+        or (tool.schema_rest or {"additionalProperties": False}).get("additionalProperties") is False
+    )
     faults: dict[str, str] = {}
     named: dict[str, str] = {}
     for name in inside:
         theirs = shown.get(name, name)
-        # A hidden input is refused as one that is not there, so that a model learns nothing of it.
-        if name not in shown and name in tool.taken:
+        # A hidden input is refused as one that is not there, so that a model learns nothing of it. The
+        # vendor's name of a renamed input is any other name, and goes out where any other name does.
+        if name not in shown and name in (tool.taken if is_closed else hidden):
             faults[name] = UNKNOWN
         # Two formats call one input differently. Given by both names, it is open which value counts.
         elif theirs in named:

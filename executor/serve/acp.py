@@ -17,6 +17,7 @@ import msgspec
 from django.http import Http404
 
 from catalog.calls.call_keys import ClientCallId
+from catalog.calls.results import notes_on_inputs
 from catalog.calls.runtime import CallerSide
 from catalog.models import Call
 from catalog.models.calls import Mode
@@ -419,7 +420,8 @@ def _ended(
         if answer.output_schema is not None:
             said = f"{said} Its output schema: {msgspec.json.encode(answer.output_schema).decode()}"
         output = {"type": "error", "run_id": run["run_id"], "errcode": number, "description": said}
-    return {"run": run, "output": output}
+    notes = notes_on_inputs(result)
+    return {"run": run, "output": output, **({"notes": notes} if notes else {})}
 
 
 def _uuid(text: str) -> uuid.UUID:

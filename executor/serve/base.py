@@ -16,6 +16,7 @@ from catalog.calls import cancellation, invocation
 from catalog.calls import threads as vendors_threads
 from catalog.calls.call_keys import ClientCallId, client_call_id
 from catalog.calls.places import Holder
+from catalog.calls.results import notes_on_inputs
 from catalog.calls.runtime import USUAL, CallerSide
 from catalog.models import Call, Thread
 from catalog.models.calls import ACTIVE_CALLS, Mode
@@ -199,6 +200,7 @@ class Operations:
             protocol=answer.tool.protocol,
             declares_outputs=bool(answer.tool.signature.outputs),
             duration_ms=(answer.call and answer.call.duration_ms) or 0,
+            notes=notes_on_inputs(result),
         )
 
     def made(

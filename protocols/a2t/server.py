@@ -191,7 +191,8 @@ def _result_reply(result: ToolCallResult) -> Reply:
     if result.transfer is not None:
         return json_reply(wire.result({RESULT: result.transfer}))
     if result.is_success:
-        return json_reply(wire.result(result.outputs))
+        notes = {"notes": result.notes} if result.notes else {}
+        return json_reply(wire.result(result.outputs) | notes)
     error = _error(result)
     status, headers = STATUSES.get(result.outcome or "", 409), {}
     if retry := result.retry:
@@ -214,6 +215,8 @@ def _error(result: ToolCallResult) -> dict[str, Any]:
         error["asks"] = [_question(ask) for ask in result.asks]
     if result.output_schema is not None:
         error["output_schema"] = result.output_schema
+    if result.notes:
+        error["notes"] = result.notes
     return error
 
 

@@ -1,22 +1,21 @@
-"""What is wrong with the arguments of a call, judged by the signature before anything is sent."""
+"""What is wrong with the arguments of a call, found out by the signature's schema before anything is sent.
 
-from collections.abc import Mapping, Sequence
+There is one validator, core/schema/validation, and one rule: an object is open unless its schema closes it.
+What a schema that was shown to a model accepts is sent as it was given.
+"""
+
+import weakref
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from core.schema import error_messages, subschemas, validation
-from protocols import parameters as json_schema
+from core.schema.unknown_names import UnknownName, unknown_names
+from core.schema.validation import Checked, Fault
+from protocols import parameters
+from protocols.base import Note
 from protocols.signature import Parameter, Signature
 
-_FORMS: dict[str, tuple[tuple[type, ...], str]] = {
-    "string": ((str,), "must be text"),
-    "enum": ((str,), "must be text"),
-    "int": ((int,), "must be a whole number"),
-    "number": ((int, float), "must be a number"),
-    "boolean": ((bool,), "must be true or false"),
-}
-# With these, an object schema may take names that it does not list.
-_OPENING = ("patternProperties", "allOf", "anyOf", "oneOf", "if", "dependentSchemas", "dependencies", "$ref")
-_CLOSING = ("additionalProperties", "unevaluatedProperties")
 UNKNOWN = "is not an input of this tool"
 # What is wrong with the inputs together goes by this name.
 TOGETHER = ""
@@ -24,36 +23,50 @@ TOO_LARGE = "is too large or too deeply nested to be sent"
 MAX_REASONS = 3  # for one input
 # Larger whole numbers stay as they were written: from here on JavaScript, too, writes an exponent.
 MAX_WRITTEN_OUT = 10**21
+UNKNOWN_INPUT = "UNKNOWN_INPUT"
+# Digests of schemas by the id of a signature, for as long as that is in memory.
+_digests: dict[int, str] = {}
+
+
+def inputs_schema(signature: Signature) -> Any:
+    """Return the JSON Schema of the inputs. A protocol without schemas lists all inputs that there are."""
+    rest = {"additionalProperties": False} if signature.schema_rest is None else signature.schema_rest
+    return parameters.write(signature.inputs, rest)
 
 
 def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Why each argument that does not fit does not, by input name; all of them at once.
+    """Return why arguments do not fit, by input name; all reasons at once.
 
-    None is not given, except where an input takes null.
+    Null for an input that does not accept null means that it is not given.
     """
-    sent = given(signature, arguments)
-    rest = signature.schema_rest or {}
-    takes_others = any(rest.get(keyword, False) is not False for keyword in _CLOSING) or any(
-        keyword in rest for keyword in _OPENING
-    )
-    known = {parameter.name for parameter in signature.inputs}
-    found = {} if takes_others else {name: UNKNOWN for name in sent if name not in known}
-    for parameter in signature.inputs:
-        if parameter.name not in sent:
-            why = "is required" if parameter.required else ""
-        else:
-            why = _problem(parameter, sent[parameter.name]) if parameter.schema is None else ""
-        if why:
-            found[parameter.name] = why
-    return found | _by_schema(signature, {name: sent[name] for name in sent if name not in found}, found)
+    whole = _whole(signature)
+    inputs, faults = _judged(signature, arguments)
+    reasons = {name: UNKNOWN for name in inputs if whole and name != whole.name}
+    if whole and whole.name not in inputs:
+        return reasons | ({whole.name: "is required"} if whole.required else {})
+    if faults == [_TOO_LARGE]:
+        large = {name: TOO_LARGE for name, value in inputs.items() if validation.is_too_large(value)}
+        return large or {TOGETHER: f"What is given {TOO_LARGE}."}
+    # A value of another type is none of the allowed values, either.
+    mistyped = {fault.path for fault in faults if fault.keyword == "type"}
+    faults = [fault for fault in faults if fault.keyword != "enum" or fault.path not in mistyped]
+    by_name: dict[str, list[str]] = {}
+    for fault in sorted(faults, key=lambda fault: error_messages.place(fault.path)):
+        name = str(fault.path[0]) if fault.path else TOGETHER
+        by_name.setdefault(name, []).append(_reason(signature, fault))
+    if any(len(fault.path) == 1 for fault in faults):
+        # What is wrong with one input is usually why the inputs do not fit together.
+        by_name.pop(TOGETHER, None)
+    return reasons | {name: "; ".join(found[:MAX_REASONS]) for name, found in by_name.items()}
 
 
 def why_not(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str:
-    """Why one input cannot take `value`, by its own schema alone; "" when it can.
+    """Return why one input cannot accept `value`, by its own schema alone; "" when it can.
 
     `rest` is the signature's, for the definitions that the input's schema may refer to.
     """
-    kept = {keyword: rest[keyword] for keyword in ("$schema", *subschemas.DEFINITIONS) if keyword in rest}
+    around = ("$schema", "$id", *subschemas.DEFINITIONS)
+    kept = {keyword: rest[keyword] for keyword in around if keyword in rest}
     alone = Signature(name="", description="", inputs=(parameter,), schema_rest=kept)
     if value is None and not given(alone, {parameter.name: None}):
         return "must not be null"
@@ -61,13 +74,10 @@ def why_not(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str
 
 
 def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that are sent: None says that one is not given, unless its input takes null."""
-    nullable = {p.name for p in signature.inputs if p.schema is not None and _takes_null(p.schema)}
-    return {
-        name: with_whole_numbers(value)
-        for name, value in arguments.items()
-        if value is not None or name in nullable
-    }
+    """Return the arguments that are sent: without null for those that do not accept it."""
+    if None in arguments.values():
+        return _judged(signature, arguments)[0]
+    return {name: with_whole_numbers(value) for name, value in arguments.items()}
 
 
 def with_whole_numbers(value: Any) -> Any:
@@ -86,83 +96,81 @@ def with_whole_numbers(value: Any) -> Any:
 
 
 def unchecked(signature: Signature) -> str:
-    """A sentence about the vendor's rules that cannot be judged here; "" when there are none."""
-    return validation.checked(_schema(signature)).remark if _has_schema(signature) else ""
+    """Return a sentence about the vendor's rules that cannot be checked here; "" when there are none."""
+    return _compiled(signature).remark
 
 
-def _has_schema(signature: Signature) -> bool:
-    return signature.schema_rest is not None or any(p.schema is not None for p in signature.inputs)
+def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[UnknownName]:
+    """Return the names that were sent and that the signature does not describe."""
+    known = {parameter.name for parameter in signature.inputs}
+    if arguments.keys() <= known and not any(isinstance(each, dict | list) for each in arguments.values()):
+        return []
+    schema = _compiled(signature).schema
+    if whole := _whole(signature):
+        found = unknown_names(schema, arguments.get(whole.name))
+        return [UnknownName((whole.name, *each.path), each.proposal) for each in found]
+    return unknown_names(schema, dict(arguments))
 
 
-def _schema(signature: Signature) -> Any:
-    return json_schema.write(signature.inputs, signature.schema_rest)
+def note_on(name: UnknownName) -> Note:
+    where = error_messages.place(name.path)
+    message = f"“{where}” is not an input that this tool describes. It was passed on as it is."
+    if name.proposal:
+        message += f" Perhaps “{name.proposal}” was meant."
+    return Note(UNKNOWN_INPUT, message, input=where, proposal=name.proposal)
 
 
-def _by_schema(signature: Signature, sent: Mapping[str, Any], found: Mapping[str, str]) -> dict[str, str]:
-    if not _has_schema(signature):
-        return {}
-    if validation.is_too_large(dict(sent)):
-        return {name: TOO_LARGE for name, value in sent.items() if validation.is_too_large(value)} or {
-            TOGETHER: f"What is given {TOO_LARGE}."
-        }
-    whole = next((parameter.name for parameter in signature.inputs if parameter.is_whole), None)
-    if whole is not None and whole not in sent:
-        return {}
-    ready = validation.checked(_schema(signature))
-    faults = validation.faults(ready, dict(sent) if whole is None else sent[whole])
-    said: dict[str, list[str]] = {}
-    for fault in sorted(faults, key=lambda fault: error_messages.place(fault.path)):
-        path = fault.path if whole is None else (whole, *fault.path)
-        name, why = _about(path, fault.why)
-        if name not in found and not (name == TOGETHER and found):
-            said.setdefault(name, []).append(why)
-    return {name: "; ".join(reasons[:MAX_REASONS]) for name, reasons in said.items()}
+_TOO_LARGE = Fault((), TOO_LARGE)
 
 
-def _about(path: Sequence[str | int], why: str) -> tuple[str, str]:
-    if not path:
-        return TOGETHER, f"The inputs do not fit together: what is given {why}."
-    name = str(path[0])
-    if len(path) > 1:
-        return name, f"{error_messages.place(path)} {why}"
-    return name, UNKNOWN if why == error_messages.UNKNOWN else why
+def _judged(signature: Signature, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the arguments that are sent, with what is wrong with them."""
+    inputs = {name: with_whole_numbers(value) for name, value in arguments.items()}
+    faults = _faults(signature, inputs)
+    nulls = {name for name, value in inputs.items() if value is None} if faults else ()
+    if nulls:
+        refused = nulls & {fault.path[0] for fault in faults if len(fault.path) == 1} or nulls
+        inputs = {name: value for name, value in inputs.items() if name not in refused}
+        faults = _faults(signature, inputs)
+    return inputs, faults
 
 
-def _takes_null(schema: Any) -> bool:
-    if not isinstance(schema, dict):
-        return schema is True
-    if "const" in schema or "enum" in schema:
-        values = schema.get("enum", [schema.get("const")])
-        return isinstance(values, list) and None in values
-    if "type" in schema:
-        kind = schema["type"]
-        return schema.get("nullable") is True or kind == "null" or (isinstance(kind, list) and "null" in kind)
-    forms = [*_forms(schema, "anyOf"), *_forms(schema, "oneOf")]
-    if forms:
-        return any(_takes_null(form) for form in forms)
-    return not any(keyword in schema for keyword in ("$ref", "$dynamicRef", "allOf", "not", "if"))
+def _faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
+    whole = _whole(signature)
+    if whole and whole.name not in inputs:
+        return []
+    value = inputs[whole.name] if whole else inputs
+    if validation.is_too_large(value):
+        return [_TOO_LARGE]
+    faults = validation.faults(_compiled(signature), value)
+    return [replace(each, path=(whole.name, *each.path)) for each in faults] if whole else faults
 
 
-def _forms(schema: Mapping[str, Any], keyword: str) -> list[Any]:
-    forms = schema.get(keyword)
-    return forms if isinstance(forms, list) else []
+def _whole(signature: Signature) -> Parameter | None:
+    inputs = signature.inputs
+    return inputs[0] if len(inputs) == 1 and inputs[0].is_whole else None
 
 
-def _problem(parameter: Parameter, value: object) -> str:
-    types, complaint = _FORMS.get(parameter.type, ((object,), ""))
-    # A bool is an int to isinstance(), so that True would pass for a number.
-    if not isinstance(value, types) or (isinstance(value, bool) and parameter.type in ("int", "number")):
-        return complaint
-    names = [allowed.name for allowed in parameter.allowed_values]
-    if names and value not in names:
-        return f"must be one of {', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
-    if isinstance(value, str) and parameter.max_length is not None and len(value) > parameter.max_length:
-        return f"must not be longer than {parameter.max_length} characters"
-    if not isinstance(value, int | float):
-        return ""
-    if parameter.min is not None and value < parameter.min:
-        return f"must be at least {parameter.min}"
-    if parameter.max is not None and value > parameter.max:
-        stated = ", as the vendor names no maximum of its own" if parameter.max_defaulted else ""
-        return f"must be at most {parameter.max}{stated}"
-    return ""
+def _compiled(signature: Signature) -> Checked:
+    key = id(signature)
+    if (digest := _digests.get(key)) and (ready := validation.compiled(digest)):
+        return ready
+    schema = inputs_schema(signature)
+    if digest is None:
+        _digests[key] = validation.digest_of(schema)
+        # Before another signature can get its id.
+        weakref.finalize(signature, _digests.pop, key, None).atexit = False
+    return validation.checked(schema)
+
+
+def _reason(signature: Signature, fault: Fault) -> str:
+    if not fault.path:
+        return f"The inputs do not fit together: what is given {fault.why}."
+    if len(fault.path) > 1:
+        return f"{error_messages.place(fault.path)} {fault.why}"
+    if fault.why == error_messages.UNKNOWN:
+        return UNKNOWN
+    is_defaulted = any(each.max_defaulted and each.name == fault.path[0] for each in signature.inputs)
+    if is_defaulted and fault.keyword == "maximum":
+        return f"{fault.why}, as the vendor names no maximum of its own"
+    return fault.why

@@ -180,6 +180,8 @@ def _missing_requirements(result: ToolCallResult) -> dict[str, Any]:
 
 def _response(result: ToolCallResult) -> dict[str, Any]:
     response: dict[str, Any] = {"duration": result.duration_ms}
+    if result.notes:
+        response["notes"] = result.notes
     if result.transfer is not None:
         return response | {"success": True, "value": result.transfer}
     if not result.is_success:

@@ -746,17 +746,18 @@ def test_no_refusal_names_what_is_hidden(owner, vendor, described, arguments, fo
     assert vendor.requests == []
 
 
-def test_a_rule_about_a_hidden_input_is_told_without_its_name(owner, vendor):
+def test_a_rule_that_no_export_states_refuses_nothing(owner, vendor):
+    """It names a hidden input, so that no model is told of it. The vendor judges by it."""
     rest = {"type": "object", "anyOf": [{"required": ["days"]}, {"required": ["secret_code"]}]}
     inputs = [make_parameter(name, required=False, schema={}) for name in ("days", "secret_code")]
     agent, pin = desk_with(owner, vendor, inputs=tuple(inputs), schema_rest=rest)
     tunings.tune(pin, actor=owner, parameters={"secret_code": {"hidden": True}})
     publishing.publish(agent, actor=owner, channel="live")
 
-    refused = runtime(owner, agent).post(url(), {"arguments": {}}).json()
+    answer = runtime(owner, agent).post(url(), {"arguments": {}}).json()
 
-    assert refused["outcome"] == "invalid_arguments"
-    assert "secret_code" not in json.dumps(refused)
+    assert sent(vendor) == [{}]
+    assert "secret_code" not in json.dumps(answer)
 
 
 def test_hidden_outputs_and_what_may_repeat_them_are_left_out(owner):

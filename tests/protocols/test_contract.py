@@ -214,7 +214,9 @@ def test_failed_call_becomes_an_outcome_in_words(protocol, name):
 @pytest.mark.django_db
 def test_arguments_that_do_not_fit_make_no_call(protocol, toy):
     scene = Scene(protocol, "invoke")
-    tool = make_tool(scene.signature, endpoint=make_endpoint(protocol=protocol.name))
+    closed = {**(scene.signature.schema_rest or {}), "additionalProperties": False}
+    signature = msgspec.structs.replace(scene.signature, schema_rest=closed)
+    tool = make_tool(signature, endpoint=make_endpoint(protocol=protocol.name))
     given = {"an input that no tool has": 1}
     with pytest.raises(ArgumentsError) as refused:
         requesting.request_call(tool.current, actor=make_user(Role.DESIGNER), arguments=given)

@@ -9,8 +9,9 @@ from django.http import Http404
 from msgspec import UNSET
 
 from catalog.calls.checks import ConfirmationError
+from catalog.calls.results import notes_on_inputs
 from catalog.calls.runtime import CallerSide
-from catalog.models.calls import Mode
+from catalog.models.calls import Mode, Result
 from catalog.user_grants.end_users import OnBehalfOf
 from core.errors import DomainError
 from designer.exports import mcp as exported
@@ -234,6 +235,7 @@ def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:
         failed["structuredContent"] = structured
         if not any(is_copy(str(block.get("text", "")), structured) for block in failed["content"]):
             failed["content"].append(_text(msgspec.json.encode(structured).decode()))
+    failed["content"] += _about_arguments(result)
     if result.notes:
         failed["_meta"]["pegboard/notes"] = result.notes
     return failed
@@ -273,9 +275,15 @@ def _succeeded(answer: Answer, operations: Operations, client: Client) -> dict[s
     written: dict[str, Any] = {"content": blocks}
     if structured is not UNSET:
         written["structuredContent"] = structured
+    # A model reads the content alone, and would send the name that is not described again.
+    written["content"] = [*blocks, *_about_arguments(result)]
     if result.notes:
         written["_meta"] = {"pegboard/notes": result.notes}
     return written
+
+
+def _about_arguments(result: Result) -> list[dict[str, Any]]:
+    return [_text(f"Note: {note['message']}") for note in notes_on_inputs(result)]
 
 
 def _handed_over(answer: Answer, operations: Operations) -> dict[str, Any]:

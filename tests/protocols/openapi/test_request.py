@@ -160,7 +160,7 @@ MEMBERS = {"type": "object", "properties": {"a": {}, "b": {}, "c": {}}}
 
 def test_members_become_a_json_object():
     call = sent(MEMBERS, {"a": [1, None], "b": {"x": "ü"}, "c": None})
-    assert json.loads(call.content) == {"a": [1, None], "b": {"x": "ü"}}
+    assert json.loads(call.content) == {"a": [1, None], "b": {"x": "ü"}, "c": None}
     assert call.headers["Content-Type"] == "application/json"
 
 
