@@ -19,6 +19,7 @@ from core import strict_json
 from core.canonical_json import canonical
 from core.errors import DomainError
 from core.outbound.errors import ProtocolViolationError, printable
+from core.schema import SchemaBoundsError, read_document, read_object, types
 from core.schema.subschemas import DEFINITIONS
 from people.forms import OperationForm
 from protocols.calls import arguments, outcomes
@@ -64,10 +65,11 @@ class ArgumentsForm(OperationForm):
         self, *args: Any, signature: Signature, given: Mapping[str, Any] | None = None, **kwargs: Any
     ) -> None:
         self.signature = signature
+        self.inputs = resolve_inputs(signature)
         given = given or {}
-        initial = {_field(n): _typed(p, given) for n, p in enumerate(signature.inputs)}
+        initial = {_field(n): _typed(p, given) for n, p in enumerate(self.inputs)}
         super().__init__(*args, initial=initial, **kwargs)
-        for n, parameter in enumerate(signature.inputs):
+        for n, parameter in enumerate(self.inputs):
             self.fields[_field(n)] = _form_field(parameter, given)
         self.fields[JSON_FIELD] = forms.CharField(
             required=False,
@@ -95,10 +97,14 @@ class ArgumentsForm(OperationForm):
 
     def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
         """Each input with its field and, for JSON, the schema with the definitions that it refers to."""
-        return [(p, self[_field(n)], self._shape(p)) for n, p in enumerate(self.signature.inputs)]
+        pairs = enumerate(zip(self.signature.inputs, self.inputs, strict=True))
+        return [
+            (parameter, self[_field(n)], None if _list_of_texts(resolved) else self._shape(parameter))
+            for n, (parameter, resolved) in pairs
+        ]
 
     def _shape(self, parameter: Parameter) -> Any:
-        if parameter.type != "json" or not isinstance(parameter.schema, dict) or _list_of_texts(parameter):
+        if parameter.type != "json" or not isinstance(parameter.schema, dict):
             return None
         rest = self.signature.schema_rest or {}
         refers = '"$ref"' in json.dumps(parameter.schema)
@@ -118,7 +124,7 @@ class ArgumentsForm(OperationForm):
 
     def _by_field(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         typed = dict(cleaned)
-        for n, parameter in enumerate(self.signature.inputs):
+        for n, parameter in enumerate(self.inputs):
             try:
                 _value(parameter, typed.get(_field(n), ""))
             except ProtocolViolationError as error:
@@ -129,7 +135,7 @@ class ArgumentsForm(OperationForm):
 
     def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
         # Values by name. Raises ProtocolViolationError for what should be JSON and is not.
-        values = {p.name: _value(p, typed.get(_field(n), "")) for n, p in enumerate(self.signature.inputs)}
+        values = {p.name: _value(p, typed.get(_field(n), "")) for n, p in enumerate(self.inputs)}
         return {name: value for name, value in values.items() if value is not NOT_GIVEN}
 
     def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
@@ -252,6 +258,32 @@ def any_inputs(signature: Signature) -> Signature:
     )
 
 
+def resolve_inputs(signature: Signature) -> tuple[Parameter, ...]:
+    """Return the inputs with the schemas that their references and combinations come to, one level deep.
+
+    The entries of a list are resolved too. An input keeps its schema where no single one states all rules.
+    """
+    try:
+        document = read_document(arguments.inputs_schema(signature))
+    except SchemaBoundsError:
+        return signature.inputs
+    inputs = read_object(document, document.root)
+    members = inputs.members if inputs else {}
+
+    def resolve(parameter: Parameter) -> Parameter:
+        member = members.get(parameter.name)
+        schema = document.root if parameter.is_whole else member.schema if member else None
+        if not isinstance(parameter.schema, dict) or schema is None:
+            return parameter
+        level = document.level(schema)
+        resolved = dict(level.schema)
+        if isinstance(items := resolved.get("items"), dict) and not document.level(items).apart:
+            resolved["items"] = document.level(items).schema
+        return parameter if level.apart else replace(parameter, schema=resolved)
+
+    return tuple(map(resolve, signature.inputs))
+
+
 def _sentence(name: str, why: str) -> str:
     who = "What you have entered" if name == TOGETHER else f"“{printable(name, 60)}”"
     return f"{who} {why}."
@@ -313,7 +345,8 @@ def _list_of_texts(parameter: Parameter) -> _Texts | None:
         return None
     schema = _but_null(_schema(parameter))
     items = schema.get("items")
-    if schema.get("type") != "array" or not isinstance(items, dict) or not schema.keys() <= _OF_LISTS:
+    is_list = {*types.type_words(schema)} - {"null"} == {"array"}
+    if not is_list or not isinstance(items, dict) or not schema.keys() <= _OF_LISTS:
         return None
     options = _options(items)
     is_any = options is None and items.get("type") == "string" and items.keys() <= _OF_TEXTS

@@ -207,9 +207,16 @@ def is_too_large(value: Any) -> bool:
 
 def faults(ready: Checked, value: Any) -> list[Fault]:
     """Everything that is wrong with `value`, as far as it can be judged. It must not be too large."""
-    if ready.validator is None or is_too_large(value):
-        return []
+    return faults_or_too_large(ready, value) or []
+
+
+def faults_or_too_large(ready: Checked, value: Any) -> list[Fault] | None:
+    """Return the same, and None for a value that is too large."""
     depth, size = _extent(value)
+    if depth > MAX_VALUE_DEPTH or size > MAX_VALUES:
+        return None
+    if ready.validator is None:
+        return []
     size += len(canonical(value)) // CHARACTERS_A_PART
     # A bound on how often some schema meets some part of the value.
     most = size * ready.cost_at(depth)
@@ -339,12 +346,12 @@ def _extent(value: Any) -> tuple[int, int]:
     # How deep a value is nested, and how many parts it has; both no further than the limits.
     level, depth, size = [value], 0, 1
     while depth <= MAX_VALUE_DEPTH and size <= MAX_VALUES:
-        level = [
-            child
-            for each in level
-            if isinstance(each, dict | list)
-            for child in (each.values() if isinstance(each, dict) else each)
-        ]
+        parts = [each for each in level if isinstance(each, dict | list)]
+        if not parts:
+            break
+        level = []
+        for each in parts:
+            level += each.values() if isinstance(each, dict) else each
         if not level:
             break
         depth += 1

@@ -41,9 +41,11 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
     """
     whole = _whole(signature)
     inputs, faults = _judged(signature, arguments)
-    reasons = {name: UNKNOWN for name in inputs if whole and name != whole.name}
+    reasons = {name: UNKNOWN for name in inputs if name != whole.name} if whole else {}
     if whole and whole.name not in inputs:
         return reasons | ({whole.name: "is required"} if whole.required else {})
+    if not faults:
+        return reasons
     if faults == [_TOO_LARGE]:
         large = {name: TOO_LARGE for name, value in inputs.items() if validation.is_too_large(value)}
         return large or {TOGETHER: f"What is given {TOO_LARGE}."}
@@ -140,9 +142,9 @@ def _faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
     if whole and whole.name not in inputs:
         return []
     value = inputs[whole.name] if whole else inputs
-    if validation.is_too_large(value):
+    faults = validation.faults_or_too_large(_compiled(signature), value)
+    if faults is None:
         return [_TOO_LARGE]
-    faults = validation.faults(_compiled(signature), value)
     return [replace(each, path=(whole.name, *each.path)) for each in faults] if whole else faults
 
 

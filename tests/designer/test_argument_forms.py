@@ -14,6 +14,7 @@ from msgspec import json as fast_json
 from catalog.calls import results
 from catalog.models.calls import Result
 from designer.argument_forms import ArgumentsForm
+from protocols import parameters
 from protocols.base import Ask, Note, Outcome
 from protocols.signature import AllowedValue, Parameter, Signature
 
@@ -131,6 +132,36 @@ def test_any_texts_are_written_one_in_each_line(may_be_null):
     assert form.is_valid(), form.errors
     assert form.arguments == {"tags": ["north", "  south, and west"]}
     assert not field_of(schema, "north")[0].is_valid()
+
+
+REFERRED = {
+    "$defs": {
+        "tags": {"type": "array", "items": {"$ref": "#tag"}},
+        "tag": {"$anchor": "tag", "enum": ["a", "b"]},
+    }
+}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/$defs/tags"},
+        {"allOf": [{"$ref": "#/$defs/tags"}, {"maxItems": 1}]},
+        {"type": ["array", "null"], "items": {"$ref": "#tag"}},
+        {"anyOf": [{"type": "array", "items": {"enum": ["a", "b"]}}, {"type": "null"}]},
+    ],
+)
+def test_a_list_is_ticked_however_its_schema_is_spelled(schema):
+    shape = parameters.read(
+        {"type": "object", "properties": {"tags": schema}} | REFERRED, "s", whole_name="v"
+    )
+    signature = Signature(name="t", description="", inputs=shape.parameters, schema_rest=shape.rest)
+
+    form = ArgumentsForm({"input-0": ["b"]}, signature=signature)
+
+    assert [value for value, _ in form["input-0"].field.choices] == ["a", "b"]
+    assert form.is_valid(), form.errors
+    assert form.arguments == {"tags": ["b"]}
 
 
 @pytest.mark.parametrize(

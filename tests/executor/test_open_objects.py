@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.test import Client
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rest_framework.test import APIClient
 
+from catalog.calls import invocation
+from catalog.models import Call
 from designer import agents, pins, tunings
 from designer.releases import publishing
 from protocols import parameters
@@ -167,6 +170,22 @@ def test_a_note_is_told_of_a_failure_too_and_to_a_model(owner, vendor):
         if door.protocol == "mcp":
             texts = [block["text"] for block in heard.document["result"]["content"]]
             assert any("“citty”" in text and "“city”" in text for text in texts)
+
+
+def test_a_person_may_send_what_the_schema_does_not_describe_and_reads_the_note(owner, vendor):
+    endpoint = make_endpoint(url=vendor.url, protocol="mcp")
+    tool = make_tool(make_signature("Sky", outputs=(), **fields_of(an_object(CITY))), endpoint=endpoint)
+    page = Client()
+    page.force_login(owner)
+
+    typed = {"ordinal": 1, "json": '{"citty": "Oslo", "n": 1e2}'}
+    answer = page.post(f"/tools/{tool.pk}/try/", typed, follow=True)
+    invocation.perform_due_calls()
+
+    assert vendor.sent == [{"citty": "Oslo", "n": 100}], answer.content.decode()
+    shown = page.get(f"/tools/{tool.pk}/try/?call={Call.objects.get().pk}").content.decode()
+    assert "UNKNOWN_INPUT" in shown
+    assert "“city”" in shown
 
 
 # The schema, the arguments, and the inputs that are named in the refusal.
