@@ -8,6 +8,7 @@ import msgspec
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
+from core.schema import pointers
 from core.value_descriptions import describe_value
 
 _ABSENT = object()
@@ -28,7 +29,7 @@ def losses(document: dict[str, Any], written: dict[str, Any]) -> list[str]:
 def report(document: dict[str, Any], written: dict[str, Any]) -> list[Loss]:
     found = []
     for path, before, after in _differences(document, written, ""):
-        name = printable(path.rpartition("/")[2].replace("~1", "/").replace("~0", "~"), 60)
+        name = printable(pointers.split(path)[-1], 60)
         if after is _ABSENT:
             message = f"“{name}” is kept in the vendor's document only."
         elif before is _ABSENT:

@@ -19,6 +19,7 @@ from catalog.activities.picking import Fault, Reach, Source
 from core import strict_json
 from core.outbound.reply import Reply
 from core.outbound.request import Request
+from core.schema import pointers
 from core.strict_json import Answer
 from protocols.base import OutcomeKind
 from protocols.signature import Parameter, Signature
@@ -212,9 +213,7 @@ def _body(template: Template, inputs: Mapping[str, Any]) -> tuple[bytes, str]:
         return urlencode(pairs).encode(), "application/x-www-form-urlencoded"
     whole: dict[str, Any] = {}
     for pointer, value in given.items():
-        *path, last = [
-            part.replace("~1", "/").replace("~0", "~") for part in pointer.removeprefix("/").split("/")
-        ]
+        *path, last = pointers.split(f"/{pointer.removeprefix('/')}")
         inner = whole
         for part in path:
             inner = inner.setdefault(part, {})

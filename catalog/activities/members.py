@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 from protocols.signature import Parameter
 
 # Deeper, or more, is typed by hand: a list to choose from stays one.
@@ -20,11 +20,6 @@ def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list
     return [pointer for pointer, _ in zip(found, range(MAX_MEMBERS), strict=False)]
 
 
-def escaped(name: str) -> str:
-    """A name as one part of a JSON pointer."""
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _below(schema: Any, document: Mapping[str, Any], at: str, depth: int) -> Iterator[str]:
     schema = _followed(schema, document)
     if depth == 0 or not isinstance(schema, dict):
@@ -32,7 +27,7 @@ def _below(schema: Any, document: Mapping[str, Any], at: str, depth: int) -> Ite
     properties, items = schema.get("properties"), schema.get("items")
     inner = []
     if isinstance(properties, dict):
-        inner += [(f"{at}/{escaped(name)}", each) for name, each in properties.items()]
+        inner += [(at + pointers.join([name]), each) for name, each in properties.items()]
     if isinstance(items, dict):
         inner.append((f"{at}/0", items))
     yield from (pointer for pointer, _ in inner)

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.activities import conversions
+from core.schema import pointers
 from protocols.calls import arguments
 from protocols.signature import Parameter, Signature
 
@@ -78,15 +79,10 @@ def picked(source: Source, inputs: Mapping[str, Any], outputs: Sequence[Mapping[
 
 def at(value: Any, pointer: str) -> Any:
     """UNSET where the pointer leads to nothing."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(value, dict) and name in value:
-            value = value[name]
-        elif isinstance(value, list) and re.fullmatch("[0-9]{1,9}", name) and int(name) < len(value):
-            value = value[int(name)]
-        else:
-            return UNSET
-    return value
+    try:
+        return pointers.resolve(value, pointers.split(pointer))
+    except pointers.PointerError:
+        return UNSET
 
 
 def faults_in_inputs(

@@ -17,6 +17,7 @@ from catalog.activities.members import members
 from catalog.activities.picking import Source
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError, printable
+from core.schema import pointers
 from protocols.signature import Parameter
 
 FIXED = "fixed"
@@ -190,7 +191,7 @@ def says(source: Source, origin: Origin | None = None) -> str:
     if source.value is not UNSET:
         return f"always {printable(text_of(source.value, None), 60) or 'an empty text'}"
     name = printable(source.output or source.input, 60) or "nothing"
-    part = " → ".join(printable(_unescaped(each), 40) for each in source.at.split("/")[1:])
+    part = " → ".join(printable(step, 40) for step in pointers.split(source.at))
     is_plain = not source.step or (origin is not None and origin.is_only)
     of = name if is_plain else f"{name} of step {source.step}"
     return of + (f" → {part}" if part else "")
@@ -236,10 +237,6 @@ def _pick(origin: Origin, parameter: Parameter, at: str) -> Source:
     if origin.step:
         return Source(step=origin.step, output=parameter.name, at=at)
     return Source(input=parameter.name, at=at)
-
-
-def _unescaped(part: str) -> str:
-    return part.replace("~1", "/").replace("~0", "~")
 
 
 def named(parameters: Iterable[Parameter]) -> dict[str, Parameter]:

@@ -14,9 +14,9 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
-from urllib.parse import unquote
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
+from core.schema.pointers import Steps
 
 Digest = Callable[[object], str]
 
@@ -139,46 +139,35 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
     Two schemas that differ in these names alone come out equal. The name of a definition is its digest, in
     which a reference is the digest of its target; the digests are refined until they distinguish no more.
     """
-    definitions = dict(_definitions(schema, "#"))
+    definitions = dict(_definitions(schema, ()))
     if not definitions or any(name in each for each in subschemas.every(schema) for name in _NAMED_OTHERWISE):
         return schema
     if len(definitions) * len(repr(schema)) > MAX_RENAMING_WORK:
         return schema
     names = dict.fromkeys(definitions, "")
     while True:
-        finer = {pointer: digest(_renamed(each, pointer, names)) for pointer, each in definitions.items()}
+        finer = {steps: digest(_renamed(each, steps, names)) for steps, each in definitions.items()}
         is_stable = len(set(finer.values())) == len(set(names.values()))
         names = finer
         if is_stable:
-            return _renamed(schema, "#", names)
+            return _renamed(schema, (), names)
 
 
-def _definitions(schema: Any, pointer: str) -> Iterator[tuple[str, Any]]:
-    for keyword, name, each in _inner(schema):
-        below = f"{pointer}/{keyword}" + ("" if name is None else f"/{_escaped(name)}")
+def _definitions(schema: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
+    for keyword, name, each in subschemas.children(schema):
+        below = (*steps, keyword) if name is None else (*steps, keyword, name)
         if keyword in subschemas.DEFINITIONS:
             yield below, each
         yield from _definitions(each, below)
 
 
-def _inner(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
-    # The schemas right inside, by keyword and by name or number under it.
-    for keyword, value in schema.items() if isinstance(schema, dict) else ():
-        if isinstance(value, dict) and keyword in subschemas.MAPS:
-            yield from ((keyword, name, each) for name, each in value.items())
-        elif isinstance(value, list) and keyword in subschemas.LISTS:
-            yield from ((keyword, str(number), each) for number, each in enumerate(value))
-        elif keyword in subschemas.ONES:
-            yield keyword, None, value
-
-
-def _renamed(schema: Any, pointer: str, names: Mapping[str, str]) -> Any:
+def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
     if not isinstance(schema, dict):
         return schema
     renamed = dict(schema)
     groups: dict[str, list[tuple[str, Any]]] = {}
-    for keyword, name, each in _inner(schema):
-        below = f"{pointer}/{keyword}" + ("" if name is None else f"/{_escaped(name)}")
+    for keyword, name, each in subschemas.children(schema):
+        below = (*steps, keyword) if name is None else (*steps, keyword, name)
         inner = _renamed(each, below, names)
         if name is None:
             renamed[keyword] = inner
@@ -195,14 +184,13 @@ def _renamed(schema: Any, pointer: str, names: Mapping[str, str]) -> Any:
     return renamed
 
 
-def _renamed_reference(reference: str, names: Mapping[str, str]) -> object:
-    parts = unquote(reference).split("/")
-    for length in range(len(parts), 1, -1):
-        name = names.get("/".join(parts[:length]))
+def _renamed_reference(reference: str, names: Mapping[Steps, str]) -> object:
+    try:
+        steps = pointers.split_fragment(reference)
+    except pointers.PointerError:
+        return reference
+    for length in range(len(steps), 0, -1):
+        name = names.get(steps[:length])
         if name is not None:
-            return ["definition", name, *parts[length:]]
+            return ["definition", name, *map(pointers.escape, steps[length:])]
     return reference
-
-
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")

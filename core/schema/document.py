@@ -232,5 +232,5 @@ def _in_place(schema: Schema, root: Schema) -> Iterator[tuple[bool, Any]]:
 
 
 def _free_name(name: str, taken: Schema) -> str:
-    candidates = (name if number == 1 else f"{name} ({number})" for number in count(1))
+    candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
     return next(candidate for candidate in candidates if candidate not in taken)

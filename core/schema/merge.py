@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import lcm
 from typing import Any
 
-from core.schema import patterns, types
+from core.schema import regular_expressions, types
 from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
 
 NEVER: Schema = {"not": {}}
@@ -204,7 +204,7 @@ class _Members:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    is_match = patterns.matches(pattern, name)
+    is_match = regular_expressions.matches(pattern, name)
     if is_match is None:
         raise _ApartError
     return is_match

@@ -64,7 +64,7 @@ def read_object(document: Document, schema: AnySchema, *, alternatives: bool = F
     level = document.level(schema)
     if "object" not in types.types_of(level.schema) or level.schema.get("not") == {}:
         return None
-    parts = [level.schema, *(document.level(part).schema for part in level.apart)]
+    parts = parts_of(document, schema)
     properties: dict[str, AnySchema] = {}
     matched: dict[str, AnySchema] = {}
     for part in parts:
@@ -92,8 +92,7 @@ def read_object(document: Document, schema: AnySchema, *, alternatives: bool = F
 
 def direction_of(document: Document, schema: AnySchema) -> Direction:
     """Return whether a member is only sent or only returned, by `readOnly` and `writeOnly`."""
-    level = document.level(schema)
-    for part in (level.schema, *level.apart):
+    for part in parts_of(document, schema):
         if part.get("readOnly"):
             return "response"
         if part.get("writeOnly"):
@@ -109,7 +108,9 @@ def _others(document: Document, parts: Sequence[Schema], depth: int) -> AnySchem
         others = merge.both(others, closing[0] if closing else True)
         for keyword in ("anyOf", "oneOf"):
             branches = part.get(keyword, ()) if depth else ()
-            closed = [_others(document, _parts(document, branch), depth - 1) is False for branch in branches]
+            closed = [
+                _others(document, parts_of(document, branch), depth - 1) is False for branch in branches
+            ]
             if closed and all(closed):
                 return False
     return others
@@ -127,12 +128,13 @@ def _alternative_members(
         if "if" in part:
             branches += [part["if"], *(part[keyword] for keyword in ("then", "else") if keyword in part)]
         for branch in branches:
-            inner = _parts(document, branch)
+            inner = parts_of(document, branch)
             for each in inner:
                 yield from each.get("properties", {}).items()
             yield from _alternative_members(document, inner, depth - 1)
 
 
-def _parts(document: Document, schema: AnySchema) -> list[Schema]:
+def parts_of(document: Document, schema: AnySchema) -> list[Schema]:
+    """Return the schemas that must all hold for a value; just one for nearly every schema."""
     level = document.level(schema)
     return [level.schema, *(document.level(part).schema for part in level.apart)]

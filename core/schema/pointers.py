@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote
 Steps = tuple[str, ...]
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-# Characters that a fragment holds as they are (RFC 3986, section 3.5), without "%" and "#".
-_FRAGMENT_CHARACTERS = "/~$!&'()*+,;=:@?-._"
+# Characters beside letters, digits and "-._" that a fragment holds as they are (RFC 3986, section 3.5).
+_FRAGMENT_CHARACTERS = "/~$!&'()*+,;=:@"
 
 
 class PointerError(LookupError):

@@ -39,15 +39,20 @@ def mapped(schema: Any, change: Change) -> Any:
     """A copy in which every schema that is an object went through `change`, the innermost first."""
     if not isinstance(schema, dict):
         return schema
-    copied: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if isinstance(value, list) and keyword in LISTS:
-            copied[keyword] = [mapped(each, change) for each in value]
-        elif isinstance(value, dict) and keyword in MAPS:
-            copied[keyword] = {name: mapped(each, change) for name, each in value.items()}
-        else:
-            copied[keyword] = mapped(value, change) if keyword in ONES else value
+    copied = {
+        keyword: change_below(keyword, value, lambda child: mapped(child, change))
+        for keyword, value in schema.items()
+    }
     return change(copied)
+
+
+def change_below(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
+    """Return the value of a keyword in which each schema right inside went through `change`."""
+    if isinstance(value, list) and keyword in LISTS:
+        return [change(child) for child in value]
+    if isinstance(value, dict) and keyword in MAPS:
+        return {name: change(child) for name, child in value.items()}
+    return change(value) if keyword in ONES else value
 
 
 def every(schema: Any) -> list[dict[str, Any]]:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import count
 from typing import Any
-from urllib.parse import quote, unquote
 
 from msgspec import UNSET
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
 from protocols import parameters as json_schema
@@ -252,19 +251,15 @@ def _relocated(schema: dict[str, Any], lead: Lead) -> dict[str, Any]:
         reference = each.get("$ref")
         if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
             return each
-        # RFC 6901: a pointer in a URI is percent-encoded, and `~1` and `~0` stand for `/` and `~`.
-        parts = tuple(
-            unquote(part).replace("~1", "/").replace("~0", "~") for part in reference.split("/")[1:]
-        )
+        try:
+            parts = pointers.split_fragment(reference)
+        except pointers.PointerError:
+            return each
         led = lead(parts)
-        return each if led == parts else {**each, "$ref": "/".join(["#", *map(_escaped, led)])}
+        return each if led == parts else {**each, "$ref": pointers.join_fragment(led)}
 
     changed: dict[str, Any] = subschemas.mapped(schema, change)
     return changed
-
-
-def _escaped(part: str) -> str:
-    return quote(part.replace("~", "~0").replace("/", "~1"), safe="~$!&'()*+,;=:@")
 
 
 def of_input(shown: Input) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from catalog.rules.diff import Change
+from core.schema import pointers
 from designer.procedures import input_names, lint, references, supplies
 from designer.procedures.references import KnownTool, Vocabulary
 from designer.signatures.effective import why_not_preset
@@ -130,7 +131,7 @@ def _sorted(move: Move) -> _Changes:
     required: list[str] = []
     kind = None
     for change in filter(_is_of_lines, move.changes):
-        side, *rest = (part.replace("~1", "/").replace("~0", "~") for part in change.path.split("/"))
+        side, *rest = pointers.split(f"/{change.path}")
         if side in ids and rest:
             # What is gone has its id in the old version only; everything else goes by the new one.
             is_gone = len(rest) == 1 and change.kind == "removed"
@@ -242,9 +243,9 @@ def _of_values_in_prose(text: str, changed: _Changes, move: Move) -> Iterator[Li
 
 def _value_gone(change: Change) -> str | None:
     # The one value that is not taken any more, if that is the change.
-    path = change.path.split("/")
-    is_one = change.kind == "narrowed" and path[-2:-1] in (["allowed_values"], ["enum"])
-    return path[-1].replace("~1", "/").replace("~0", "~") if is_one else None
+    path = pointers.split(f"/{change.path}")
+    is_one = change.kind == "narrowed" and path[-2:-1] in (("allowed_values",), ("enum",))
+    return path[-1] if is_one else None
 
 
 def _value_lost(line: int, name: str, value: str, move: Move) -> LineImpact:

@@ -99,7 +99,8 @@ class OpenApi(Protocol):
         "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
     )
     # 2: bodies of files, and of lines of JSON. 3: parameters that carry a credential are no inputs.
-    revision = 3
+    # 4: members that only come back are no inputs at any depth.
+    revision = 4
 
     @classmethod
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ from urllib.parse import quote
 from core import strict_json, strict_yaml
 from core.canonical_json import canonical
 from core.outbound.errors import ProtocolViolationError, RefusedError, printable
+from core.schema import pointers
 from core.strict_json import PartialDocument
 from protocols import paging
 from protocols.base import Note, UnreadableItemError
@@ -260,7 +261,7 @@ class Document:
         name = reference.removeprefix("#")
         if name not in self._named:
             self._named[name] = self._target(reference)
-        return COMPONENT + quote(name.replace("~", "~0").replace("/", "~1"), safe="~")
+        return COMPONENT + quote(pointers.escape(name), safe="~")
 
     def _component(self, name: str) -> _Reached:
         known = self._schemas.get(name)
@@ -401,16 +402,11 @@ def _paths_elsewhere(root: dict[str, Any]) -> Iterator[Note]:
 
 def _at(root: dict[str, Any], reference: str) -> Any:
     # What a JSON Pointer into the document leads to; None where there is nothing.
-    start, *steps = reference.split("/")
-    found: Any = root if start == "#" and steps else None
-    for step in steps:
-        name = openapi_schema.unescaped(step)
-        if isinstance(found, list):
-            is_there = name.isdecimal() and len(name) < 10 and int(name) < len(found)
-            found = found[int(name)] if is_there else None
-        else:
-            found = found.get(name) if isinstance(found, dict) else None
-    return found
+    try:
+        steps = pointers.split_fragment(reference)
+        return pointers.resolve(root, steps) if steps else None
+    except pointers.PointerError:
+        return None
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -10,7 +10,8 @@ https://spec.openapis.org/oas/v3.1.1.html#schema-object
 
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import unquote
+
+from core.schema import pointers
 
 COMPONENT = "#/components/schemas/"
 DEFINITION = "#/$defs/"
@@ -78,11 +79,10 @@ def named_in(reference: str, prefix: str) -> str | None:
     """The component or definition that a reference leads to or into; None when it leads elsewhere."""
     if not reference.startswith(prefix):
         return None
-    return unescaped(reference.removeprefix(prefix).partition("/")[0])
-
-
-def unescaped(step: str) -> str:
-    return unquote(step).replace("~1", "/").replace("~0", "~")
+    try:
+        return pointers.split("/" + pointers.decode_fragment(reference.removeprefix(prefix)))[0]
+    except pointers.PointerError:
+        return None
 
 
 def _to_definition(schema: Schema) -> Schema:

@@ -16,7 +16,7 @@ import msgspec
 
 from core.canonical_json import canonical, digest
 from core.outbound.errors import printable
-from core.schema import audience, subschemas
+from core.schema import Dialect, audience, directions, read_document, read_object, subschemas
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.base import CallError, UnreadableItemError
@@ -205,7 +205,8 @@ def read(document: dict[str, Any]) -> Signature:
     asked = {"type": "object", "properties": builder.properties}
     if builder.required:
         asked["required"] = builder.required
-    inputs = json_schema.read(builder.complete(asked), "inputs", whole_name="body")
+    sent = directions.schema_for("request", builder.complete(asked), keeps_top_members=True)
+    inputs = json_schema.read(sent, "inputs", whole_name="body")
     outputs = json_schema.read(answered, "outputs", whole_name="result") if answered is not None else None
     builder.holes += [(("components", "schemas", name), ("definition", name)) for name in cut.schemas]
     signature = Signature(
@@ -326,11 +327,12 @@ def _read_body(builder: _SignatureBuilder) -> None:
     top, top_place = _followed(builder.cut, schema, place)
     files = _files(builder.cut, schema) if is_multipart(media) else {}
     has_members = is_json(media) or is_form(media) or is_multipart(media)
-    if has_members and _is_plain(top, is_required=is_required):
+    answered = _names_of_answers(builder, top) if has_members else frozenset()
+    if has_members and _is_plain(top, answered, is_required=is_required):
         builder.body = {"media": media, "is_object": True, "is_required": is_required, **files}
         needed = top.get("required", [])
         for name, each in top["properties"].items():
-            if not _is_answer(each):
+            if name not in answered:
                 is_needed = is_required and name in needed
                 called = builder.add(name, "body", builder.translated(each), is_required=is_needed)
                 builder.holes.append(((*top_place, "properties", name), ("input", called)))
@@ -397,7 +399,21 @@ def _followed(cut: Cut, schema: Any, place: Path) -> tuple[Any, Path]:
     return schema, place
 
 
-def _is_plain(schema: Any, *, is_required: bool) -> bool:
+def _names_of_answers(builder: _SignatureBuilder, body: Any) -> frozenset[str]:
+    """Return the members of a body that come back and are never sent."""
+    schema = builder.translated(body)
+    if not isinstance(schema, dict):
+        return frozenset()
+    schema = builder.complete(schema)
+    if not directions.has_direction("request", schema):
+        return frozenset()
+    document = read_document(schema, Dialect.DRAFT_2020)
+    found = read_object(document, document.root)
+    members_of_body = found.members.values() if found else ()
+    return frozenset(member.name for member in members_of_body if member.direction == "response")
+
+
+def _is_plain(schema: Any, answered: frozenset[str], *, is_required: bool) -> bool:
     # Whether the members of a body mean the same when they stand beside the parameters.
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(properties, dict):
@@ -412,12 +428,8 @@ def _is_plain(schema: Any, *, is_required: bool) -> bool:
         and all(name in properties for name in needed)
         and all(isinstance(each, dict | bool) for each in properties.values())
         and all(name.strip() and len(name) <= members.MAX_NAME_LENGTH for name in properties)
-        and (is_required or all(_is_answer(properties[name]) for name in needed))
+        and (is_required or answered.issuperset(needed))
     )
-
-
-def _is_answer(schema: Any) -> bool:
-    return isinstance(schema, dict) and schema.get("readOnly") is True
 
 
 def _read_answer(builder: _SignatureBuilder) -> Any:
@@ -433,7 +445,9 @@ def _read_answer(builder: _SignatureBuilder) -> Any:
             top, place = _followed(builder.cut, described["schema"], place)
             told = builder.translated(top)
             builder.holes.append((place, ("outputs",)))
-            return builder.complete(told) if isinstance(told, dict) else told
+            return (
+                directions.schema_for("response", builder.complete(told)) if isinstance(told, dict) else told
+            )
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from core.schema import pointers
 from protocols.openapi import schema as openapi_schema
 from protocols.openapi.schema import Schema
 
@@ -249,10 +250,11 @@ def _resolved(root: Mapping[str, Any], value: Any) -> Any:
         reference = value.get("$ref") if isinstance(value, dict) else None
         if not isinstance(reference, str):
             return value
-        start, *steps = reference.split("/")
-        value = root if start == "#" and steps else None
-        for step in steps:
-            value = value.get(openapi_schema.unescaped(step)) if isinstance(value, dict) else None
+        try:
+            steps = pointers.split_fragment(reference)
+            value = pointers.resolve(root, steps) if steps else None
+        except pointers.PointerError:
+            return None
     return None
 
 

@@ -7,17 +7,16 @@ came. Nothing is fetched: a reference that does not lead into the same document 
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
-from urllib.parse import unquote
 
 from core.canonical_json import canonical
+from core.schema import pointers
+from core.schema.types import EVERY_TYPE, NUMBER, type_of
 
 Schema = dict[str, Any]
 
 MAX_DEPTH = 64  # references and unions inside each other
 MAX_BRANCHES = 50  # of a union, beyond which no two are held against each other
 
-EVERY_TYPE = frozenset({"null", "boolean", "object", "array", "string", "integer", "fraction"})
-NUMBER = frozenset({"integer", "fraction"})
 # What a type cannot have does not limit it: a minimum says nothing about text.
 APPLIES_TO = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), NUMBER),
@@ -71,16 +70,10 @@ def pointed_at(root: object, reference: object) -> Any:
     """What a local reference leads to, or None."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
-    node: Any = root
-    for part in unquote(reference).split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(node, dict):
-            node = node.get(name)
-        elif isinstance(node, list) and name.isdecimal() and int(name) < len(node):
-            node = node[int(name)]
-        else:
-            return None
-    return node
+    try:
+        return pointers.resolve(root, pointers.split_fragment(reference))
+    except pointers.PointerError:
+        return None
 
 
 def is_schema(value: object) -> TypeGuard[Schema | bool]:
@@ -318,18 +311,6 @@ def values(schema: Mapping[str, Any]) -> list[Any] | None:
         named = types({"type": schema["type"]}) if "type" in schema else EVERY_TYPE
         return [value for value in listed if type_of(value) in named]
     return [None] if types(schema) == {"null"} else None
-
-
-def type_of(value: object) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "boolean"
-    if isinstance(value, int | float):
-        return "integer" if isinstance(value, int) or value.is_integer() else "fraction"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
 
 
 def same_json(one: object, other: object) -> bool:

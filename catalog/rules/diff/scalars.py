@@ -5,7 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from catalog.rules.diff.changes import Kind
-from catalog.rules.diff.normal import APPLIES_TO, NUMBER, type_of, types
+from catalog.rules.diff.normal import APPLIES_TO, types
+from core.schema.types import NUMBER, type_of
 
 Difference = tuple[str, Kind, object, object]
 Bound = tuple[float, bool]

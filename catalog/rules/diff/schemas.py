@@ -14,7 +14,6 @@ from catalog.rules.diff.normal import (
     ANNOTATIONS,
     APPLIES_TO,
     CONSTRAINING,
-    EVERY_TYPE,
     MAX_BRANCHES,
     Document,
     Schema,
@@ -26,6 +25,7 @@ from catalog.rules.diff.normal import (
     values,
 )
 from catalog.rules.diff.places import Path, Place
+from core.schema.types import EVERY_TYPE
 
 MAX_DEPTH = 64
 # Branches are compared each with each, which grows with the square of their number.

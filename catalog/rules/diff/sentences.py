@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from core.canonical_json import canonical
+from core.schema import pointers
 
 _TOOL = {
     "name": "The tool is now called {after}; it was called {before}.",
@@ -117,7 +118,7 @@ class _Subject(NamedTuple):
 
 
 def joined(parts: Iterable[str]) -> str:
-    return "/".join(part.replace("~", "~0").replace("/", "~1") for part in parts)
+    return pointers.join(parts).removeprefix("/")
 
 
 def sentence(path: str, kind: str, effect: str, before: object, after: object) -> str:
@@ -125,7 +126,7 @@ def sentence(path: str, kind: str, effect: str, before: object, after: object) -
         return _DESTRUCTIVE_WITHDRAWN.format(after=shown(after))
     if path in _TOOL:
         return _TOOL[path].format(before=shown(before), after=shown(after))
-    subject = _subject([part.replace("~1", "/").replace("~0", "~") for part in path.split("/")], kind)
+    subject = _subject(list(pointers.split(f"/{path}")), kind)
     if not subject.what:
         return f"The {subject.side} are in another order."
     if not subject.member and kind in ("added", "removed"):

@@ -4,11 +4,10 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
 
 from catalog.rules.inspection.alarms import Hit, Severity, signature_rule, text_rule
 from catalog.rules.inspection.characters import spelled
-from core.schema import subschemas
+from core.schema import SchemaBoundsError, read_document, subschemas
 from protocols import parameters as json_schema
 from protocols.signature import Signature
 
@@ -131,13 +130,14 @@ def claim(signature: Signature) -> Verdict:
 
 @signature_rule("REMOTE_SCHEMA")
 def remote_schema(signature: Signature) -> Verdict:
-    for _, member, value in _members(signature):
-        if (
-            member in ("$ref", "$dynamicRef", "$recursiveRef")
-            and isinstance(value, str)
-            and not value.startswith("#")
-        ):
-            return "high", f"A schema points to another document, {_quoted(value)}. It is never fetched."
+    # An identifier of the schema's own makes such a reference a local one.
+    if all(
+        member not in subschemas.REFERENCES or str(value).startswith("#")
+        for _, member, value in _members(signature)
+    ):
+        return None
+    for reference in _unresolved(signature, "REMOTE_REF"):
+        return "high", f"A schema points to another document, {_quoted(reference)}. It is never fetched."
     return None
 
 
@@ -146,48 +146,22 @@ def endless_schema(signature: Signature) -> Verdict:
     # Recursion through a property or an item ends with the value; a cycle at one place never does.
     if not any(member == "$ref" for _, member, _ in _members(signature)):
         return None
-    sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
-    for parameters, rest in sides:
-        if reference := _find_endless_reference(json_schema.write(parameters, rest)):
-            return (
-                "medium",
-                f"A schema refers to itself without an end: {_quoted(reference)}. A provider that resolves "
-                "references may refuse every request with this tool.",
-            )
+    for reference in _unresolved(signature, "ENDLESS_REF"):
+        return (
+            "medium",
+            f"A schema refers to itself without an end: {_quoted(reference)}. A provider that resolves "
+            "references may refuse every request with this tool.",
+        )
     return None
 
 
-def _find_endless_reference(root: object) -> str:
-    """Return a `$ref` of a cycle that never steps into the value; "" if there is none."""
-    finished: set[int] = set()
-    for start in subschemas.every(root):
-        # Depth first: a step to a schema that is still open closes a cycle.
-        open_schemas: dict[int, dict[str, Any]] = {}
-        steps: list[Iterator[object]] = [iter([start])]
-        while steps:
-            schema = next(steps[-1], None)
-            if schema is None:
-                steps.pop()
-                if open_schemas:
-                    finished.add(open_schemas.popitem()[0])
-            elif id(schema) in open_schemas:
-                references = [each["$ref"] for each in open_schemas.values() if "$ref" in each]
-                return str(references[-1])
-            elif isinstance(schema, dict) and id(schema) not in finished:
-                open_schemas[id(schema)] = schema
-                steps.append(_applied_in_place(schema, root))
-    return ""
-
-
-def _applied_in_place(schema: dict[str, Any], root: object) -> Iterator[object]:
-    # The schemas that judge the same value.
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        with suppress(LookupError):
-            yield subschemas.pointed(root, reference)
-    for keyword in subschemas.IN_PLACE_LISTS:
-        yield from schema[keyword] if isinstance(schema.get(keyword), list) else ()
-    yield from (schema[keyword] for keyword in subschemas.IN_PLACE if schema.get(keyword) is not None)
+def _unresolved(signature: Signature, code: str) -> Iterator[str]:
+    """Return the references that have a finding of this code."""
+    sides = ((signature.inputs, signature.schema_rest), (signature.outputs, signature.outputs_rest))
+    for parameters, rest in sides:
+        with suppress(SchemaBoundsError):  # LARGE_SCHEMA
+            document = read_document(json_schema.write(parameters, rest))
+            yield from (finding.subject for finding in document.findings if finding.code == code)
 
 
 @signature_rule("SAME_INPUT_NAME")

@@ -120,6 +120,13 @@ THING = {
 }
 
 
+SENT = {
+    **THING,
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "count": {"type": "integer"}},
+}
+
+
 @pytest.mark.parametrize("schema", [THING, ref("Thing"), ref("Alias")])
 def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
     components = {"schemas": {"Thing": THING, "Alias": ref("Thing")}}
@@ -133,22 +140,22 @@ def test_members_of_a_plain_body_stand_beside_the_parameters(schema):
 @pytest.mark.parametrize(
     ("schema", "is_required"),
     [
-        ({"oneOf": [THING, {"type": "string"}]}, True),
-        ({"allOf": [THING]}, True),
-        ({**THING, "anyOf": [{}]}, True),
-        ({**THING, "additionalProperties": True}, True),
-        ({**THING, "additionalProperties": {"type": "string"}}, True),
-        ({**THING, "patternProperties": {"^x": {}}}, True),
-        ({**THING, "minProperties": 1}, True),
-        ({**THING, "nullable": True}, True),
-        ({**THING, "type": ["object", "null"]}, True),
-        ({**THING, "required": ["elsewhere"]}, True),
+        ({"oneOf": [SENT, {"type": "string"}]}, True),
+        ({"allOf": [SENT]}, True),
+        ({**SENT, "anyOf": [{}]}, True),
+        ({**SENT, "additionalProperties": True}, True),
+        ({**SENT, "additionalProperties": {"type": "string"}}, True),
+        ({**SENT, "patternProperties": {"^x": {}}}, True),
+        ({**SENT, "minProperties": 1}, True),
+        ({**SENT, "nullable": True}, True),
+        ({**SENT, "type": ["object", "null"]}, True),
+        ({**SENT, "required": ["elsewhere"]}, True),
         ({"type": "object"}, True),
-        ({"type": "array", "items": THING}, True),
+        ({"type": "array", "items": SENT}, True),
         ({"type": "string"}, True),
         ({}, True),
         (True, True),
-        (THING, False),
+        (SENT, False),
     ],
 )
 def test_body_that_would_lose_something_is_one_input(schema, is_required):
@@ -159,6 +166,30 @@ def test_body_that_would_lose_something_is_one_input(schema, is_required):
         openapi_signature.as_json_schema(schema, is_dialect=False)
     )
     comes_back(document({"/a": {"post": op}}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent"),
+    [
+        ({"allOf": [THING]}, {"allOf": [SENT]}),
+        ({"type": "array", "items": THING}, {"type": "array", "items": SENT}),
+        ({"oneOf": [THING, {"type": "string"}]}, {"oneOf": [SENT, {"type": "string"}]}),
+        # Without its `id`, a thing may fit the other one too.
+        ({"oneOf": [THING, {"type": "object"}]}, {"anyOf": [SENT, {"type": "object"}]}),
+    ],
+)
+def test_a_body_that_is_one_input_is_without_members_that_only_come_back(schema, sent):
+    op = operation("a", requestBody=takes(schema))
+    (found,) = read(op).inputs
+    assert canonical(json_schema.write_parameter(found)) == canonical(sent)
+    comes_back(document({"/a": {"post": op}}))
+
+
+def test_an_answer_is_without_members_that_are_only_sent():
+    password = {"type": "string", "writeOnly": True}
+    user = {"type": "object", "required": ["password"], "properties": {"password": password, "name": {}}}
+    found = read(operation("a", responses=answers({"type": "object", "properties": {"user": user}})))
+    assert found.outputs[0].schema == {"type": "object", "properties": {"name": {}}}
 
 
 def test_optional_body_without_required_members_stands_beside_the_parameters():

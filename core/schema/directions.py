@@ -1,0 +1,210 @@
+"""The schema of what is sent, or of what is returned, out of one that describes both.
+
+OpenAPI lets one schema describe a resource in both directions: a `readOnly` member is returned and should not
+be sent, a `writeOnly` member is sent and not returned, and where it is required, that counts for its own
+direction (OpenAPI 3.0.3, Schema Object). Members are found at any depth, through references and combinations.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from typing import Any, Literal
+
+from core.schema import bounds, pointers, subschemas, types
+from core.schema.dialects import AnySchema, Dialect, Schema
+from core.schema.document import Document, read_document
+from core.schema.objects import direction_of, parts_of
+
+Names = frozenset[str]
+
+# The flag of members that do not go in the direction.
+_FLAGS = {"request": "readOnly", "response": "writeOnly"}
+_OTHER: dict[str, Literal["request", "response"]] = {"request": "response", "response": "request"}
+_NONE: Names = frozenset()
+_CONDITIONAL = ("then", "else")
+_IN_PLACE = ("allOf", "anyOf", "dependentSchemas", *_CONDITIONAL)
+_WRITTEN_APART = ("$defs", "$ref", "required", "dependentRequired", "oneOf")
+# What decides between other rules. A member that is not there decides too, so these stay as they are.
+_DECIDING = ("not", "if")
+
+
+def schema_for(
+    direction: Literal["request", "response"], schema: Any, *, keeps_top_members: bool = False
+) -> Any:
+    """Return the schema without the members that do not go in the direction, and without requiring them.
+
+    A schema without such members is returned itself; any other one comes back in the internal form.
+    `keeps_top_members`: the members of the schema itself stay, whatever they say.
+    """
+    if not has_direction(direction, schema):
+        return schema
+    try:
+        document = read_document(schema, Dialect.DRAFT_2020)
+    except bounds.SchemaBoundsError:
+        return schema  # its reader refuses it by name
+    return _Writer(document, _OTHER[direction], keeps_top_members=keeps_top_members).write_root()
+
+
+def has_direction(direction: Literal["request", "response"], schema: Any) -> bool:
+    """Return whether some part of the schema does not go in the direction."""
+    return any(part.get(_FLAGS[direction]) is True for part in subschemas.every(schema))
+
+
+class _Writer:
+    """Writes a document without the members of one direction.
+
+    `hidden` are names that are left out of a schema because one that holds beside it says so. A definition is
+    written once for each set of such names that it mentions.
+    """
+
+    def __init__(
+        self, document: Document, dropped: Literal["request", "response"], *, keeps_top_members: bool
+    ) -> None:
+        self.document = document
+        self.dropped = dropped
+        self.keeps_top_members = keeps_top_members
+        self.definitions: Schema = {}
+        self.names: dict[tuple[str, Names, bool], str] = {}
+        self.waiting: deque[tuple[str, str, Names, bool]] = deque()
+
+    def write_root(self) -> AnySchema:
+        root = self.document.root
+        if isinstance(root, bool):
+            return root
+        own = _NONE if self.keeps_top_members else self._hidden_of(root)
+        written = self._write_level(root, own)
+        while self.waiting:
+            name, reference, hidden, is_deciding = self.waiting.popleft()
+            target = self.document.target(reference)
+            if is_deciding:
+                self.definitions[name] = self._copy(target)
+            else:
+                self.definitions[name] = self._write_in_place(target, hidden)
+        return {**written, "$defs": self.definitions} if self.definitions else written
+
+    def _write(self, schema: AnySchema) -> AnySchema:
+        """Return the schema of a part of the value."""
+        return self._write_in_place(schema, _NONE)
+
+    def _write_in_place(self, schema: AnySchema, hidden: Names) -> AnySchema:
+        if isinstance(schema, bool):
+            return schema
+        return self._write_level(schema, hidden | self._hidden_of(schema))
+
+    def _write_level(self, schema: Schema, hidden: Names) -> Schema:
+        written = self._write_names(schema, hidden)
+        for keyword, value in schema.items():
+            if keyword in _WRITTEN_APART:
+                continue
+            if keyword in ("properties", "dependentSchemas"):
+                value = {name: rule for name, rule in value.items() if name not in hidden}
+            change: Callable[[AnySchema], AnySchema]
+            if keyword in _DECIDING:
+                change = self._copy
+            elif keyword in _IN_PLACE:
+                change = partial(self._write_in_place, hidden=hidden)
+            else:
+                change = self._write
+            written[keyword] = subschemas.change_below(keyword, value, change)
+        if "oneOf" in schema:
+            branches = [self._write_in_place(branch, hidden) for branch in schema["oneOf"]]
+            # Branches that only a dropped member told apart may now fit together.
+            is_changed = not self._differ_in_type(schema["oneOf"]) and any(
+                self._mentions_hidden(branch, hidden) for branch in schema["oneOf"]
+            )
+            together: Schema = {"anyOf" if is_changed else "oneOf": branches}
+            if together.keys() & written.keys():
+                together = {"allOf": [*written.get("allOf", ()), together]}
+            written |= together
+        if "$ref" in schema:
+            written["$ref"] = self._refer(schema["$ref"], hidden)
+        return written
+
+    def _write_names(self, schema: Schema, hidden: Names) -> Schema:
+        """Return the rules that require names, without those that are dropped."""
+        written: Schema = {}
+        is_kept = self.keeps_top_members and schema is self.document.root
+        dropped = hidden if is_kept else hidden | self._hidden_in_choices(schema)
+        if required := [name for name in schema.get("required", ()) if name not in dropped]:
+            written["required"] = required
+        if "dependentRequired" in schema:
+            written["dependentRequired"] = {
+                name: [also for also in names if also not in dropped]
+                for name, names in schema["dependentRequired"].items()
+                if name not in dropped
+            }
+        return written
+
+    def _copy(self, schema: AnySchema) -> AnySchema:
+        def lead(part: Schema) -> Schema:
+            part.pop("$defs", None)
+            return (
+                part | {"$ref": self._refer(part["$ref"], _NONE, is_deciding=True)}
+                if "$ref" in part
+                else part
+            )
+
+        copied: AnySchema = subschemas.mapped(schema, lead)
+        return copied
+
+    def _refer(self, reference: str, hidden: Names, *, is_deciding: bool = False) -> str:
+        target = self.document.target(reference)
+        beside = _NONE if is_deciding else (hidden - self._hidden_of(target)) & self._names_in(target)
+        if reference == "#" and not beside and not is_deciding:
+            return reference
+        key = (reference, beside, is_deciding)
+        if key not in self.names:
+            steps = pointers.split_fragment(reference)
+            name = steps[1] if len(steps) == 2 and steps[0] == "$defs" else "/".join(steps) or "root"
+            self.names[key] = self._free_name(name)
+            self.waiting.append((self.names[key], reference, beside, is_deciding))
+        return pointers.join_fragment(("$defs", self.names[key]))
+
+    def _free_name(self, name: str) -> str:
+        taken = set(self.names.values())
+        candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        return next(candidate for candidate in candidates if candidate not in taken)
+
+    def _hidden_of(self, schema: AnySchema) -> Names:
+        """Return the names of members that are dropped, by the schema and all that holds with it."""
+        return frozenset(
+            name
+            for part in parts_of(self.document, schema)
+            for name, rule in part.get("properties", {}).items()
+            if direction_of(self.document, rule) == self.dropped
+        )
+
+    def _hidden_in_choices(self, schema: AnySchema) -> Names:
+        return _NONE.union(*(self._hidden_of(branch) for branch in self._choices(schema)))
+
+    def _mentions_hidden(self, schema: AnySchema, hidden: Names) -> bool:
+        found = self._hidden_of(schema) | self._hidden_in_choices(schema) | (hidden & self._names_in(schema))
+        return bool(found)
+
+    def _differ_in_type(self, schemas: list[AnySchema]) -> bool:
+        sets = [types.types_of(self.document.level(schema).schema) for schema in schemas]
+        return sum(map(len, sets)) == len(frozenset[str]().union(*sets))
+
+    def _names_in(self, schema: AnySchema) -> Names:
+        """Return the names that a schema mentions for the value itself."""
+        names: set[str] = set()
+        for branch in (schema, *self._choices(schema)):
+            for part in parts_of(self.document, branch):
+                names |= {*part.get("required", ()), *part.get("properties", {})}
+                names |= {*part.get("dependentRequired", {}), *part.get("dependentSchemas", {})}
+                names.update(*part.get("dependentRequired", {}).values())
+        return frozenset(names)
+
+    def _choices(self, schema: AnySchema) -> Iterator[AnySchema]:
+        """Return the schemas that may hold for the same value, at any depth."""
+        waiting, seen = [schema], set[int]()
+        while waiting:
+            for part in parts_of(self.document, waiting.pop()):
+                branches = [branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())]
+                branches += [part[keyword] for keyword in _CONDITIONAL if keyword in part]
+                branches += part.get("dependentSchemas", {}).values()
+                new = [branch for branch in branches if isinstance(branch, dict) and id(branch) not in seen]
+                seen.update(map(id, new))
+                waiting += new
+                yield from new
