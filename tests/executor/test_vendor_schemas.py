@@ -133,6 +133,38 @@ def test_a_member_that_only_comes_back_is_neither_asked_for_nor_shown(
     assert vendor.calls == [body]
 
 
+A = {"type": "string", "maxLength": 9}
+
+
+@pytest.mark.parametrize(
+    ("reference", "schema"),
+    [
+        ("#x", {"$defs": {"A": {**A, "$anchor": "x"}}}),
+        ("#x", {"$defs": {"B": {"properties": {"deep": {**A, "$anchor": "x"}}}}}),
+        (
+            "#x",
+            {"definitions": {"A": {**A, "$id": "#x"}}, "$schema": "http://json-schema.org/draft-07/schema#"},
+        ),
+        ("https://e.test/s.json#/$defs/A", {"$id": "https://e.test/s.json", "$defs": {"A": A}}),
+        ("s.json#/$defs/A", {"$id": "https://e.test/s.json", "$defs": {"A": A}}),
+        ("a.json", {"$id": "https://e.test/s.json", "$defs": {"A": {**A, "$id": "a.json"}}}),
+        ("urn:l", {"$defs": {"A": {**A, "$id": "urn:l"}}}),
+        ("#/$defs/a%2Fb", {"$defs": {"a": {"b": A}, "a/b": {"type": "integer"}}}),
+    ],
+)
+def test_a_reference_within_the_schema_is_followed_however_it_is_spelled(owner, api, reference, schema):
+    inputs = {**schema, "type": "object", "properties": {"p": {"$ref": reference}}}
+    tool = {"id": "Kit.t", "name": "t", "description": "Does t.", "version": "1.0.0", "input_schema": inputs}
+    vendor = Vendor({"items": [tool]}, {"request_id": "1", "call_id": "1", "success": True, "value": "done"})
+    with HostileVendor(vendor) as server:
+        published(owner, server, "oxp")
+        refused = call(api, {"p": 5})
+        taken = call(api, {"p": "five"})
+    assert refused["outcome"] == "invalid_arguments"
+    assert taken["outcome"] == "ok", taken
+    assert len(vendor.calls) == 1
+
+
 def test_a_reference_to_another_document_costs_the_tool(owner):
     inputs = {"type": "object", "properties": {"p": {"$ref": "https://elsewhere.test/s.json#/A"}}}
     tool = {"id": "Kit.t", "name": "t", "description": "Does t.", "version": "1.0.0", "input_schema": inputs}
