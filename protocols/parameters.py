@@ -22,14 +22,11 @@ import msgspec
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
-from core.schema import subschemas
+from core.schema import bounds, subschemas
 from protocols import members
 from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
 
-MAX_DEPTH = 64
-# A schema is walked many times: to be compared, drawn as a form and counted.
-MAX_NODES = 20_000
 MAX_PROPERTIES = 1_000
 MAX_VALUES = 10_000
 # References and single-branch unions that lead to each other may go round in a circle.
@@ -163,23 +160,16 @@ def without_values(schema: Mapping[str, Any], hidden: Collection[str], kept: Seq
 
 def check(schema: object, where: str) -> None:
     """Raises UnreadableItemError for a schema that is too deep or too large to be worked with, or remote."""
-    level: list[Any] = [schema] if isinstance(schema, dict | list) else []
-    nodes = depth = 0
-    while level:
-        nodes += len(level)
-        depth += 1
-        if depth > MAX_DEPTH:
-            reason = f"“{where}” is nested more than {MAX_DEPTH} levels deep; that is the limit."
-            raise UnreadableItemError("SCHEMA_TOO_DEEP", reason)
-        if nodes > MAX_NODES:
-            reason = f"“{where}” has more than {MAX_NODES:,} parts; that is the limit."
-            raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-        level = [
-            child
-            for each in level
-            for child in (each.values() if isinstance(each, dict) else each)
-            if isinstance(child, dict | list)
-        ]
+    try:
+        bounds.require_bounds(schema)
+    except bounds.SchemaBoundsError as error:
+        is_deep = error.code == "SCHEMA_TOO_DEEP"
+        size = (
+            f"is nested more than {error.limit} levels deep"
+            if is_deep
+            else f"has more than {error.limit:,} parts"
+        )
+        raise UnreadableItemError(error.code, f"“{where}” {size}; that is the limit.") from error
     written = canonical(schema)
     if len(written) > MAX_BYTES:
         reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {MAX_BYTES:,}."

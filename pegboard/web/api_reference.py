@@ -9,6 +9,7 @@ from typing import Any
 from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.renderers import OpenApiJsonRenderer
 
+from core.schema import pointers
 from pegboard.api.schema import IDEMPOTENCY_KEY
 
 MAX_DEPTH = 4
@@ -101,7 +102,7 @@ class Shapes:
 
     def follow(self, schema: dict[str, Any]) -> dict[str, Any]:
         while "$ref" in schema:
-            schema = self.components[schema["$ref"].rpartition("/")[2]]
+            schema = self.components[pointers.split_fragment(schema["$ref"])[-1]]
         if len(schema.get("allOf", [])) == 1:
             return {**self.follow(schema["allOf"][0]), **schema}
         return schema
