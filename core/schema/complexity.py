@@ -5,7 +5,7 @@ or a tree refers twice to itself. The count is of the schemas that may meet at o
 multiplied by the parts of the value it bounds the whole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.schema import subschemas
@@ -30,13 +30,15 @@ def require_bounded(schema: Any, depth: int) -> int:
         raise TooComplexError from exc
 
 
-def is_bounded(document: Any, schema: Any, depth: int) -> bool:
-    """Whether `require_bounded` accepts a part of `document`."""
-    try:
-        _Count(document).most(schema, depth)
-    except (TooComplexError, RecursionError):
-        return False
-    return True
+def unbounded(document: Any, schemas: Mapping[str, Any], depth: int) -> Iterator[str]:
+    """Return the names of those parts of `document` that `require_bounded` would refuse."""
+    count = _Count(document)
+    for name, schema in schemas.items():
+        try:
+            count.most(schema, depth)
+        except (TooComplexError, RecursionError):
+            yield name
+            count = _Count(document)
 
 
 # Schemas that meet at a value itself, at any one member of it, and at any one entry of it.

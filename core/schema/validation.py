@@ -24,6 +24,8 @@ from core.schema import complexity, error_messages, subschemas
 from core.schema.bounds import SchemaBoundsError
 from core.schema.dialects import Dialect, dialect_of
 from core.schema.document import Finding, read_document
+from core.schema.pointers import Steps
+from core.schema.references import children
 
 MAX_VALUE_DEPTH = 64
 MAX_VALUES = 20_000
@@ -115,7 +117,11 @@ def compiled(digest: str) -> Checked | None:
 
 def checked(schema: Any) -> Checked:
     """Return the compiled schema. Those that were used last are kept, in a bounded cache by digest."""
-    text = canonical(schema)
+    try:
+        text = canonical(schema)
+    except RecursionError:
+        # It is nested deeper than any schema that is read.
+        return Checked(True, None)
     digest = hashlib.sha256(text).hexdigest()
     if ready := compiled(digest):
         return ready
@@ -135,6 +141,7 @@ def _compile(schema: Any) -> Checked:
     root = subschemas.mapped(copy.deepcopy(document.root), _closed_by_name)
     ready = Checked(root, None, [_rule(finding) for finding in document.findings])
     _leave_out_patterns(ready)
+    _leave_out_broken_patterns(ready)
     _relax(ready)
     if not _is_bounded(ready):
         return ready
@@ -171,10 +178,13 @@ def _is_bounded(ready: Checked) -> bool:
     properties = ready.schema.get("properties") if isinstance(ready.schema, dict) else None
     if not isinstance(properties, dict):
         return False
-    for name, schema in properties.items():
-        if not complexity.is_bounded(ready.schema, schema, USUAL_DEPTH - 1):
-            properties[name] = True
-            ready.left_out.append(f"“{printable(name, 60)}”")
+    unbounded = complexity.unbounded(ready.schema, properties, USUAL_DEPTH - 1)
+    names = list(islice(unbounded, MAX_REPAIRS + 1))
+    if len(names) > MAX_REPAIRS:
+        return False
+    for name in names:
+        properties[name] = True
+        ready.left_out.append(f"“{printable(name, 60)}”")
     _relax(ready)
     ready._costs.clear()
     return ready.cost_at(USUAL_DEPTH) < math.inf
@@ -323,6 +333,26 @@ def _leave_out_patterns(ready: Checked) -> None:
     if len(seen) > MAX_PATTERNS:
         ready.schema = limited
         ready.left_out.append("most patterns")
+
+
+def _leave_out_broken_patterns(ready: Checked) -> None:
+    # The library would name one of them for each time that the whole schema is compiled.
+    waiting: list[tuple[Steps, Any]] = [((), ready.schema)]
+    while waiting:
+        place, schema = waiting.pop()
+        waiting += [((*place, *steps), child) for steps, child in children(schema)] if schema else []
+        pattern = schema.get("pattern") if isinstance(schema, dict) else None
+        if isinstance(pattern, str) and not _compiles(pattern):
+            del schema["pattern"]
+            ready.left_out.append(_named_rule("pattern", place))
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        jsonschema_rs.Draft202012Validator({"pattern": pattern}, pattern_options=_PATTERNS, offline=True)
+    except jsonschema_rs.ValidationError:
+        return False
+    return True
 
 
 def _cut(schema: Any, path: list[str | int]) -> str:

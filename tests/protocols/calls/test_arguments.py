@@ -339,6 +339,29 @@ def test_many_entries_of_many_forms_are_judged_without_a_reason_for_each():
     }
 
 
+def test_what_cannot_be_checked_costs_no_other_input():
+    names = [f"p{number}" for number in range(50)]
+    ahead = {name: {"type": "string", "pattern": "(?=x)"} for name in names}
+    signature = signature_of(an_object(**ahead, n={"type": "integer"}))
+    assert arguments.problems(signature, {"p1": 1, "n": "x"}).keys() == {"p1", "n"}
+    endless = doubling(60) | {"type": "object"}
+    endless["properties"] |= {"n": {"type": "integer"}}
+    assert arguments.problems(signature_of(endless), {"a": 1, "n": "x"}).keys() == {"n"}
+
+
+def test_schema_with_more_endless_inputs_than_can_be_left_out_is_not_checked():
+    endless = doubling(60)
+    endless["properties"] = {f"p{number}": {"$ref": "#/$defs/d0"} for number in range(1000)}
+    assert "cannot be checked" in arguments.unchecked(signature_of(endless))
+
+
+def test_schema_deeper_than_any_that_is_read_is_not_checked():
+    schema = {"type": "string"}
+    for _ in range(2000):
+        schema = {"properties": {"a": schema}}
+    assert validation.checked(schema).validator is None
+
+
 def test_patterns_take_linear_time():
     assert why({"type": "string", "pattern": "^(a+)+$"}, "a" * 50_000 + "b").startswith("must match")
 
