@@ -4,7 +4,7 @@ same seed gives it again.
 
 from catalog.activities.mocks import answers
 from catalog.activities.mocks.answers import Mock
-from catalog.activities.mocks.generation import UnmetSchemaError
+from core.schema.samples import UnmetSchemaError
 from soak.frame import Field, stopwatch
 from tests.designer.exports import real_tools
 

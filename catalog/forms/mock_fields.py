@@ -10,13 +10,14 @@ import msgspec
 from msgspec import UNSET
 
 from catalog.activities.callees import Known, Reference
-from catalog.activities.mocks import answers, generation
+from catalog.activities.mocks import answers
 from catalog.activities.mocks.answers import Mock, MockExample
 from catalog.activities.mocks.situations import KINDS, Situation
 from catalog.forms.activity_fields import Draft, Editor, count_of, signature_of
 from catalog.forms.source_rows import TYPES, Posted, named, text_of, value_of
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
+from core.schema.samples import UnmetSchemaError
 from protocols.signature import Parameter, Signature
 
 # How `switch` is chosen.
@@ -294,5 +295,5 @@ def _made_up(mock: Mock, signature: Signature | None) -> dict[str, Any]:
     seed = mock.seed if isinstance(mock.seed, int) else 0
     try:
         return answers.made_up(Mock(seed=seed), signature, {}) if signature else {}
-    except generation.UnmetSchemaError:
+    except UnmetSchemaError:
         return {}

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from catalog.activities.mocks import generation, situations
-from catalog.activities.mocks.generation import UnmetSchemaError
+from catalog.activities.mocks import situations
 from catalog.activities.mocks.situations import AnySituation, Moment, Situation
 from core.canonical_json import canonical
 from core.errors import DomainError
-from core.schema import error_messages, validation
+from core.schema import error_messages, samples, validation
+from core.schema.samples import UnmetSchemaError
 from protocols import parameters as json_schema
 from protocols.base import Note, Outcome
 from protocols.calls import arguments as call_arguments
@@ -144,7 +144,7 @@ def made_up(mock: Mock, signature: Signature, given: Mapping[str, Any]) -> dict[
     if whole is None and not isinstance(schema.get("type"), str):
         # Outputs go by names, also where the schema leaves open of which type they are.
         schema = schema | {"type": "object"}
-    value = generation.generate(schema, int.from_bytes(sown[:8], "big"))
+    value = samples.generate(schema, int.from_bytes(sown[:8], "big"))
     if whole is not None:
         return {whole: value}
     if not isinstance(value, dict):

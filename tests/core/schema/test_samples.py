@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog.activities.mocks import generation, patterns
-from catalog.activities.mocks.generation import Work
-from core.schema import validation
+from core.schema import sample_texts, samples, validation
+from core.schema.samples import Work
 
 ORDER = {
     "type": "object",
@@ -43,14 +42,14 @@ ORDER = {
 
 @given(st.integers(0, 2**63))
 def test_each_seed_makes_a_value_that_fits(seed):
-    value = generation.generate(ORDER, seed)
+    value = samples.generate(ORDER, seed)
 
     assert validation.faults(validation.checked(ORDER), value) == []
-    assert generation.generate(ORDER, seed) == value
+    assert samples.generate(ORDER, seed) == value
 
 
 def test_seeds_differ():
-    made = [repr(generation.generate(ORDER, seed)) for seed in range(20)]
+    made = [repr(samples.generate(ORDER, seed)) for seed in range(20)]
 
     assert len(set(made)) > 15
 
@@ -85,7 +84,7 @@ def test_seeds_differ():
 )  # fmt: skip
 def test_rules_of_all_kinds_are_met(schema):
     for seed in range(20):
-        value = generation.generate(schema, seed)
+        value = samples.generate(schema, seed)
         assert validation.faults(validation.checked(schema), value) == []
 
 
@@ -107,8 +106,8 @@ def test_rules_of_all_kinds_are_met(schema):
     ],
 )  # fmt: skip
 def test_what_cannot_be_met_is_said_with_its_rule(schema, says):
-    with pytest.raises(generation.UnmetSchemaError) as refused:
-        generation.generate(schema, 1)
+    with pytest.raises(samples.UnmetSchemaError) as refused:
+        samples.generate(schema, 1)
 
     assert says in refused.value.why
 
@@ -126,13 +125,13 @@ def test_texts_match_their_pattern(pattern):
     theirs = re.compile(pattern.replace("(?<y", "(?P<y").replace("(?<m", "(?P<m"))
 
     for seed in range(50):
-        assert theirs.search(patterns.text(pattern, Random(seed), Work().count))
+        assert theirs.search(sample_texts.text(pattern, Random(seed), Work().count))
 
 
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 10**6))
 @pytest.mark.parametrize("pattern", ["^a*$", "^(ab?)+c{0,60}$", "^(x(yz){0,20})?[0-9]{0,50}$", "^(a|b+|c)*$"])
 def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
-    written = patterns.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
+    written = sample_texts.text(pattern, Random(seed), Work().count, shortest, shortest + 5 + more)
 
     assert re.search(pattern, written)
     assert shortest <= len(written) <= shortest + 5 + more
@@ -142,14 +141,14 @@ def test_a_text_is_as_long_as_it_has_to_be(pattern, shortest, more, seed):
     "pattern", ["(" * 60 + ")" * 60, "(" * 20 + "a" + "*)*" * 20, "(a", "[a", "a{99999}", r"(a)\1"]
 )
 def test_a_pattern_of_another_kind_is_refused(pattern):
-    with pytest.raises(patterns.UnwritablePatternError):
-        [patterns.text(pattern, Random(seed), Work().count) for seed in range(30)]
+    with pytest.raises(sample_texts.UnwritablePatternError):
+        [sample_texts.text(pattern, Random(seed), Work().count) for seed in range(30)]
 
 
 @given(st.text(max_size=60))
 def test_any_text_as_a_pattern_ends(pattern):
-    with contextlib.suppress(patterns.UnwritablePatternError):
-        patterns.text(pattern, Random(1), Work().count)
+    with contextlib.suppress(sample_texts.UnwritablePatternError):
+        sample_texts.text(pattern, Random(1), Work().count)
 
 
 KEYWORDS = """
@@ -171,8 +170,8 @@ plain = st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_fro
     )
 )
 def test_whatever_a_vendor_writes_as_a_schema_ends_in_a_value_or_in_a_sentence(schema):
-    with contextlib.suppress(generation.UnmetSchemaError):
-        value = generation.generate(schema, 7)
+    with contextlib.suppress(samples.UnmetSchemaError):
+        value = samples.generate(schema, 7)
         assert validation.faults(validation.checked(schema), value) == []
 
 
@@ -190,6 +189,6 @@ def test_a_schema_that_asks_for_too_much_is_given_up_soon(schema, monkeypatch):
     counted = []
     count = Work.count
     monkeypatch.setattr(Work, "count", lambda work, much=1: (counted.append(much), count(work, much)))
-    with pytest.raises(generation.UnmetSchemaError):
-        generation.generate(schema, 1)
-    assert sum(counted) < generation.MAX_WORK * 1.1
+    with pytest.raises(samples.UnmetSchemaError):
+        samples.generate(schema, 1)
+    assert sum(counted) < samples.MAX_WORK * 1.1

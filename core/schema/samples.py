@@ -15,8 +15,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from catalog.activities.mocks import patterns
-from core.schema import subschemas, validation
+from core.schema import sample_texts, subschemas, validation
 
 # The first tries fill in what is optional as chance has it; the last ones leave out what can be left out.
 MAX_TRIES = 40
@@ -24,6 +23,7 @@ LAST_TRIES = 10
 # Below this depth only what is required is made, which ends a schema that refers to itself.
 MAX_DEPTH = 6
 MAX_ITEMS = 3
+USUAL_FULLNESS = 0.7
 MAX_NODES = 5_000
 # Of all tries together: parts of a schema, steps of a pattern, and a hundred characters of a text count one.
 MAX_WORK = 40_000
@@ -66,15 +66,18 @@ class UnmetSchemaError(Exception):
         self.why = why
 
 
-def generate(schema: Any, seed: int) -> Any:
-    """A value that fits `schema`, the same one for the same `seed`. Raises UnmetSchemaError."""
+def generate(schema: Any, seed: int, *, fullness: float = USUAL_FULLNESS) -> Any:
+    """Return a value that fits `schema`, the same one for the same `seed`. Raises UnmetSchemaError.
+
+    fullness: how likely an optional member is there; with 0.0 every part is as small as the schema allows.
+    """
     ready = validation.checked(schema)
     why, work = "", Work()
     for attempt in range(MAX_TRIES):
         # A schema that takes much work is not tried to the end, but tried with little before that.
         is_last = attempt >= MAX_TRIES - LAST_TRIES or work.done > MAX_WORK // 2
         chance = Random(f"{seed}/{attempt}")  # noqa: S311 - makes examples up, protects nothing
-        maker = _Maker(schema, chance, work, fullness=0.0 if is_last else 0.7)
+        maker = _Maker(schema, chance, work, fullness=0.0 if is_last else fullness)
         try:
             value = maker.value(schema, 0, "")
             faults = validation.faults(ready, value)
@@ -161,6 +164,10 @@ class _Maker:
                 said = _both(said, self.settled(self.form(forms, depth), depth))
         if "if" in said:
             said = self.conditioned(said, depth)
+        dependent = said.pop("dependentSchemas", None) or {}
+        for name, rule in dependent.items():
+            if name in (said.get("required") or ()):
+                said = _both(said, self.settled(rule, depth))
         return said
 
     def followed(self, said: dict[str, Any]) -> dict[str, Any]:
@@ -244,8 +251,8 @@ class _Maker:
         self.work.count(shortest // 100)
         if isinstance(pattern := said.get("pattern"), str):
             try:
-                return patterns.text(pattern, self.chance, self.work.count, shortest, longest)
-            except patterns.UnwritablePatternError:
+                return sample_texts.text(pattern, self.chance, self.work.count, shortest, longest)
+            except sample_texts.UnwritablePatternError:
                 raise _NoValueError(f"No text can be made up for the pattern “{pattern[:80]}”.") from None
         made = self.of_format(str(said.get("format", "")), shortest, longest) or self.named(name)
         if longest is not None:
@@ -364,7 +371,7 @@ class _Maker:
         while len(chosen) < least and tries < 200:
             tries += 1
             if (by := said.get("patternProperties")) and said.get("additionalProperties") is False:
-                chosen.setdefault(patterns.text(next(iter(by)), self.chance, self.work.count))
+                chosen.setdefault(sample_texts.text(next(iter(by)), self.chance, self.work.count))
             elif (rule := said.get("propertyNames")) is not None:
                 named = {"type": "string", "minLength": tries, "allOf": [rule]}
                 chosen.setdefault(str(self.value(named, depth + 1, "")))
