@@ -100,7 +100,7 @@ def _of_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: boo
         yield "default_repeated", path, f"The description of {name} says its default.", text
     # A strict schema requires every input, so there the word is all that says it.
     is_required = parameter.required and not has_preset
-    if limits.dialect.strict_sizes is None and (text := without_required(now, is_required=is_required)):
+    if limits.contract.subset is None and (text := without_required(now, is_required=is_required)):
         word = "required" if is_required else "optional"
         yield "required_repeated", path, f"The description of {name} says that it is {word}.", text
     if text := without_blanks(now):

@@ -11,7 +11,7 @@ from catalog.token_estimate import estimate_tokens
 from core.errors import DomainError
 from core.invisible_characters import HIDDEN
 from designer import exports, pinned_signatures, token_budget
-from designer.exports import dialects, origins, parts
+from designer.exports import inputs, origins, parts
 from designer.exports.base import ALL_TYPES, Carried, Format, Limits, Remark, carried
 from designer.exports.origins import Origin, Said, Span
 from designer.exports.parts import Part
@@ -206,12 +206,12 @@ def _limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
         is_met = longest <= limits.enum_description
         what = "Characters of the longest meaning of a value"
         yield Limit(what, longest, limits.enum_description, "ok" if is_met else "warn")
-    if (sizes := limits.dialect.strict_sizes) is not None:
-        schema = dialects.inputs(tool, limits.dialect).schema
+    if (subset := limits.contract.subset) is not None:
+        schema = inputs.write(tool, limits.contract).schema
         properties = len(schema.get("properties", {}))
         yield Limit(
             "Inputs of the strict schema",
             properties,
-            sizes.properties,
-            "ok" if properties <= sizes.properties else "bad",
+            subset.properties,
+            "ok" if properties <= subset.properties else "bad",
         )

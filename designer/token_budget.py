@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from catalog.token_estimate import estimate_tokens, tokens_of_size
 from designer import exports
-from designer.exports import parts, root_rules, schema, transfers
+from designer.exports import anthropic, parts, rewriting, schema, transfers
 from designer.exports.base import Format
 from designer.exports.document import ReleaseDocument, ReleasedSubAgent, ReleasedTransfer
 from designer.signatures import model_names
@@ -18,7 +18,7 @@ from protocols.signature import Parameter, Signature
 _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
 # What changes a schema where it stands beside the properties.
-_NOT_PLAIN = root_rules.REFUSED | {*json_schema.DERIVED}
+_NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED}
 _PLAIN = {type_: len(f':{{"type":"{written}"}},') for type_, written in schema.TYPES.items()}
 
 
@@ -50,7 +50,12 @@ def of_signature(signature: Signature) -> int:
     names = [parameter.name for parameter in inputs]
     name = model_names.derive(signature.name)
     required = [parameter.name for parameter in inputs if parameter.required]
-    is_plain = not (rest and rest.keys() & _NOT_PLAIN) and not any(each.is_whole for each in inputs)
+    schemas = [parameter.schema for parameter in inputs if parameter.schema is not None]
+    is_plain = (
+        not (rest and rest.keys() & _NOT_PLAIN)
+        and not any(each.is_whole for each in inputs)
+        and not any(map(rewriting.may_be_rewritten, [*schemas, rest] if schemas or rest else ()))
+    )
     if not is_plain or list(model_names.aliases(names).values()) != names:
         return tokens(effective(signature, name=name))
     size = len(_FRAME) + _size(name) + sum([_of_input(parameter) for parameter in inputs])

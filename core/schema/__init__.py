@@ -26,6 +26,8 @@ Modules, from below:
 - `document`: `read_document` and `Document`
 - `objects`: members, required names and openness of an object
 - `validation`, `complexity`, `error_messages`: judging a value, and sentences about it
+- `loops`: references that lead nowhere or back; `regex_dialects`: which patterns compile where
+- `samples`, `sample_texts`: values that fit a schema
 - `rows`: an editor; `normalization`, `audience`: forms for digests
 """
 

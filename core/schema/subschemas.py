@@ -86,3 +86,13 @@ def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:
             yield from ((keyword, str(number), each) for number, each in enumerate(value))
         elif keyword in ONES:
             yield keyword, None, value
+
+
+def walk(schema: Any) -> Iterator[dict[str, Any]]:
+    """Yield every schema that is an object, itself and no copy, the outermost first."""
+    waiting = [schema]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            yield each
+            waiting += [inside for _, _, inside in children(each)]

@@ -5,8 +5,8 @@ from typing import Any
 from designer.exports import (
     a2t,
     anthropic,
-    dialects,
     gemini,
+    inputs,
     json_schema,
     mcp,
     openai_chat,
@@ -60,7 +60,7 @@ def accepted_inputs(tool: Effective, name: str) -> Any:
     format_ = get(name)
     if format_.accepts:
         return format_.accepts(tool)
-    shown = dialects.inputs(tool, format_.limits.dialect)
+    shown = inputs.write(tool, format_.limits.contract)
     return False if shown.refusal else shown.schema
 
 

@@ -13,22 +13,54 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import schema, transfers
+from core.schema import loops
+from designer.exports import contracts, judge, root_rules, schema, transfers
 from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_vendors_name
-from designer.signatures.effective import Effective
+from designer.signatures.effective import Effective, Input
+from protocols import parameters
 from protocols.a2t import document
 from protocols.a2t.wire import INPUTS, OUTPUTS, page
 from protocols.base import UUID
 from protocols.signature import Parameter, Signature
 
+CONTRACT = contracts.load("a2t")
+
+
+def with_listed_members(tool: Effective) -> Effective:
+    """Return the tool with an input for each member that its schema lists in a reference or an `allOf`, or
+    requires without listing it; the tool itself where there is none."""
+    rest = tool.schema_rest or {}
+    written = schema.of_inputs(tool)
+    if not rest.keys() & {"$ref", "allOf"} and not judge.undeclared_required(written):
+        return tool
+    flat = root_rules.flattened(root_rules.with_target_at_top(loops.with_pointers(written)))
+    required, known = flat.get("required", []), {shown.alias for shown in tool.inputs}
+    more = {name: each for name, each in flat["properties"].items() if name not in known}
+    more |= {name: {} for name in required if name not in (*known, *more)}
+    listed = parameters.read(
+        {"type": "object", "properties": more, "required": required}, "input", whole_name="input"
+    )
+    inputs = [
+        structs.replace(shown, parameter=structs.replace(shown.parameter, required=True))
+        if shown.alias in required
+        else shown
+        for shown in tool.inputs
+    ]
+    inputs += [Input(alias=each.name, parameter=each) for each in listed.parameters]
+    left = {keyword: value for keyword, value in flat.items() if keyword not in parameters.DERIVED}
+    return structs.replace(tool, inputs=tuple(inputs), schema_rest=left)
+
+
 LIMITS = Limits(
     source="https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 section 6.1",
     date="2026-11-21",
     carries=frozenset({"outputs", "img", "tags"}),
-    tool_description=1999,
+    tool_description=CONTRACT.most("description_length"),
+    contract=CONTRACT,
+    as_listed=with_listed_members,
     input_types=frozenset({"string", "int", "boolean", "enum"}),
     output_types=frozenset({"string", "int", "boolean", "enum", "json"}),
     enum_value=re.compile(r"(?=.{1,255}\Z)[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*"),
@@ -61,6 +93,7 @@ def _written(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
 
 def _signature(tool: Effective) -> Signature:
     """The tool with nothing but what the drafts have a member for."""
+    tool = with_listed_members(tool)
     is_transfer = tool.kind == transfers.KIND
     inputs = [
         _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
@@ -96,7 +129,7 @@ def accepted(tool: Effective) -> dict[str, Any]:
     """Return what `input_parameters` state, as a JSON Schema."""
     written = [
         _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
-        for shown in tool.inputs
+        for shown in with_listed_members(tool).inputs
     ]
     return {
         "type": "object",

@@ -3,9 +3,8 @@
 from functools import partial
 from typing import Any
 
-from designer.exports import dialects, root_rules
+from designer.exports import contracts, inputs
 from designer.exports.base import Format, Limits
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
 from designer.signatures.effective import Effective
@@ -15,7 +14,7 @@ LIMITS = Limits(
     "https://docs.anthropic.com/en/docs/agents-and-tools/tool-use",
     date="2026-11-21",
     carries=frozenset({"defaults", "rules", "schemas"}),
-    dialect=Dialect(refused_at_top=root_rules.REFUSED),
+    contract=contracts.load("anthropic"),
 )
 
 
@@ -26,7 +25,7 @@ def write(release: ReleaseDocument) -> object:
 def write_tool(tool: Effective) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": tool.name,
-        "input_schema": dialects.inputs(tool, LIMITS.dialect).schema,
+        "input_schema": inputs.write(tool, LIMITS.contract).schema,
     }
     if tool.description:
         written["description"] = tool.description
@@ -38,6 +37,6 @@ FORMAT = Format(
     label="Anthropic messages",
     limits=LIMITS,
     write=write,
-    wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    wire=partial(inputs.wire, contract=LIMITS.contract),
     places=Places(tools=(), inputs=("input_schema",)),
 )

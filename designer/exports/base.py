@@ -14,11 +14,13 @@ from typing import Any, Literal
 import msgspec
 
 from core.schema import validation
-from designer.exports import dialects, schema, transfers
-from designer.exports.dialects import Dialect
+from designer.exports import inputs, judge, round_trip, schema, transfers
+from designer.exports.contracts import WHOLE, Contract
 from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.inputs import WrittenInputs, WrittenOutputs
 from designer.exports.parts import Places
-from designer.exports.wire import Wire, by_alias
+from designer.exports.round_trip import Exported
+from designer.exports.wire import Wire, by_alias, by_vendors_name
 from designer.signatures.effective import Effective
 from protocols.signature import Parameter, ParameterType
 
@@ -44,7 +46,9 @@ class Limits:
     """A target's rules, with where and when they were read. None: the target sets no limit.
 
     `carries` names the members of a signature that the target has a place for, out of `MEMBERS`. A format
-    `of` procedures writes these, and needs no tools.
+    `of` procedures writes these, and needs no tools. `contract` lists what the target refuses of names and
+    schemas. `shows_vendors_schema`: a schema of any object goes out as the vendor wrote it. `as_listed` adds
+    the members that a rule describes to the inputs, for a target that has nothing but a list of inputs.
     """
 
     source: str
@@ -61,7 +65,9 @@ class Limits:
     whole_bounds: bool = False
     needs_output: bool = False
     outputs_are_objects: bool = False
-    dialect: Dialect = dialects.WHOLE
+    contract: Contract = WHOLE
+    shows_vendors_schema: bool = False
+    as_listed: Callable[[Effective], Effective] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,8 +190,11 @@ def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
 
 
 def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
-    signature = tool.signature
+    signature = tool.signature if limits.as_listed is None else limits.as_listed(tool.signature)
     name = signature.name
+    if limits.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
+        message = f"“{name}” takes inputs that are not listed by name, and this format has no place for them."
+        yield Remark("blocks", "inputs_not_listed", name, message)
     yield from _about_description(signature, limits)
     for parameter in (shown.parameter for shown in signature.inputs):
         yield from _about_parameter(name, parameter, limits, limits.input_types)
@@ -195,17 +204,29 @@ def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
         if member not in limits.carries and is_there(signature):
             yield Remark("loses", f"no_{member}", name, f"“{name}” goes without {what}.")
     # A warning only: other users of the format take it as the vendor wrote it.
-    if "schemas" in limits.carries and not validation.is_schema(schema.of_inputs(signature)):
+    repairs = limits.contract.rule("invalid_schema") is not None
+    if "schemas" in limits.carries and not repairs and not validation.is_schema(schema.of_inputs(signature)):
         message = f"“{name}” has a schema that breaks the rules of JSON Schema; some models refuse it."
         yield Remark("warns", "schema_broken", name, message)
+    if rule := judge.broken_name(name, limits.contract):
+        level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
+        message = f"“{name}” is a name that {limits.contract.target} refuses. Give the tool another one."
+        yield Remark(level, "name_refused", name, message)
     yield from _about_inputs(signature, limits)
 
 
 def _about_inputs(signature: Effective, limits: Limits) -> Iterator[Remark]:
-    name, shown = signature.name, dialects.inputs(signature, limits.dialect)
+    name = signature.name
+    write = inputs.write_as_the_vendor_does if limits.shows_vendors_schema else inputs.write
+    shown = write(signature, limits.contract)
     if shown.refusal:
         message = f"“{name}” {shown.refusal}. Hide that input, or take another format."
         yield Remark("blocks", "schema_not_carried", name, message)
+    for rule, what in shown.broken:
+        level: Literal["blocks", "warns"] = "warns" if rule.effect == "warns" else "blocks"
+        who = f"some users of {limits.contract.target}" if level == "warns" else limits.contract.target
+        verb = "refuse" if level == "warns" else "refuses"
+        yield Remark(level, f"{rule.refuses}_refused", name, f"“{name}” {what}, which {who} {verb}.")
     if shown.below:
         message = (
             f"“{name}” has rules about its inputs together, which this format's users refuse at the top of a "
@@ -215,22 +236,66 @@ def _about_inputs(signature: Effective, limits: Limits) -> Iterator[Remark]:
     if "rules" in limits.carries and schema.leaves_rules_out(shown.tool):
         message = f"“{name}” has inputs that are hidden or renamed, so the rules that name them are left out."
         yield Remark("loses", "rules_left_out", name, message)
-    if shown.rules:
-        message = f"“{name}” goes without these rules of its inputs: {', '.join(sorted(shown.rules))}."
+    outputs = WrittenOutputs({})
+    if "outputs" in limits.carries:
+        outputs = inputs.write_outputs(signature, limits.contract)
+    yield from _about_losses(name, shown, outputs)
+    if not shown.refusal and not inputs.is_plain(shown.tool):
+        is_told = bool(shown.keywords or shown.left_out or shown.is_cut) or "schemas" not in limits.carries
+        is_told = is_told or schema.leaves_rules_out(shown.tool)
+        yield from _about_round_trip(shown, limits, is_told=is_told)
+
+
+def _about_losses(name: str, shown: WrittenInputs, outputs: WrittenOutputs) -> Iterator[Remark]:
+    if shown.keywords:
+        message = f"“{name}” goes without these rules of its inputs: {', '.join(sorted(shown.keywords))}."
+        yield Remark("loses", "keywords_left_out", name, message)
+    if outputs.keywords:
+        message = f"“{name}” goes without these rules of its outputs: {', '.join(sorted(outputs.keywords))}."
         yield Remark("loses", "keywords_left_out", name, message)
     if shown.left_out:
         paths = ", ".join(f"“{'.'.join(path)}”" for path in shown.left_out)
-        message = f"“{name}” goes without inputs that may hold anything: {paths}."
+        message = f"“{name}” goes without inputs that have no strict form: {paths}."
         yield Remark("loses", "inputs_left_out", name, message)
-    is_cut = shown.is_cut or (
-        "outputs" in limits.carries and dialects.outputs_as_an_object(signature, limits.dialect)[1]
-    )
-    if is_cut:
+    if shown.is_cut or outputs.is_cut:
         message = (
-            f"“{name}” has a schema that leads back to itself, or is too large to be written without "
-            "references; further inside, it takes anything."
+            f"“{name}” has a schema that leads back to itself or nowhere, or is too large to be written "
+            "without references; at that place, it takes anything."
         )
         yield Remark("loses", "references_cut", name, message)
+
+
+def _about_round_trip(shown: WrittenInputs, limits: Limits, *, is_told: bool) -> Iterator[Remark]:
+    """is_told: other remarks say what the inputs lose."""
+    tool, name = shown.tool, shown.tool.name
+    exported = _exported(shown, limits)
+    if exported is None:
+        return
+    outcome = round_trip.check(tool, exported, is_quick=is_told)
+    if outcome.has_common is False:
+        message = (
+            f"“{name}” has no arguments that fit this format and that its vendor accepts. {outcome.refused}. "
+            "Take another format."
+        )
+        yield Remark("blocks", "no_common_arguments", name, message)
+        return
+    if outcome.refused and not is_told:
+        message = f"“{name}” accepts arguments in this format that its vendor refuses. {outcome.refused}."
+        yield Remark("loses", "accepts_more", name, message)
+    if outcome.is_expressible is False and not is_told:
+        message = f"“{name}” accepts arguments at its vendor that this format has no place for."
+        yield Remark("loses", "accepts_fewer", name, message)
+
+
+def _exported(shown: WrittenInputs, limits: Limits) -> Exported | None:
+    """Return what a model is told of the inputs, None where that is just what the vendor says."""
+    tool = shown.tool
+    if limits.as_listed is not None:
+        return Exported(schema.of_listed_inputs(tool), by_vendors_name(tool))
+    is_whole = not (shown.keywords or shown.left_out or shown.is_cut or shown.is_widened or tool.hidden)
+    if limits.shows_vendors_schema or (is_whole and shown.schema == schema.of_inputs(tool)):
+        return None
+    return Exported(shown.schema, inputs.names_in(shown))
 
 
 def _about_description(tool: Effective, limits: Limits) -> Iterator[Remark]:

@@ -6,22 +6,21 @@
 from functools import partial
 from typing import Any
 
-from designer.exports import dialects, root_rules, schema
+from designer.exports import contracts, inputs, schema
 from designer.exports.base import Format, Limits
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
 from designer.signatures.effective import Effective
 
+CONTRACT = contracts.load("gemini")
 LIMITS = Limits(
     source="google-genai 3.4.0, types.py: Tool and FunctionDeclaration; "
     "https://ai.google.dev/gemini-api/docs/function-calling",
     date="2026-11-22",
     carries=frozenset({"outputs", "defaults", "rules", "schemas"}),
     outputs_are_objects=True,
-    # The inputs are the properties of an object.
-    dialect=Dialect(refused_at_top=root_rules.REFUSED),
-    advised_tools=128,
+    contract=CONTRACT,
+    advised_tools=CONTRACT.most("tool_count"),
 )
 
 
@@ -33,12 +32,12 @@ def _declaration(tool: Effective) -> dict[str, Any]:
     written: dict[str, Any] = {"name": tool.name}
     if tool.description:
         written["description"] = tool.description
-    parameters = dialects.inputs(tool, LIMITS.dialect).schema
+    parameters = inputs.write(tool, CONTRACT).schema
     # A function that takes nothing has no parameters, as an object without properties may be refused.
-    if parameters["properties"] or parameters.get("additionalProperties"):
+    if schema.takes_members(parameters):
         written["parametersJsonSchema"] = parameters
     if tool.outputs or tool.outputs_rest is not None:
-        written["responseJsonSchema"] = schema.of_outputs_as_an_object(tool)[0]
+        written["responseJsonSchema"] = inputs.write_outputs(tool, CONTRACT).schema
     return written
 
 
@@ -47,7 +46,7 @@ FORMAT = Format(
     label="Gemini",
     limits=LIMITS,
     write=write,
-    wire=partial(dialects.wire_both_ways, dialect=LIMITS.dialect),
+    wire=partial(inputs.wire_both_ways, contract=CONTRACT),
     places=Places(
         tools=("functionDeclarations",), inputs=("parametersJsonSchema",), outputs=("responseJsonSchema",)
     ),

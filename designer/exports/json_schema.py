@@ -4,17 +4,19 @@ from typing import Any
 
 from msgspec import UNSET, structs
 
-from designer.exports import schema, transfers
+from designer.exports import contracts, inputs, schema, transfers
 from designer.exports.base import MEMBERS, Format, Limits
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias
 from designer.signatures.effective import Effective
 
+CONTRACT = contracts.load("json-schema")
 LIMITS = Limits(
     source="https://json-schema.org/draft/2020-12 (ours: no limit beyond the dialect's)",
     date="2026-11-21",
     carries=frozenset(MEMBERS),
+    contract=CONTRACT,
 )
 
 
@@ -32,8 +34,8 @@ def _tool(tool: ReleasedTool) -> dict[str, Any]:
     written: dict[str, Any] = {
         "name": signature.name,
         "description": signature.description,
-        "inputs": schema.of_inputs(signature),
-        "outputs": schema.of_outputs_as_an_object(signature, wraps_all=True)[0],
+        "inputs": inputs.write(signature, CONTRACT).schema,
+        "outputs": inputs.write_outputs(signature, CONTRACT, wraps_all=True).schema,
         "wire": _wire(tool),
     }
     if signature.title:

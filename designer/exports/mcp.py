@@ -8,18 +8,21 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import dialects, schema, transfers
+from designer.exports import contracts, inputs, schema, transfers
 from designer.exports.base import Format, Limits
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
 
+CONTRACT = contracts.load("mcp")
 LIMITS = Limits(
     source="https://modelcontextprotocol.io/specification/2026-07-28/server/tools",
     date="2026-11-21",
     carries=frozenset({"title", "outputs", "annotations", "img", "defaults", "rules", "schemas"}),
     outputs_are_objects=True,
+    contract=CONTRACT,
+    shows_vendors_schema=True,
 )
 
 
@@ -42,13 +45,16 @@ def with_its_output(tool: Effective) -> dict[str, Any]:
 
 
 def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
-    written: dict[str, Any] = {"name": tool.name, "inputSchema": schema.as_the_vendor_does(tool)}
+    written: dict[str, Any] = {
+        "name": tool.name,
+        "inputSchema": inputs.write_as_the_vendor_does(tool, CONTRACT).schema,
+    }
     if tool.title:
         written["title"] = tool.title
     if tool.description:
         written["description"] = tool.description
     if tool.outputs or tool.outputs_rest is not None:
-        written["outputSchema"] = schema.of_outputs_as_an_object(tool)[0]
+        written["outputSchema"] = inputs.write_outputs(tool, CONTRACT).schema
     if annotations := schema.hints(tool, "Hint"):
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
@@ -63,7 +69,7 @@ def wire(tool: Effective) -> Wire:
     names = by_alias(tool)
     if schema.is_in_place(tool):
         names = structs.replace(names, inputs={}, whole="")
-    return dialects.shows_outputs(names, tool)
+    return inputs.shows_outputs(names, tool)
 
 
 FORMAT = Format(

@@ -73,3 +73,24 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def with_absent(schema: Any, value: Any) -> Any:
+    """The other way round: `value` as a strict caller writes it, with null for each property that it lacks.
+
+    schema: in the strict form, without references.
+    """
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(choices := schema.get("anyOf"), list):
+        meant = [choice for choice in choices if isinstance(choice, dict) and _is_meant(choice, value)]
+        return with_absent(meant[0], value) if meant else value
+    if isinstance(value, list):
+        return [with_absent(schema.get("items"), each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    properties = _properties(schema)
+    return {
+        **{name: with_absent(properties.get(name), member) for name, member in value.items()},
+        **{name: None for name in properties if name not in value},
+    }

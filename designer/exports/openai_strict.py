@@ -5,29 +5,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from designer.exports import dialects, openai_chat, root_rules
+from designer.exports import contracts, inputs, openai_chat
 from designer.exports.base import Format
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
-from designer.exports.strict import Sizes
 from designer.signatures.effective import Effective
 
+CONTRACT = contracts.load("openai-strict")
 LIMITS = replace(
     openai_chat.LIMITS,
     source="https://platform.openai.com/docs/guides/structured-outputs, Supported schemas",
     date="2026-11-22",
     carries=frozenset({"rules", "schemas"}),
-    dialect=Dialect(
-        refused_at_top=root_rules.REFUSED,
-        refuses_references=True,
-        strict_sizes=Sizes(
-            properties=5_000,
-            levels=10,
-            characters=120_000,
-            enum_values=openai_chat.STRICT_ENUM_VALUES,
-            long_enum=openai_chat.STRICT_LONG_ENUM,
-        ),
-    ),
+    contract=CONTRACT,
 )
 
 
@@ -36,7 +25,7 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _function(tool: Effective) -> dict[str, Any]:
-    parameters = dialects.inputs(tool, LIMITS.dialect).schema
+    parameters = inputs.write(tool, CONTRACT).schema
     written: dict[str, Any] = {"name": tool.name, "parameters": parameters, "strict": True}
     if tool.description:
         written["description"] = tool.description
@@ -48,6 +37,6 @@ FORMAT = Format(
     label="OpenAI chat completions, strict",
     limits=LIMITS,
     write=write,
-    wire=partial(dialects.wire, dialect=LIMITS.dialect),
+    wire=partial(inputs.wire, contract=CONTRACT),
     places=openai_chat.FORMAT.places,
 )

@@ -29,7 +29,7 @@ def schema_of(tool: Effective, format_: str = "") -> dict[str, Any]:
             # There is no way to leave out all there is.
             "required": [names.whole_output],
         }
-    return inlining.inlined(written)[0] if spoken.limits.dialect.refuses_references else written
+    return inlining.inlined(written)[0] if spoken.limits.contract.refuses_references else written
 
 
 def by_signature(tool: Effective, given: dict[str, Any], format_: str = "") -> dict[str, Any]:

@@ -9,19 +9,19 @@ from collections import Counter
 from functools import partial
 from typing import Any
 
-from designer.exports import dialects
+from designer.exports import contracts, inputs
 from designer.exports.base import Format, Limits
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.exports.parts import Places
 from protocols.oxp import document
 
+CONTRACT = contracts.load("oxp")
 LIMITS = Limits(
     source="https://github.com/OpenExecProtocol/Specification, OXP 1.0 draft, ToolDefinition",
     date="2026-11-22",
     carries=frozenset({"outputs", "defaults", "rules", "schemas"}),
     outputs_are_objects=True,
-    dialect=Dialect(refuses_references=True),
+    contract=CONTRACT,
 )
 _ID = re.compile(r"[A-Za-z0-9_]+\.[A-Za-z0-9_]+")
 _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
@@ -40,13 +40,13 @@ def _tool(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
     # Nothing is known of the outputs of a tool that declares none: any value.
     outputs: dict[str, Any] = {}
     if signature.outputs or signature.outputs_rest is not None:
-        outputs = dialects.outputs_as_an_object(signature, LIMITS.dialect)[0]
+        outputs = inputs.write_outputs(signature, CONTRACT).schema
     return document.compose(
         identity,
         version,
         name=signature.name,
         description=signature.description,
-        input_schema=dialects.inputs(signature, LIMITS.dialect).schema,
+        input_schema=inputs.write(signature, CONTRACT).schema,
         output_schema=outputs,
         # A call asks for the scopes, which need the name of the provider.
         requirements=document.write_requirements(signature.requirements),
@@ -74,6 +74,6 @@ FORMAT = Format(
     label="Open Execution Protocol",
     limits=LIMITS,
     write=write,
-    wire=partial(dialects.wire_both_ways, dialect=LIMITS.dialect),
+    wire=partial(inputs.wire_both_ways, contract=CONTRACT),
     places=Places(tools=("items",), inputs=("input_schema",), outputs=("output_schema",)),
 )

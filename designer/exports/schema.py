@@ -10,7 +10,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, structs
 
 from core.schema import pointers, subschemas
 from designer.exports.wire import output_of_all, whole_input
@@ -44,6 +44,19 @@ def of_inputs(tool: Effective) -> dict[str, Any]:
     if not schema.get("required", True):
         del schema["required"]
     return schema
+
+
+def of_listed_inputs(tool: Effective) -> dict[str, Any]:
+    """The object that a list of inputs with types, values and bounds describes, by the vendor's names."""
+    return {
+        "type": "object",
+        "properties": {
+            shown.shown_name: of_parameter(structs.replace(shown.parameter, schema=None))
+            for shown in tool.inputs
+        },
+        "required": [shown.shown_name for shown in tool.inputs if shown.is_required],
+        "additionalProperties": False,
+    }
 
 
 def as_the_vendor_does(tool: Effective) -> dict[str, Any]:
@@ -155,6 +168,16 @@ def is_open(tool: Effective) -> bool:
     rest = tool.schema_rest
     said = {} if rest is None else {k: v for k, v in rest.items() if k not in json_schema.DERIVED}
     return rest is not None and said != {"additionalProperties": False}
+
+
+def takes_members(written: Mapping[str, Any]) -> bool:
+    """Whether an input schema describes any member, by its properties or by a rule."""
+    return bool(
+        written.get("properties") or written.get("additionalProperties") or written.get("required")
+    ) or any(
+        keyword not in _HARMLESS and keyword not in ("type", "properties", "required", "maxProperties")
+        for keyword in written
+    )
 
 
 def is_web_address(text: str) -> bool:

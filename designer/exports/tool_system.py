@@ -8,29 +8,21 @@ from typing import Any
 
 from msgspec import structs
 
-from designer.exports import dialects, root_rules
+from designer.exports import contracts, inputs
 from designer.exports.base import Format, Limits
-from designer.exports.dialects import Dialect
 from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
 from designer.exports.wire import Wire
 from designer.signatures.effective import Effective
 
 TOOL, ACTIVITY, REASONING, OUTPUT = "_tool", "_activity", "_reasoningForCall", "_output"
+CONTRACT = contracts.load("tool-system")
 LIMITS = Limits(
     source="https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9",
     date="2026-11-22",
     carries=frozenset({"title", "outputs", "defaults", "rules", "schemas"}),
     outputs_are_objects=True,
-    dialect=Dialect(
-        # These would also judge the members beside the inputs.
-        refused_at_top=root_rules.REFUSED
-        | {"minProperties", "maxProperties", "propertyNames", "patternProperties"}
-        | {"dependentSchemas", "dependencies"},
-        # A branch stands somewhere in a larger schema, whose top no reference of its own can know.
-        refuses_references=True,
-        reserved="_",
-    ),
+    contract=CONTRACT,
 )
 
 
@@ -40,21 +32,21 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _branch(tool: Effective) -> dict[str, Any]:
-    inputs = dialects.inputs(tool, LIMITS.dialect).schema
+    written = inputs.write(tool, CONTRACT).schema
     # In this order a model writes them: which tool, why, with what.
     properties: dict[str, Any] = {
         TOOL: {"type": "string", "const": tool.name},
         ACTIVITY: {"type": "string", "const": tool.name},
         REASONING: {"type": "string", "description": "Why this call is made."},
-        **inputs["properties"],
-        OUTPUT: dialects.outputs_as_an_object(tool, LIMITS.dialect)[0],
+        **written["properties"],
+        OUTPUT: inputs.write_outputs(tool, CONTRACT).schema,
     }
     about = {"type": "object", "title": tool.title, "description": tool.description}
     return {
         **{keyword: text for keyword, text in about.items() if text},
-        **{keyword: value for keyword, value in inputs.items() if keyword not in about},
+        **{keyword: value for keyword, value in written.items() if keyword not in about},
         "properties": properties,
-        "required": [TOOL, *inputs.get("required", [])],
+        "required": [TOOL, *written.get("required", [])],
     }
 
 
@@ -66,7 +58,7 @@ def resolve(branch: dict[str, Any], activity: str) -> None:
 
 
 def wire(tool: Effective) -> Wire:
-    names = dialects.wire_both_ways(tool, LIMITS.dialect)
+    names = inputs.wire_both_ways(tool, CONTRACT)
     return structs.replace(names, beside=(TOOL, ACTIVITY, REASONING, OUTPUT))
 
 

@@ -30,9 +30,9 @@ VALIDATORS = {
 SCHEMA_FORMATS = [
     name
     for name in PROVED
-    if "schemas" in (limits := FORMATS[name].limits).carries and not limits.dialect.refuses_references
+    if "schemas" in (limits := FORMATS[name].limits).carries and not limits.contract.refuses_references
 ]
-REFUSING = [name for name in SCHEMA_FORMATS if FORMATS[name].limits.dialect.refused_at_top]
+REFUSING = [name for name in SCHEMA_FORMATS if FORMATS[name].limits.contract.keywords_at_top()]
 NO_INPUTS = {"type": "object", "properties": {}}
 
 

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from designer import agents, exports, pins, tunings
 from designer.exports import document as release_document
-from designer.exports import root_rules, wire
+from designer.exports import openai_chat, wire
 from designer.exports.base import carried
 from designer.releases import publishing
 from designer.signatures.effective import Effective, effective
@@ -28,7 +28,7 @@ from tests.hostile_vendor import HostileVendor, json_reply
 def is_plain(tool: Effective) -> bool:
     """Without what stands for all: those have tests of their own."""
     held = [*(shown.parameter for shown in tool.inputs), *(shown.parameter for shown in tool.outputs)]
-    has_rules = set(tool.schema_rest or {}) & root_rules.REFUSED
+    has_rules = set(tool.schema_rest or {}) & openai_chat.CONTRACT.keywords_at_top()
     is_odd = (tool.outputs_rest or {}).get("type", "object") != "object"
     return not any(parameter.is_whole for parameter in held) and not has_rules and not is_odd
 

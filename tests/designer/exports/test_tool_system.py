@@ -164,7 +164,7 @@ def test_references_are_replaced_since_a_branch_stands_inside_another_schema():
 def test_output_that_is_no_object_goes_below_one_member():
     assert branch_of(NO_INPUTS, {"type": "array"})["properties"]["_output"] == {
         "type": "object",
-        "properties": {"value": {"type": "array"}},
+        "properties": {"value": {"type": "array", "items": {}}},
     }
 
 

@@ -1,0 +1,161 @@
+"""References of a JSON Schema that lead nowhere, or back to where they came from. Pure.
+
+A schema that holds itself in a property describes a tree, which is fine. One that leads back to itself at the
+same value has no meaning (core, 9.4.1), and programs that resolve references do not come to an end with it.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from core.schema import pointers, subschemas
+from core.schema.dialects import Dialect, dialect_of
+from core.schema.references import References, UnresolvedReferenceError
+
+_IN_PLACE = {*subschemas.IN_PLACE, *subschemas.IN_PLACE_LISTS, *subschemas.IN_PLACE_MAPS}
+Step = Callable[[dict[str, Any]], Iterator[dict[str, Any]]]
+
+
+def has_references(document: Any) -> bool:
+    return any(keyword in schema for schema in subschemas.walk(document) for keyword in subschemas.REFERENCES)
+
+
+def references_of(document: Any) -> References:
+    return References(document, dialect_of(document) or Dialect.UNDECLARED)
+
+
+def target_of(references: References, schema: dict[str, Any]) -> Any:
+    """Return the schema that the reference in `schema` leads to, None without one.
+
+    Raises UnresolvedReferenceError.
+    """
+    for keyword in subschemas.REFERENCES:
+        if keyword in schema:
+            return references.target(keyword, schema)[1]
+    return None
+
+
+def with_pointers(document: dict[str, Any]) -> dict[str, Any]:
+    """Return an equal schema in which every reference that leads somewhere is a pointer from the top; the
+    schema itself where all are."""
+    if all(reference == "#" or reference.startswith("#/") for reference in subschemas.references(document)):
+        return document
+    written = copy.deepcopy(document)
+    references = references_of(written)
+    targets = []
+    for schema in subschemas.walk(written):
+        for keyword in subschemas.REFERENCES:
+            if keyword in schema:
+                try:
+                    targets.append((schema, keyword, references.target(keyword, schema)[0]))
+                except UnresolvedReferenceError:
+                    continue
+    for schema, keyword, steps in targets:
+        pointer = pointers.join_fragment(steps)
+        del schema[keyword]
+        if "$ref" in schema:
+            schema["allOf"] = [*schema.get("allOf", []), {"$ref": pointer}]
+        else:
+            schema["$ref"] = pointer
+    for schema in subschemas.walk(written):
+        if schema is not written and isinstance(schema.get("$id"), str):
+            # A pointer would count from here.
+            del schema["$id"]
+    return written
+
+
+def dangling_references(document: Any) -> list[dict[str, Any]]:
+    """Return the schemas whose reference leads to nothing, or to what is no schema."""
+    if not has_references(document):
+        return []
+    dangling, references = [], references_of(document)
+    for schema in subschemas.walk(document):
+        try:
+            target_of(references, schema)
+        except UnresolvedReferenceError:
+            dangling.append(schema)
+    return dangling
+
+
+def endless_references(document: Any) -> list[dict[str, Any]]:
+    """Return the schemas whose reference leads back to themselves at the same value, and those that lead to
+    nothing else than such a schema."""
+
+    def in_place(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for keyword, _, inside in subschemas.children(schema):
+            if keyword in _IN_PLACE and isinstance(inside, dict):
+                yield inside
+
+    if not has_references(document):
+        return []
+    references = references_of(document)
+    closing = _closing_references(document, references, in_place)
+    known = {id(schema) for schema in closing}
+    # A bare reference to one of these says no more than that one does.
+    while more := [
+        schema
+        for schema in subschemas.walk(document)
+        if id(schema) not in known and _leads_to_nothing_else(references, schema, known)
+    ]:
+        closing += more
+        known |= {id(schema) for schema in more}
+    return closing
+
+
+def required_recursions(document: Any) -> list[dict[str, Any]]:
+    """Return the schemas whose reference leads back to them without an optional property between."""
+
+    def required_parts(schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        listed = schema.get("required")
+        required = listed if isinstance(listed, list) else []
+        properties = schema.get("properties")
+        if isinstance(properties, dict):
+            yield from (properties[name] for name in required if isinstance(properties.get(name), dict))
+        for keyword, _, inside in subschemas.children(schema):
+            if keyword not in ("properties", *subschemas.DEFINITIONS) and isinstance(inside, dict):
+                yield inside
+
+    return (
+        _closing_references(document, references_of(document), required_parts)
+        if has_references(document)
+        else []
+    )
+
+
+def _leads_to_nothing_else(references: References, schema: dict[str, Any], known: set[int]) -> bool:
+    if len(schema) != 1:
+        return False
+    try:
+        target = target_of(references, schema)
+    except UnresolvedReferenceError:
+        return False
+    return isinstance(target, dict) and len(target) == 1 and id(target) in known
+
+
+def _closing_references(document: Any, references: References, inside: Step) -> list[dict[str, Any]]:
+    # Depth first, without recursion: a reference to a schema that is still open closes a loop.
+    closing: list[dict[str, Any]] = []
+    finished: set[int] = set()
+    for start in subschemas.walk(document):
+        is_open: set[int] = set()
+        waiting: list[tuple[dict[str, Any], bool]] = [(start, False)]
+        while waiting:
+            schema, is_left = waiting.pop()
+            if is_left:
+                is_open.discard(id(schema))
+                finished.add(id(schema))
+                continue
+            if id(schema) in finished or id(schema) in is_open:
+                continue
+            is_open.add(id(schema))
+            waiting.append((schema, True))
+            waiting += [(each, False) for each in inside(schema)]
+            try:
+                target = target_of(references, schema)
+            except UnresolvedReferenceError:
+                continue
+            if isinstance(target, dict) and id(target) in is_open:
+                closing.append(schema)
+            elif isinstance(target, dict):
+                waiting.append((target, False))
+    return closing

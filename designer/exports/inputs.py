@@ -1,0 +1,170 @@
+"""The inputs and outputs of a tool as a target that reads JSON Schema is shown them, by its contract."""
+
+from itertools import count
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from core.schema import loops
+from designer.exports import inlining, judge, rewriting, root_rules, schema, strict
+from designer.exports.contracts import Contract
+from designer.exports.judge import BrokenRule
+from designer.exports.wire import Wire, by_alias, output_of_all
+from designer.signatures import model_names
+from designer.signatures.effective import Effective
+
+# Keywords beside the properties of an input object that no contract is about.
+_PLAIN_REST = {"additionalProperties", "$schema", "title", "description", "type", "properties"}
+
+
+class WrittenInputs(NamedTuple):
+    """The inputs of `tool`, whose own names are those of the target, and what they lose.
+
+    refusal: why there is no schema, "" where there is one. below: the one property that holds all inputs
+    where they had to go below one. keywords, left_out: the rules and the inputs that the schema goes without.
+    broken: what the target refuses of the schema all the same.
+    """
+
+    tool: Effective
+    schema: dict[str, Any]
+    below: str = ""
+    refusal: str = ""
+    is_cut: bool = False
+    is_widened: bool = False
+    keywords: frozenset[str] = frozenset()
+    left_out: tuple[strict.Path, ...] = ()
+    broken: tuple[BrokenRule, ...] = ()
+
+
+class WrittenOutputs(NamedTuple):
+    schema: dict[str, Any]
+    keywords: frozenset[str] = frozenset()
+    is_cut: bool = False
+
+
+def write(tool: Effective, contract: Contract) -> WrittenInputs:
+    if reserved := contract.rule("reserved_name"):
+        tool = _renamed(tool, reserved.prefix)
+    written, is_cut, keywords = schema.of_inputs(tool), False, frozenset[str]()
+    if is_plain(tool):
+        if contract.subset is None:
+            return WrittenInputs(tool, written)
+    else:
+        if contract.refuses_references or "$ref" in contract.keywords_at_top():
+            written = root_rules.with_target_at_top(loops.with_pointers(written))
+        if contract.refuses_references:
+            written, is_cut = inlining.inlined(written)
+        written, keywords, is_cut_again = rewriting.rewrite(written, contract)
+        is_cut = is_cut or is_cut_again
+    below, refused = "", contract.keywords_at_top()
+    if refused & written.keys() and refused & (written := root_rules.flattened(written)).keys():
+        below = schema.free("input", {*tool.taken, *written.get("properties", {})})
+        around = {"required": [below], "additionalProperties": False}
+        written = schema.below(below, written) | around
+    if contract.subset is not None:
+        form = strict.form(written, contract.subset)
+        why = "takes inputs that it does not list by name, so it has no strict form"
+        if form.stuck:
+            why = f"requires “{'.'.join(form.stuck)}”, {form.why_stuck}, so it has no strict form"
+        if form.schema:
+            why = judge.why_too_large(form.schema, contract.subset)
+        return WrittenInputs(
+            tool,
+            form.schema or {},
+            below,
+            refusal=why,
+            is_cut=is_cut,
+            is_widened=form.is_widened,
+            keywords=keywords | form.rules,
+            left_out=form.left_out,
+        )
+    broken = () if is_plain(tool) else tuple(judge.broken_rules(written, contract))
+    return WrittenInputs(tool, written, below, is_cut=is_cut, keywords=keywords, broken=broken)
+
+
+def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInputs:
+    """The same for a target that is shown the vendor's own schema wherever it is one of an object."""
+    written = schema.as_the_vendor_does(tool)
+    if is_plain(tool):
+        return WrittenInputs(tool, written)
+    rewritten = rewriting.rewrite(written, contract)
+    return WrittenInputs(
+        tool,
+        rewritten.schema,
+        is_cut=rewritten.is_cut,
+        keywords=rewritten.keywords,
+        broken=tuple(judge.broken_rules(rewritten.schema, contract)),
+    )
+
+
+def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = False) -> WrittenOutputs:
+    """What comes back, as an object."""
+    written, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
+    if _has_plain_outputs(tool):
+        return WrittenOutputs(written)
+    if contract.refuses_references:
+        written, is_cut = inlining.inlined(loops.with_pointers(written))
+    rewritten = rewriting.rewrite(written, contract)
+    return WrittenOutputs(rewritten.schema, rewritten.keywords, is_cut or rewritten.is_cut)
+
+
+def is_plain(tool: Effective) -> bool:
+    """Whether the inputs have no more than types, values and bounds: nothing that a contract is about."""
+    return not (tool.schema_rest or {}).keys() - _PLAIN_REST and all(
+        shown.parameter.schema is None for shown in tool.inputs
+    )
+
+
+def wire(tool: Effective, contract: Contract) -> Wire:
+    """The reverse mapping of the names that `write` shows."""
+    return names_in(write(tool, contract))
+
+
+def names_in(shown: WrittenInputs) -> Wire:
+    names = by_alias(shown.tool)
+    above = (shown.below,) if shown.below else ()
+    return structs.replace(
+        names,
+        inputs={
+            name: theirs for name, theirs in names.inputs.items() if (*above, name) not in shown.left_out
+        },
+        whole=shown.below or names.whole,
+        null_is_absent=shown.is_widened,
+    )
+
+
+def wire_both_ways(tool: Effective, contract: Contract) -> Wire:
+    """The same for a format that shows what comes back, too."""
+    return shows_outputs(wire(tool, contract), tool)
+
+
+def shows_outputs(names: Wire, tool: Effective) -> Wire:
+    """An output that stands for all and is an object is shown as what it is; any other goes below one."""
+    below = schema.of_outputs_as_an_object(tool)[1]
+    if output_of_all(tool) and not below:
+        names = structs.replace(names, outputs={})
+    return structs.replace(names, whole_output=below)
+
+
+def _has_plain_outputs(tool: Effective) -> bool:
+    return tool.outputs_rest is None and all(output.parameter.schema is None for output in tool.outputs)
+
+
+def _renamed(tool: Effective, reserved: str) -> Effective:
+    # Inputs by names that begin otherwise, and that mean no other input in any other format.
+    taken = {name.lower() for name in (*tool.taken, *(shown.alias for shown in tool.inputs))}
+    aliases = {}
+    for shown in sorted(tool.inputs, key=lambda each: each.alias):
+        alias = shown.alias
+        if alias.startswith(reserved):
+            bare = alias.lstrip(reserved)
+            wanted = bare if bare[:1].isalpha() else f"input_{bare}"[: model_names.MAX_LENGTH]
+            numbered = (f"{wanted[: model_names.MAX_LENGTH - 4]}_{number}" for number in count(2))
+            alias = (
+                wanted if wanted.lower() not in taken else next(n for n in numbered if n.lower() not in taken)
+            )
+        taken.add(alias.lower())
+        aliases[shown.alias] = alias
+    return structs.replace(
+        tool, inputs=tuple(structs.replace(shown, alias=aliases[shown.alias]) for shown in tool.inputs)
+    )

@@ -1,0 +1,173 @@
+"""Finds what a target refuses of a tool, by the rules of its contract. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from core.schema import loops, regex_dialects, subschemas, validation
+from designer.exports.contracts import Contract, Rule, Subset
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+class BrokenRule(NamedTuple):
+    """`what` follows the tool's name in a sentence."""
+
+    rule: Rule
+    what: str
+
+
+def broken_rules(schema: Mapping[str, Any], contract: Contract) -> list[BrokenRule]:
+    """Return what the target refuses of an input or output schema, each rule once."""
+    return [
+        BrokenRule(rule, what)
+        for rule in contract.rules
+        if (find := _FINDERS.get(rule.refuses)) and (what := next(find(schema, rule), ""))
+    ]
+
+
+def broken_name(name: str, contract: Contract) -> Rule | None:
+    """Return the rule about names of tools that `name` breaks."""
+    rule = contract.rule("tool_name")
+    return rule if rule and not re.fullmatch(rule.pattern, name) else None
+
+
+def is_array_without_items(schema: Mapping[str, Any]) -> bool:
+    types = schema.get("type")
+    return (types == "array" or (isinstance(types, list) and "array" in types)) and "items" not in schema
+
+
+def has_keywords_beside_reference(schema: Mapping[str, Any]) -> bool:
+    return "$ref" in schema and any(not keyword.startswith("$") for keyword in schema)
+
+
+def undeclared_required(schema: Mapping[str, Any]) -> list[str]:
+    """Return the names that an object requires and does not list as properties."""
+    listed, properties = schema.get("required"), schema.get("properties", {})
+    if not isinstance(listed, list) or not isinstance(properties, dict):
+        return []
+    return [name for name in listed if isinstance(name, str) and name not in properties]
+
+
+def patterns_of(schema: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the regular expressions of one schema, each with its keyword."""
+    if isinstance(pattern := schema.get("pattern"), str):
+        yield "pattern", pattern
+    if isinstance(named := schema.get("patternProperties"), dict):
+        yield from (("patternProperties", pattern) for pattern in named)
+
+
+def compiles_everywhere(pattern: str, rule: Rule) -> bool:
+    return all(regex_dialects.compiles(pattern, dialect) for dialect in rule.dialects)
+
+
+def fault_of_schema(schema: Mapping[str, Any]) -> validation.Fault | None:
+    """Return the first place where a schema breaks the meta-schema of draft 2020-12."""
+    return validation.schema_fault({**schema, "$schema": DIALECT})
+
+
+def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
+    """Return which of the sizes a strict schema exceeds: what follows its tool's name in a sentence."""
+    each = subschemas.every(schema)
+    names = [name for one in each for name in one.get("properties", {})]
+    enums = [[value for value in one["enum"] if value is not None] for one in each if "enum" in one]
+    texts = [[value for value in enum if isinstance(value, str)] for enum in enums]
+    many, longest = subset.long_enum_values, subset.long_enum_characters
+    if len(names) > subset.properties:
+        return f"has {len(names):,} properties in its inputs, of {subset.properties:,} at most"
+    if (levels := _levels(schema)) > subset.levels:
+        return f"has inputs that are nested {levels} levels deep, of {subset.levels} at most"
+    if (values := sum(map(len, enums))) > subset.enum_values:
+        return f"lists {values:,} allowed values, of {subset.enum_values:,} at most"
+    if any(len(enum) > many and sum(map(len, enum)) > longest for enum in texts):
+        return f"lists more than {many} allowed values with over {longest:,} characters together"
+    if sum(map(len, names)) + sum(len(text) for enum in texts for text in enum) > subset.characters:
+        return f"has names and allowed values of over {subset.characters:,} characters together"
+    return ""
+
+
+def _levels(schema: Mapping[str, Any]) -> int:
+    items = [schema["items"]] if "items" in schema else []
+    inside = [*schema.get("properties", {}).values(), *schema.get("anyOf", ()), *items]
+    return max(map(_levels, inside), default=0) + ("properties" in schema)
+
+
+def _keywords_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    for keyword in sorted(rule.keywords & schema.keys()):
+        yield f"has “{keyword}” at the top of its inputs"
+
+
+def _references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if next(subschemas.references(schema), None) is not None:
+        yield "has references in its schema"
+
+
+def _references_to_nothing(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if loops.dangling_references(schema):
+        yield "has a reference that leads to nothing"
+
+
+def _endless_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if loops.endless_references(schema):
+        yield "has a reference that leads back to itself and to nothing else"
+
+
+def _required_recursions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if loops.required_recursions(schema):
+        yield "has a schema that holds itself without an optional property between"
+
+
+def _keywords_beside_references(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if any(has_keywords_beside_reference(each) for each in subschemas.walk(schema)):
+        yield "has keywords beside a reference"
+
+
+def _arrays_without_items(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if any(is_array_without_items(each) for each in subschemas.walk(schema)):
+        yield "has an array that does not say what it holds (items)"
+
+
+def _undeclared_required(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    for each in subschemas.walk(schema):
+        for name in undeclared_required(each):
+            yield f"requires “{name}”, which is not among the properties of its object"
+
+
+def _regular_expressions(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    for each in subschemas.walk(schema):
+        for _, pattern in patterns_of(each):
+            if not compiles_everywhere(pattern, rule):
+                yield f"has a regular expression that cannot be read (“{pattern[:60]}”)"
+
+
+def _invalid_schema(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    if fault := fault_of_schema(schema):
+        yield f"has a schema that breaks the rules of JSON Schema at “{'.'.join(map(str, fault.path))}”"
+
+
+def _names(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    for each in subschemas.walk(schema):
+        yield from _names_at_top(each, rule)
+
+
+def _names_at_top(schema: Mapping[str, Any], rule: Rule) -> Iterator[str]:
+    properties = schema.get("properties")
+    for name in properties if isinstance(properties, dict) else ():
+        if not re.fullmatch(rule.pattern, name):
+            yield f"has an input “{name[:60]}”, whose name is not accepted"
+
+
+_FINDERS = {
+    "keyword_at_top": _keywords_at_top,
+    "reference": _references,
+    "reference_to_nothing": _references_to_nothing,
+    "endless_reference": _endless_references,
+    "required_recursion": _required_recursions,
+    "keywords_beside_reference": _keywords_beside_references,
+    "array_without_items": _arrays_without_items,
+    "undeclared_required": _undeclared_required,
+    "regular_expression": _regular_expressions,
+    "invalid_schema": _invalid_schema,
+    "property_name": _names,
+    "property_name_at_top": _names_at_top,
+}

@@ -1,0 +1,173 @@
+"""Does what a format tells a model reach the vendor? Checked with values that are made up. Pure.
+
+For one tool in one format, arguments that fit the exported schema are led back to the vendor's names and
+validated against the vendor's schema, and arguments that fit the vendor's schema are led into the format. The
+same tool always gives the same values. A value that cannot be made up proves nothing.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+
+from core.canonical_json import canonical
+from core.schema import samples, validation
+from core.schema.samples import UnmetSchemaError
+from designer.exports import nulls
+from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
+from designer.signatures.effective import Effective, Hidden, Input
+from protocols import parameters
+
+# Each as (seed, how full). Of an object with optional members, one value has most of them and one has none.
+USUAL_TRIES = ((1, samples.USUAL_FULLNESS), (2, 0.0))
+# Before a tool is left out, more values are tried, which take other branches.
+MORE_TRIES = tuple((seed, samples.USUAL_FULLNESS if seed % 2 else 0.0) for seed in range(3, 11))
+MAX_REMEMBERED = 10_000  # results
+
+
+class RoundTrip(msgspec.Struct, frozen=True):
+    """The outcome for one tool in one format.
+
+    has_common: some arguments fit both schemas; None where too few could be made up.
+    refused: why the vendor refuses arguments that the export accepts, "" where it refused none.
+    is_expressible: the export accepts arguments that fit the vendor's schema; None where there were none.
+    """
+
+    has_common: bool | None = None
+    refused: str = ""
+    is_expressible: bool | None = None
+
+
+class Exported(NamedTuple):
+    """What a model is told to write, and the reverse mapping of its names."""
+
+    schema: dict[str, Any]
+    names: Wire
+
+
+def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> RoundTrip:
+    """is_quick: stop at the first arguments that fit both schemas."""
+    return _remembered(_Case(tool, exported, is_quick))
+
+
+def vendor_schema(tool: Effective) -> Any:
+    """Return the vendor's schema of all inputs, the hidden ones too."""
+    whole = whole_input(tool)
+    if whole is not None:
+        return parameters.write_parameter(whole.parameter)
+    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    return parameters.write([each.parameter for each in all_inputs], tool.schema_rest)
+
+
+class _Case:
+    """Hashed by all that the outcome depends on, so that pages ask for it once."""
+
+    def __init__(self, tool: Effective, exported: Exported, is_quick: bool) -> None:
+        self.tool, self.exported, self.is_quick = tool, exported, is_quick
+        self.vendor_schema = vendor_schema(tool)
+        all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+        self.presets = {each.parameter.name: each.preset for each in all_inputs if each.preset is not UNSET}
+        input_names = [
+            [shown.parameter.name, shown.alias, shown.parameter.is_whole, shown.is_required]
+            for shown in tool.inputs
+        ]
+        parts = [
+            exported.schema,
+            msgspec.to_builtins(exported.names),
+            [self.vendor_schema],
+            self.presets,
+            input_names,
+            [hidden.parameter.name for hidden in tool.hidden],
+            is_quick,
+        ]
+        self.key = hashlib.sha256(canonical(parts)).digest()
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Case) and self.key == other.key
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
+def _remembered(case: _Case) -> RoundTrip:
+    outcome = _outcome(case)
+    # What the key was made of is not needed any more, and may be large.
+    for member in ("tool", "exported", "vendor_schema", "presets"):
+        delattr(case, member)
+    return outcome
+
+
+def _outcome(case: _Case) -> RoundTrip:
+    vendor_check = validation.checked(case.vendor_schema)
+    export_check = validation.checked(case.exported.schema)
+    refusals: list[str] = []
+    expressible: list[bool] = []
+    for tries in (USUAL_TRIES, MORE_TRIES):
+        for value in _values(case.exported.schema, tries):
+            refusals.append(_refusal(case, vendor_check, value))
+            if case.is_quick and not refusals[-1]:
+                return RoundTrip(has_common=True)
+        for value in _values(case.vendor_schema, tries):
+            arguments = _arguments_of_a_model(case, vendor_check, value)
+            if arguments is not None:
+                expressible.append(not validation.faults(export_check, arguments))
+        if "" in refusals or any(expressible):
+            break
+    has_common = "" in refusals or any(expressible)
+    return RoundTrip(
+        # Where no arguments of the vendor's could be made up, what it refuses says nothing of the others.
+        has_common=has_common if has_common or (refusals and expressible) else None,
+        refused=next(filter(None, refusals), ""),
+        is_expressible=all(expressible) if expressible else None,
+    )
+
+
+def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
+    for seed, fullness in tries:
+        try:
+            yield samples.generate(schema, seed, fullness=fullness)
+        except UnmetSchemaError:
+            # Another try would take as long and find as little.
+            return
+
+
+def _refusal(case: _Case, vendor_check: validation.Checked, value: Any) -> str:
+    """Return why the vendor refuses what a model has written, "" where it does not."""
+    if not isinstance(value, dict):
+        return "What is given must be an object"
+    try:
+        arguments = arguments_for_the_vendor(case.tool, [case.exported.names], value)
+    except UnfitError as error:
+        return str(error)
+    whole = whole_input(case.tool)
+    sent = {**case.presets, **arguments} if whole is None else arguments.get(whole.parameter.name)
+    faults = validation.faults(vendor_check, sent)
+    if not faults:
+        return ""
+    path = ".".join(map(str, faults[0].path))
+    return f"“{path}” {faults[0].why}" if path else f"It {faults[0].why}"
+
+
+def _arguments_of_a_model(case: _Case, vendor_check: validation.Checked, value: Any) -> dict[str, Any] | None:
+    """Return arguments that fit the vendor's schema as a model would write them in the format; None for what
+    no model may choose, because a hidden input is another than its preset."""
+    tool, names = case.tool, case.exported.names
+    if whole_input(tool) is not None:
+        whole = {names.whole: value} if names.whole else value
+        return whole if isinstance(whole, dict) else None
+    if not isinstance(value, dict):
+        return None
+    hidden_names = {hidden.parameter.name for hidden in tool.hidden}
+    visible = {name: member for name, member in value.items() if name not in hidden_names}
+    presets = {name: preset for name, preset in case.presets.items() if name in hidden_names}
+    if validation.faults(vendor_check, {**presets, **visible}):
+        return None
+    alias_by_name = {vendor_name: alias for alias, vendor_name in names.inputs.items()}
+    arguments: dict[str, Any] = {alias_by_name.get(name, name): member for name, member in visible.items()}
+    if names.whole:
+        arguments = {names.whole: arguments}
+    return nulls.with_absent(case.exported.schema, arguments) if names.null_is_absent else arguments

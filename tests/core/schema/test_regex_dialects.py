@@ -1,0 +1,24 @@
+"""A regular expression compiles in a dialect or not, whatever a vendor writes."""
+
+import pytest
+
+from core.schema.regex_dialects import MAX_PATTERN, compiles
+
+
+@pytest.mark.parametrize(
+    ("pattern", "dialects"),
+    [
+        ("^[a-z]+$", {"ecma", "python", "re2"}),
+        ("([", set()),
+        (r"\p{L}+", {"ecma", "re2"}),
+        ("^(?!a)b", {"ecma", "python"}),
+        (r"(a)\1", {"ecma", "python"}),
+        ("(?<name>a)", {"ecma", "re2"}),
+        ("a{99999999999}", set()),
+        ("(" * 3_000 + ")" * 3_000, set()),
+        ("a" * (MAX_PATTERN + 1), set()),
+    ],
+    ids=lambda each: each[:30] if isinstance(each, str) else "",
+)
+def test_dialects_differ(pattern, dialects):
+    assert {dialect for dialect in ("ecma", "python", "re2") if compiles(pattern, dialect)} == dialects
