@@ -4,7 +4,7 @@ from protocols.a2t.client import A2T
 from protocols.acp.client import ACP
 from protocols.base import Protocol
 from protocols.definition import Definition
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from protocols.openapi import OpenApi
 from protocols.oxp.client import OXP
 

@@ -234,7 +234,8 @@ class NothingKnown:
 class Ask:
     """What a call still needs from a person: an answer that fits `schema`, or a visit to `url`.
 
-    A visit that authorizes something at a `provider` may be asked about at `check_url`.
+    A visit that authorizes something at a `provider` may be asked about at `check_url`. A `request` is for
+    the program that calls, and not for its user: `method` and `params` as the protocol has them.
     """
 
     id: str
@@ -243,6 +244,7 @@ class Ask:
     url: str = ""
     provider: str = ""
     check_url: str = ""
+    request: Mapping[str, Any] | None = None
 
 
 # Kinds of questions that a tool may ask: a form to fill in, and an address to visit.
@@ -342,16 +344,18 @@ class Setting:
     """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field.
 
     `lines` is a list of texts. `document` is a text of up to 10 MB, uploaded or pasted, never shown whole.
+    `choice` is one of `choices`, each a value and its label.
     """
 
     name: str
     label: str
     help: str = ""
-    kind: Literal["text", "integer", "boolean", "lines", "document"] = "text"
+    kind: Literal["text", "integer", "boolean", "lines", "document", "choice"] = "text"
     required: bool = False
     default: str | int | bool = ""
     minimum: int | None = None
     maximum: int | None = None
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 class Protocol(ABC):
@@ -410,6 +414,12 @@ class Protocol(ABC):
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
         """The address whose origin a credential of this endpoint belongs to."""
         return url
+
+    @classmethod
+    def spoken(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        """Return what was found out about how an endpoint speaks, as names and texts for users, from what its
+        sessions remember."""
+        return ()
 
     @classmethod
     def own_path(cls, path: str) -> str:

@@ -55,7 +55,7 @@ class Door(BaseHTTPRequestHandler):
         # A client may leave in the middle of a stream.
         try:
             super().handle()
-        except ConnectionError:
+        except (ConnectionError, http.client.HTTPException):
             self.close_connection = True
 
 

@@ -187,7 +187,7 @@ def _as_whole(number: int, call: Call, steps: Steps, made: list[Mapping[str, Any
         hint=retry.hint if retry else "",
     )
     if kind in _ASKS and result.resume is not None:
-        asks = [Ask(ask.id, ask.message, ask.schema, ask.url) for ask in result.asks]
+        asks = [Ask(ask.id, ask.message, ask.schema, ask.url, request=ask.request) for ask in result.asks]
         needed = [_needed(steps, at, outputs) for at, outputs in enumerate(made, 1)]
         outcome = replace(outcome, asks=asks, resume={"call": call.pk, "made": needed})
     return _named(number, outcome)

@@ -17,7 +17,7 @@ from catalog.api.versions import VersionChoice, found, version_facts
 from catalog.calls import examples, invocation, queue, requesting
 from catalog.calls.checks import ArgumentsError
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
-from catalog.models.calls import OUTCOMES, Attempt, CallStatus, Result
+from catalog.models.calls import OUTCOMES, Asked, Attempt, CallStatus, Result
 from core.errors import invalid
 from core.serializers import Input
 from people.api.generics import GenericAPIView, ListAPIView
@@ -90,6 +90,11 @@ class AskOutput(serializers.Serializer[Any]):
     message = serializers.CharField()
     schema = serializers.DictField(allow_null=True)
     url = serializers.CharField(help_text="An address for a person to visit; may be empty.")
+    request = serializers.DictField(
+        required=False,
+        help_text="Of a question to the program that calls and not to its user: `method` and `params` as in "
+        "MCP. Its answer is the result of that request.",
+    )
 
 
 class ExchangeOutput(serializers.Serializer[Any]):
@@ -175,13 +180,18 @@ def _start_of(value: Any) -> Any:
     return value if len(text) <= MAX_LISTED_LENGTH else f"{text[:MAX_LISTED_LENGTH]}…"
 
 
+def ask_document(ask: Asked) -> dict[str, Any]:
+    document = {"id": ask.id, "message": ask.message, "schema": ask.schema, "url": ask.url}
+    return document if ask.request is None else document | {"request": ask.request}
+
+
 def retry_document(result: Result) -> dict[str, Any] | None:
     return None if result.retry is None else msgspec.structs.asdict(result.retry)
 
 
 def call_document(call: Call, request: Request) -> dict[str, Any]:
     result = call.decoded()
-    asks = [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks]
+    asks = [ask_document(ask) for ask in result.asks]
     can_resume = result.resume is not None
     here = {"pk": call.tool_id, "call": call.pk}
     return {

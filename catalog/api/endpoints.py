@@ -195,12 +195,25 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
         return {"code": code, "message": endpoint.error_message} if code else None
 
 
+class SpokenOutput(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    value = serializers.CharField()
+
+
 class EndpointDetailOutput(EndpointOutput):
     progress = serializers.SerializerMethodField()
+    spoken = serializers.SerializerMethodField(
+        help_text="What was found out about how the endpoint speaks its protocol, such as the revision."
+    )
 
     class Meta(EndpointOutput.Meta):
-        fields = [*EndpointOutput.Meta.fields, "progress"]
+        fields = [*EndpointOutput.Meta.fields, "progress", "spoken"]
         read_only_fields = fields
+
+    @extend_schema_field(SpokenOutput(many=True))
+    def get_spoken(self, endpoint: Endpoint) -> list[dict[str, str]]:
+        found = protocols.get(endpoint.protocol).spoken(endpoint.memory)
+        return [{"name": name, "value": value} for name, value in found]
 
     @extend_schema_field(ProgressOutput)
     def get_progress(self, endpoint: Endpoint) -> Any:

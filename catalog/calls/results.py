@@ -237,7 +237,8 @@ def _asks(asks: Sequence[Ask]) -> list[Asked]:
         # Only what a person may open in a browser; it is shown as text and never followed from here.
         is_link = ask.url.lower().startswith(("https://", "http://")) and len(ask.url) <= MAX_URL_LENGTH
         url = ask.url if is_link and ask.url.isprintable() else ""
-        found.append(Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url))
+        request = None if ask.request is None else sound(dict(ask.request))
+        found.append(Asked(_line(ask.id), sound(ask.message)[:MAX_QUESTION_LENGTH], schema, url, request))
     return found
 
 

@@ -74,6 +74,8 @@ def setting_field(setting: Setting) -> forms.Field:
             )
         case "boolean":
             return forms.BooleanField(required=False, **facts)
+        case "choice":
+            return forms.ChoiceField(choices=setting.choices, required=setting.required, **facts)
         case "lines":
             return LinesField(required=setting.required, **facts)
         case "document":

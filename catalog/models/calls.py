@@ -60,10 +60,13 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
+    """As `protocols.base.Ask`: `request` is for the program that calls."""
+
     id: str
     message: str
     schema: dict[str, Any] | None = None
     url: str = ""
+    request: dict[str, Any] | None = None
 
 
 class Retry(msgspec.Struct, frozen=True):

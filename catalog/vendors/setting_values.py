@@ -12,6 +12,7 @@ KINDS_OF_SETTING: dict[str, tuple[Any, str]] = {
     "boolean": (bool, "yes or no"),
     "lines": (list, "a list of texts"),
     "document": (str, "the text of a document"),
+    "choice": (str, "one of its choices"),
 }
 MAX_DOCUMENT_BYTES = 10 * 1024 * 1024
 MAX_LINES = 500
@@ -43,6 +44,10 @@ def _checked(setting: Setting, value: Any) -> Any:
     if setting.maximum is not None and value > setting.maximum:
         raise invalid(settings=f"“{setting.label}” takes a number up to {setting.maximum}.")
     match setting.kind:
+        case "choice":
+            if value not in [choice for choice, _ in setting.choices]:
+                listed = ", ".join(choice for choice, _ in setting.choices if choice)
+                raise invalid(settings=f"“{setting.label}” takes one of: {listed}.")
         case "lines":
             value = [line.strip() if isinstance(line, str) else "" for line in value]
             if len(value) > MAX_LINES or not all(0 < len(line) <= MAX_LINE_LENGTH for line in value):

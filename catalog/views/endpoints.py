@@ -203,6 +203,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "look": second_look.of(row),
         "signs_in_at": signs_in_at,
         "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
+        "spoken": protocols.get(row.protocol).spoken(row.memory),
     }
 
 

@@ -14,6 +14,7 @@ from designer.exports.document import ReleaseDocument
 from designer.exports.parts import Places
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures.effective import Effective
+from protocols.mcp import document
 
 CONTRACT = contracts.load("mcp")
 LIMITS = Limits(
@@ -55,7 +56,7 @@ def _tool(tool: Effective, names: Wire) -> dict[str, Any]:
         written["description"] = tool.description
     if tool.outputs or tool.outputs_rest is not None:
         written["outputSchema"] = inputs.write_outputs(tool, CONTRACT).schema
-    if annotations := schema.hints(tool, "Hint"):
+    if annotations := document.write_hints(tool.annotations):
         written["annotations"] = annotations
     if schema.is_web_address(tool.img):
         written["icons"] = [{"src": tool.img}]

@@ -16,6 +16,7 @@ from core.schema import pointers, subschemas
 from designer.exports.wire import output_of_all, whole_input
 from designer.signatures.effective import Effective, Input
 from protocols import parameters as json_schema
+from protocols.mcp import document
 from protocols.signature import Parameter
 
 # Keywords that name no property, so that they hold whatever was renamed or hidden.
@@ -146,16 +147,11 @@ def leaves_rules_out(tool: Effective) -> bool:
     return has_rules(tool) and _is_renamed(tool)
 
 
-def hints(tool: Effective, suffix: str = "") -> dict[str, bool]:
-    """What the vendor says of the tool's effects, under MCP's names with this suffix."""
-    said = tool.annotations
-    named = {
-        "readOnly": said.read_only,
-        "destructive": said.destructive,
-        "idempotent": said.idempotent,
-        "openWorld": said.open_world,
+def hints(tool: Effective) -> dict[str, bool]:
+    """Return the effects that the vendor states, under MCP's names without their suffix."""
+    return {
+        name.removesuffix("Hint"): value for name, value in document.write_hints(tool.annotations).items()
     }
-    return {f"{name}{suffix}": value for name, value in named.items() if value is not None}
 
 
 def parameters(tool: Effective) -> list[Parameter]:

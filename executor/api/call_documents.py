@@ -12,6 +12,7 @@ from catalog.api.calls import (
     CallErrorOutput,
     CallInput,
     RetryOutput,
+    ask_document,
     retry_document,
 )
 from catalog.api.versions import MAX_ORDINAL
@@ -264,7 +265,7 @@ def answer_document(
         "error": result.error,
         "retry": retry_document(result),
         "notes": result.notes,
-        "asks": [{"id": a.id, "message": a.message, "schema": a.schema, "url": a.url} for a in result.asks],
+        "asks": [ask_document(ask) for ask in result.asks],
         "resume": resume,
         "output_schema": answer.output_schema,
         "environment": call.environment if call else "",

@@ -43,7 +43,7 @@ _NUMBER = re.compile(rb'"id"\s*:\s*(0|[1-9][0-9]{0,17}|"[A-Za-z0-9_.:-]{1,100}")
 _OF_ONE_REQUEST = {
     *("HTTP_AUTHORIZATION", tracing.META, "HTTP_TRACEPARENT", "HTTP_TRACESTATE"),
     *("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED"),
-    # What it says of a handshake is about calls alone (executor/serve/mcp/clients.py).
+    # What it says of a handshake is about calls alone (protocols/mcp/server/clients.py).
     "HTTP_MCP_SESSION_ID",
 }
 _FACTS = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE", "wsgi.url_scheme")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET
 
@@ -16,18 +16,25 @@ from protocols import parameters as json_schema
 from protocols.base import CLOSED, QUESTIONS, Ask, Note, Outcome, Session, UnreadableItemError
 from protocols.calls import outcomes
 from protocols.calls.arguments import given
+from protocols.mcp import eras, wire
 from protocols.mcp import headers as mcp_headers
-from protocols.mcp.messages import (
+from protocols.mcp.eras import HANDSHAKE_ERA, Era
+from protocols.mcp.rpc import ASKS_BACK, CANNOT_ASK, NOT_SENT, Answer, CannotAskError, Request
+from protocols.mcp.transport import Transport
+from protocols.mcp.wire import (
+    ELICITATION,
     HEADER_MISMATCH,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
-    QUESTION,
+    ROOTS,
+    ROOTS_KIND,
+    SAMPLING,
+    SAMPLING_KIND,
+    URL_NEEDED,
     Question,
     RpcError,
 )
-from protocols.mcp.rpc import CANNOT_ASK, NOT_SENT, Answer, Request
-from protocols.mcp.transport import Transport
 from protocols.signature import Parameter, Signature
 
 MAX_ASKS = 20
@@ -38,7 +45,26 @@ MAX_QUESTION_LENGTH = 2000
 QUESTION_NAME = "question"
 # Where a tool declares no output that stands for all: the output that holds what is no object.
 UNNAMED = "output"
-URL_NEEDED = -32042  # of 2025-11-25
+# Of a request to the program that calls, which may hold pictures.
+MAX_REQUEST_BYTES = 128 * 1024
+_SAMPLING_MEMBERS = (
+    *("messages", "modelPreferences", "systemPrompt", "includeContext", "temperature", "maxTokens"),
+    *("stopSequences", "metadata", "tools", "toolChoice"),
+)
+_REQUESTS = {
+    SAMPLING: (SAMPLING_KIND, "The tool asks for a message of the model of the program that calls."),
+    ROOTS: (ROOTS_KIND, "The tool asks which folders the program that calls has open."),
+}
+_SENT_AGAIN = Note(
+    "OTHER_ERA",
+    "The vendor cannot ask in the revision 2026-07-28 of MCP, and said so. The call was sent again in an"
+    " older revision, as calls of this tool are from now on.",
+)
+_NEXT_TIME = Note(
+    "OTHER_ERA_NEXT",
+    "The vendor cannot ask in the revision 2026-07-28 of MCP. The next call of this tool is sent in an older "
+    "revision, in which it can.",
+)
 _OF_THE_CALLER = "The program that calls did not say that it can put such a question to its user."
 
 ListedSchema = Callable[[Transport, str], dict[str, Any]]
@@ -51,11 +77,13 @@ def invoke(
     arguments: Mapping[str, Any],
     listed_schema: ListedSchema,
     questions: Collection[str] = QUESTIONS,
+    era: Era = "",
 ) -> Outcome:
+    """`era` is the one that an administrator has chosen; "" finds out."""
     sent = given(signature, arguments)
     if whole := _whole(signature.inputs):
         sent = sent.get(whole.name, {})
-    return _Call(session, tool_id, signature, sent, listed_schema, questions).run({}, used=1)
+    return _Call(session, tool_id, signature, sent, listed_schema, questions, era).begin()
 
 
 def resume(
@@ -66,16 +94,19 @@ def resume(
     answers: Mapping[str, Any],
     listed_schema: ListedSchema,
     questions: Collection[str] = QUESTIONS,
+    era: Era = "",
 ) -> Outcome:
     """`answers` hold what each ask's form was filled in with; None declines, and CLOSED decides nothing."""
-    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions)
+    # It goes on in the era in which it was begun.
+    era = state.get("era", era)
+    call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions, era)
     if "reply" in state:
         return call.go_on(state, answers)
     more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
     if kinds := state.get("asked", {}):
-        responses: dict[str, Any] = {}
-        for name, kind in kinds.items():
-            responses[name] = _response(kind, answers.get(name))
+        found = {name: _response(kind, answers.get(name)) for name, kind in kinds.items()}
+        # A refused request to the program itself has no form here: the vendor gets no response to it.
+        responses = {name: response for name, response in found.items() if response is not None}
         more["inputResponses"] = responses
     return call.run(more, used=state["used"], kept=state.get("session", ""))
 
@@ -91,15 +122,24 @@ def give_up(session: Session, state: Mapping[str, Any]) -> None:
 
 def _question(state: Mapping[str, Any]) -> Question:
     # What a call stopped for before 2026-07-28.
-    return Question(state["question"], {}, state["reply"], tuple(state["answered"]))
+    method = state.get("method", ELICITATION)
+    return Question(state["question"], method, {}, state["reply"], tuple(state["answered"]))
 
 
-def _response(kind: str, answer: object) -> dict[str, Any]:
+def _response(kind: str, answer: object) -> dict[str, Any] | None:
+    if kind in (SAMPLING_KIND, ROOTS_KIND):
+        return answer if isinstance(answer, dict) and _is_result_of(kind, answer) else None
     if answer is None:
         return {"action": "decline"}
     if answer == CLOSED:
         return {"action": "cancel"}
     return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
+
+
+def _is_result_of(kind: str, result: Mapping[str, Any]) -> bool:
+    if kind == ROOTS_KIND:
+        return isinstance(result.get("roots"), list)
+    return isinstance(result.get("role"), str) and isinstance(result.get("content"), dict | list)
 
 
 class _Call:
@@ -111,6 +151,7 @@ class _Call:
         arguments: Any,
         listed_schema: ListedSchema,
         questions: Collection[str],
+        era: Era,
     ) -> None:
         self.session = session
         self.tool_id = tool_id
@@ -118,6 +159,41 @@ class _Call:
         self.arguments = arguments
         self.listed_schema = listed_schema
         self.questions = questions
+        self.era = era
+        # The vendor has stated that it cannot ask, in an error or in a result.
+        self.could_not_ask: Literal["", "error", "result"] = ""
+        self.has_opened = False
+
+    def begin(self) -> Outcome:
+        """Send the call in the era in which its tool can ask, if that is known or turns out."""
+        if self.era or not self.questions:
+            return self.run({}, used=1)
+        memory = self.session.memory
+        if self.tool_id in eras.tools_asking_in_handshake(memory):
+            outcome = self._run_in_handshake()
+            if self.has_opened or outcome.outcome == "unavailable":
+                return outcome
+            eras.forget_asking(memory, self.tool_id)
+        outcome = self.run({}, used=1)
+        if not self.could_not_ask:
+            return outcome
+        hints = self.signature.annotations
+        if self.could_not_ask == "result" and not (hints.read_only or hints.idempotent):
+            # The tool has run to its end, and may have changed something.
+            eras.remember_asking(memory, self.tool_id)
+            return replace(outcome, notes=(*outcome.notes, _NEXT_TIME))
+        again = self._run_in_handshake()
+        if not self.has_opened:
+            return outcome
+        eras.remember_asking(memory, self.tool_id)
+        return replace(again, notes=(*again.notes, _SENT_AGAIN))
+
+    def _run_in_handshake(self) -> Outcome:
+        self.era = HANDSHAKE_ERA
+        try:
+            return self.run({}, used=1)
+        finally:
+            self.era = ""
 
     def run(self, more: Mapping[str, Any], *, used: int, kept: str = "") -> Outcome:
         """`kept` names the vendor's session in which the call stopped to ask, where it was left open."""
@@ -147,7 +223,13 @@ class _Call:
         return outcome
 
     def _within(self, used: int, speak: Callable[[Transport], Outcome]) -> Outcome:
-        transport = Transport(self.session, used, self.questions)
+        transport = Transport(self.session, used, self.questions, self.era)
+        try:
+            return self._conversation(transport, speak)
+        finally:
+            self.has_opened = transport.has_opened
+
+    def _conversation(self, transport: Transport, speak: Callable[[Transport], Outcome]) -> Outcome:
         try:
             with transport:
                 try:
@@ -158,6 +240,8 @@ class _Call:
                     return self._to_visit(transport, error)
         except RpcError as error:
             return self._complaint(transport, error)
+        except CannotAskError as error:
+            return _needing(outcomes.after(error), error.kinds)
         except ProtocolError as error:
             return outcomes.after(error)
 
@@ -175,7 +259,7 @@ class _Call:
                 raise ProtocolViolationError("SHAPE", reason)
             if part := json_parts.find_broken(result):
                 raise ProtocolViolationError(part.code, f"The reply holds {part.reason}.")
-            asks = _asks(result)
+            asks = _asks(result, transport.host, self.questions)
             state = result.get("requestState")
             if asks or not isinstance(state, str):
                 return self._waiting(transport, asks, state)
@@ -184,11 +268,16 @@ class _Call:
         return self._waiting(transport, [], more["requestState"])
 
     def _told(self, transport: Transport, answer: Answer) -> Outcome:
-        return _outcome(answer, self.signature, is_modern=transport.is_modern)
+        outcome = _outcome(answer, self.signature, is_modern=transport.is_modern)
+        why = (outcome.error or {}).get("message", "")
+        if outcome.outcome == "tool_error" and transport.is_modern and eras.names_server_request(why):
+            self.could_not_ask = "result"
+        return outcome
 
     def _asked(self, transport: Transport, question: Question) -> Outcome:
         try:
-            ask = _ask(QUESTION_NAME, {"method": QUESTION, "params": question.params})
+            request = {"method": question.method, "params": question.params}
+            ask = _ask(QUESTION_NAME, request, transport.host, self.questions)
         except ProtocolError:
             transport.give_up(question, "The question cannot be asked.")
             raise
@@ -196,7 +285,12 @@ class _Call:
         soon = Note("ANSWER_SOON", f"The vendor waits for the answer for {minutes} minutes at most.")
         # The vendor has the arguments.
         state = {name: value for name, value in self._state(transport, [ask]).items() if name != "arguments"}
-        stopped = {"reply": question.reply, "question": question.number, "answered": list(question.answered)}
+        stopped = {
+            "reply": question.reply,
+            "question": question.number,
+            "method": question.method,
+            "answered": list(question.answered),
+        }
         return replace(self._waiting(transport, [ask], None), resume=state | stopped, notes=(soon,))
 
     def _sent(self, transport: Transport, more: Mapping[str, Any]) -> Answer:
@@ -248,13 +342,16 @@ class _Call:
     def _state(self, transport: Transport, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
         return {
             "arguments": self.arguments,
-            "asked": {ask.id: "url" if ask.url else "form" for ask in asks},
+            "asked": {ask.id: _kind_of(ask) for ask in asks},
             "used": transport.used,
+            **({"era": self.era} if self.era else {}),
             **({"state": state} if isinstance(state, str) else {}),
         }
 
     def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
         said = error.said or "It did not say why."
+        if transport.is_modern and eras.names_server_request(error.said):
+            self.could_not_ask = "error"
         vendor = outcomes.vendors(error.number, error.said)
         if error.number == INVALID_PARAMS:
             message = f"The vendor refused the call: {said}"
@@ -263,38 +360,49 @@ class _Call:
             message = f"The vendor cannot run this tool: {said}"
             return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
         if error.number == MISSING_CAPABILITY:
-            reason = f"The tool needs what cannot be done for it here: {said}"
-            code = "ASKS_BACK"
-            if _wanted_questions(error.data) - set(self.questions):
+            missing = _kinds_needed(error.data) - set(self.questions)
+            reason, code = f"The tool needs what cannot be done for it here: {said}", ASKS_BACK
+            if missing & set(QUESTIONS):
                 code, reason = CANNOT_ASK, f"The tool asks its user: {said} {_OF_THE_CALLER}"
-            return outcomes.failed("refused", code, reason, vendor=vendor)
+            return _needing(outcomes.failed("refused", code, reason, vendor=vendor), missing)
         message = f"The vendor could not run the tool: {said}"
         return outcomes.failed("tool_error", error.code, message, vendor=vendor)
 
 
-def _wanted_questions(data: object) -> set[str]:
-    # The kinds that an error names, which may be an empty object for forms.
-    wanted = data.get("requiredCapabilities") if isinstance(data, dict) else None
-    asked = wanted.get("elicitation") if isinstance(wanted, dict) else None
-    return set(asked) & set(QUESTIONS) or {"form"} if isinstance(asked, dict) else set()
+def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
+    """Add which kinds of requests the caller would have to answer, as words of one text."""
+    if not kinds or outcome.error is None:
+        return outcome
+    return replace(outcome, error={**outcome.error, "kinds": " ".join(sorted(kinds))})
 
 
-def _asks(result: Mapping[str, Any]) -> list[Ask]:
-    # Raises RefusedError for what only a program with a model of its own could answer.
+def _kinds_needed(data: object) -> set[str]:
+    capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
+    return set(wire.kinds_of(capabilities)) if isinstance(capabilities, dict) else set()
+
+
+def _kind_of(ask: Ask) -> str:
+    if ask.request is not None:
+        return _REQUESTS[ask.request["method"]][0]
+    return "url" if ask.url else "form"
+
+
+def _asks(result: Mapping[str, Any], host: str, kinds: Collection[str]) -> list[Ask]:
     asked = result.get("inputRequests") or {}
     if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
         raise ProtocolViolationError(
             "SHAPE", f"“inputRequests” is no object of at most {MAX_ASKS} questions."
         )
-    return [_ask(name, each) for name, each in asked.items()]
+    return [_ask(name, each, host, kinds) for name, each in asked.items()]
 
 
-def _ask(name: str, asked: object) -> Ask:
+def _ask(name: str, asked: object, host: str, kinds: Collection[str]) -> Ask:
+    """Raises CannotAskError for a request that the program that calls does not answer."""
     method = asked.get("method") if isinstance(asked, dict) else None
     params = asked.get("params") if isinstance(asked, dict) else None
-    if method in ("sampling/createMessage", "roots/list"):
-        raise RefusedError("ASKS_BACK", f"The tool asks back ({method}), which is not answered here.")
-    if method != "elicitation/create" or not isinstance(params, dict):
+    if isinstance(method, str) and method in _REQUESTS:
+        return _client_request(name, method, params if isinstance(params, dict) else {}, host, kinds)
+    if method != ELICITATION or not isinstance(params, dict):
         raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
     message = params.get("message")
     said = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
@@ -308,6 +416,24 @@ def _ask(name: str, asked: object) -> Ask:
     except UnreadableItemError as error:
         raise ProtocolViolationError(error.code, error.reason) from error
     return Ask(name, said, schema=schema)
+
+
+def _client_request(
+    name: str, method: str, params: Mapping[str, Any], host: str, kinds: Collection[str]
+) -> Ask:
+    if missing := wire.kinds_needed(method, params) - set(kinds):
+        raise CannotAskError(host, method, missing)
+    passed = {member: params[member] for member in _SAMPLING_MEMBERS if member in params}
+    if method == ROOTS:
+        passed = {}
+    elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
+        raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
+    if len(canonical(passed)) > MAX_REQUEST_BYTES:
+        limit = f"{MAX_REQUEST_BYTES // 1024} kB"
+        raise ProtocolViolationError(
+            "SHAPE", f"The tool's request “{printable(name)}” has more than {limit}."
+        )
+    return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
 
 
 def _visits(data: object) -> list[Ask]:

@@ -14,10 +14,10 @@ from typing import Any
 from core.outbound.errors import ProtocolError, RefusedError, UnavailableError
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
-from protocols.base import Session
-from protocols.mcp import rpc
-from protocols.mcp.messages import Question
+from protocols.base import QUESTIONS, Session
+from protocols.mcp import rpc, wire
 from protocols.mcp.rpc import ACCEPTED, BOTH_FORMS, NOT_SENT, Answer, SentRequest
+from protocols.mcp.wire import ELICITATION, Number, Question
 
 
 def keep_open(answer: Answer, sent: SentRequest) -> Answer:
@@ -26,7 +26,13 @@ def keep_open(answer: Answer, sent: SentRequest) -> Answer:
     question = answer.question
     if question is None:
         return answer
-    facts = {"headers": dict(sent.headers), "number": sent.number, "question": question.number}
+    facts = {
+        "headers": dict(sent.headers),
+        "number": sent.number,
+        "question": question.number,
+        "method": question.method,
+        "kinds": list(sent.kinds),
+    }
     name = sent.session.keep_open(answer.reply, facts, _cancel_question)
     if name is None:
         sent.cancel("The question cannot be asked.")
@@ -56,11 +62,12 @@ class OpenQuestion:
             reply.facts["number"],
             self.headers,
             is_call=True,
+            kinds=reply.facts.get("kinds", QUESTIONS),
             answered=(*question.answered, question.number),
         )
 
-    def answer(self, response: Mapping[str, Any]) -> Answer:
-        """Goes on with the call. Raises as `SentRequest.send` does."""
+    def answer(self, response: Mapping[str, Any] | None) -> Answer:
+        """Go on with the call; None refuses the vendor's request. Raises as `SentRequest.send` does."""
         sent = self._sent
         self.is_over = True
         try:
@@ -73,7 +80,7 @@ class OpenQuestion:
             if asks is None or answer.reply.rest:
                 return keep_open(answer, sent)
             # On the reply that is open already.
-            self._reply.note({**self._reply.facts, "question": asks.number})
+            self._reply.note({**self._reply.facts, "question": asks.number, "method": asks.method})
             self.is_over = False
             return replace(answer, question=replace(asks, reply=self._question.reply))
         except UnavailableError as error:
@@ -84,7 +91,7 @@ class OpenQuestion:
             if self.is_over:
                 self._reply.discard()
 
-    def _told(self, response: Mapping[str, Any]) -> Reply:
+    def _told(self, response: Mapping[str, Any] | None) -> Reply:
         # What the vendor goes on to say, once it has the answer.
         sent, number = self._sent, self._question.number
         if not self._reply.claim(str(number)):
@@ -93,7 +100,7 @@ class OpenQuestion:
         try:
             taken = self._session.post(
                 "",
-                json={"jsonrpc": "2.0", "id": number, "result": dict(response)},
+                json=_response_message(number, response),
                 headers={"Accept": BOTH_FORMS, **self.headers},
                 accept=ACCEPTED,
                 is_enough=lambda body: True,
@@ -119,13 +126,20 @@ class OpenQuestion:
         self.is_over = True
 
 
+def _response_message(number: Number, response: Mapping[str, Any] | None) -> dict[str, Any]:
+    if response is None:
+        return wire.error(number, wire.REQUEST_REFUSED, "The request was refused.")
+    return wire.result(number, dict(response))
+
+
 def _cancel_question(session: Session, facts: Mapping[str, Any]) -> None:
     # No answer comes: the tool need not wait, and the vendor need not remember us.
     headers = facts["headers"]
+    cancelled = {"action": "cancel"} if facts.get("method", ELICITATION) == ELICITATION else None
     with suppress(ProtocolError):
         session.post(
             "",
-            json={"jsonrpc": "2.0", "id": facts["question"], "result": {"action": "cancel"}},
+            json=_response_message(facts["question"], cancelled),
             headers={"Accept": BOTH_FORMS, **headers},
             accept=ACCEPTED,
             is_closing=True,

@@ -6,7 +6,7 @@ https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,15 +26,24 @@ from core.outbound.reply import Reply
 from core.strict_json import PartialDocument
 from core.value_descriptions import describe_value
 from protocols import events
-from protocols.base import Page, Session
-from protocols.mcp import messages
-from protocols.mcp.messages import QUESTION, Found, Number, Question
+from protocols.base import QUESTIONS, Page, Session
+from protocols.mcp import wire
+from protocols.mcp.wire import (
+    ELICITATION,
+    METHOD_HEADER,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Found,
+    Number,
+    Question,
+)
 
 ACCEPTED = (200, 202, *(status for status in range(400, 500) if status not in (408, 425, 429)))
 BOTH_FORMS = f"application/json, {events.KIND}"
 # With these it is known that the request was not handled.
 NOT_SENT = ("CONNECT", "CONNECT_TIMEOUT", "DNS", "PROXY", "BUSY", "RATE_LIMITED", "INTERRUPTED")
 CANNOT_ASK = "CANNOT_ASK"  # the caller's user, as far as the caller said
+ASKS_BACK = "ASKS_BACK"
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _CANCELLED = "notifications/cancelled"
 _SESSION_ENDED = (200, 202, 204, 400, 404, 405)  # answers to the end of a session
@@ -52,6 +61,19 @@ class OtherEraError(Exception):
     def __init__(self, error: ProtocolError) -> None:
         super().__init__(error.message)
         self.error = error
+
+
+class CannotAskError(RefusedError):
+    """The vendor sent a request that the caller did not declare; `kinds` are those that it would need."""
+
+    def __init__(self, host: str, method: str, kinds: Collection[str]) -> None:
+        self.kinds = frozenset(kinds)
+        if method == ELICITATION:
+            message = f"{host} asks its user, and the program that calls did not say that it can."
+            super().__init__(CANNOT_ASK, message)
+        else:
+            message = f"{host} asks the program that calls ({method}), which did not say that it answers."
+            super().__init__(ASKS_BACK, message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +108,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class SentRequest:
-    """A request under its number, as the vendor of `session` is sent it. What a call asks meanwhile can be
-    answered if it is in a session of the vendor's and `asks` someone; the questions `answered` were."""
+    """A request under its number, as the vendor of `session` is sent it. Requests that the vendor sends
+    during a call can be answered if the call is in a session of the vendor's and they are of these `kinds`;
+    the questions `answered` were."""
 
     session: Session
     number: int
     headers: Mapping[str, str]
     is_call: bool = False
-    asks: bool = True
+    kinds: Collection[str] = QUESTIONS
     listening: Listening | None = None
     answered: tuple[Number, ...] = ()
 
@@ -103,16 +126,16 @@ class SentRequest:
 
     @property
     def is_in_session(self) -> bool:
-        return "Mcp-Method" not in self.headers
+        return METHOD_HEADER not in self.headers
 
     @property
     def may_ask(self) -> bool:
-        return self.is_call and self.is_in_session and self.asks
+        return self.is_call and self.is_in_session and bool(self.kinds)
 
     def send(self, request: Request, params: Mapping[str, Any]) -> Answer:
         """Raises RpcError for an error of JSON-RPC, OtherEraError for a reply that is none, and
         ProtocolError."""
-        message = {"jsonrpc": "2.0", "id": self.number, "method": request.method, "params": dict(params)}
+        message = wire.request(self.number, request.method, params)
         try:
             reply = self.session.post(
                 "",
@@ -138,10 +161,10 @@ class SentRequest:
     def _complaint(self, reply: Reply) -> Exception:
         # A status from 400 up: an error of JSON-RPC, or a server that does not speak this way.
         with suppress(ProtocolViolationError):
-            for message, _ in messages.read(reply):
+            for message, _ in wire.read(reply):
                 # Whatever its number: some servers give their own to a request that they did not take.
                 if isinstance(message, dict) and message.get("jsonrpc") == "2.0":
-                    return messages.rpc_error(message.get("error"), reply.status, self.host)
+                    return wire.rpc_error(message.get("error"), reply.status, self.host)
         if reply.status in (404, 410):
             there = printable(urlsplit(reply.url).path)
             said = RefusedError("NOT_FOUND", f"{self.host} has nothing at {there}; is the address right?")
@@ -168,34 +191,24 @@ class SentRequest:
             raise ProtocolViolationError("NO_ANSWER", why)
         message, document = found
         if "error" in message:
-            raise messages.rpc_error(message["error"], reply.status, self.host)
+            raise wire.rpc_error(message["error"], reply.status, self.host)
         result = message.get("result")
         if not isinstance(result, dict):
-            raise messages.shape(f"its result is {describe_value(result)}, not an object", self.host)
+            raise wire.shape(f"its result is {describe_value(result)}, not an object", self.host)
         return Answer(reply, result, document)
 
     def find(self, reply: Reply) -> Found | Question | None:
         """The message that answers, or else a question that is not answered; others may come before it."""
         is_any = False
         question: Question | None = None
-        for message, document in messages.read(reply):
+        for message, document in wire.read(reply):
             if not isinstance(message, dict) or message.get("jsonrpc") != "2.0":
-                raise messages.shape("it is no message of JSON-RPC", self.host)
-            if messages.asks(message, self.answered):
-                if message["method"] == QUESTION and self.is_call and not self.asks:
-                    self.cancel("The question cannot be asked.")
-                    why = f"{self.host} asks its user, and the program that calls did not say that it can."
-                    raise RefusedError(CANNOT_ASK, why)
-                if message["method"] != QUESTION or not self.may_ask:
-                    raise asks_back(message["method"], self.host)
-                if not messages.is_sound(message["id"]):
-                    raise messages.shape("the number of its question is too long", self.host)
-                params = message.get("params")
-                named = params if isinstance(params, dict) else {}
-                question = question or Question(message["id"], named, answered=self.answered)
+                raise wire.shape("it is no message of JSON-RPC", self.host)
+            if wire.asks(message, self.answered):
+                question = question or self._question_in(message)
             elif "method" in message:
                 continue
-            elif messages.answers(message, self.number):
+            elif wire.answers(message, self.number):
                 return message, document
             else:
                 is_any = True
@@ -204,9 +217,24 @@ class SentRequest:
             raise ProtocolViolationError("RPC_MISMATCH", why)
         return question
 
+    def _question_in(self, message: Mapping[str, Any]) -> Question:
+        method, number, params = message["method"], message["id"], message.get("params")
+        params = params if isinstance(params, dict) else {}
+        needed = wire.kinds_needed(method, params)
+        # A form that only a page can be opened for is refused where its user would be asked.
+        is_declared = set(QUESTIONS) & set(self.kinds) if method == ELICITATION else needed <= set(self.kinds)
+        if self.is_call and not is_declared:
+            self.cancel("The question cannot be asked.")
+            raise CannotAskError(self.host, method, needed - set(self.kinds))
+        if not self.may_ask:
+            raise asks_back(method, self.host)
+        if not wire.is_sound(number):
+            raise wire.shape("the number of its question is too long", self.host)
+        return Question(number, method, params, answered=self.answered)
+
     def _later(self, reply: Reply) -> Reply | None:
         # What a stream that broke off goes on with; before 2026-07-28 a vendor may do so on purpose.
-        streamed = events.parse(reply.body) if messages.is_stream(reply) else ()
+        streamed = events.parse(reply.body) if wire.is_stream(reply) else ()
         last = next(iter(deque(streamed, maxlen=1)), None)
         if last is None or not last.id:
             return None
@@ -229,12 +257,12 @@ class SentRequest:
 
         def has_come(event: events.Event) -> bool:
             nonlocal has_begun
-            if messages.is_last(event, self.number, self.answered):
+            if wire.is_last(event, self.number, self.answered):
                 return True
             if self.session.is_followed and event.name == "message" and event.data:
-                for message in messages.messages_in(messages.document_in(event)):
+                for message in wire.messages_in(wire.document_in(event)):
                     params = message.get("params")
-                    if message.get("id") == after and message.get("method") == QUESTION:
+                    if message.get("id") == after and message.get("method") in wire.SERVER_REQUESTS:
                         has_begun = True
                     elif has_begun and isinstance(params, dict):
                         self._pass_on(message.get("method"), params)
@@ -266,13 +294,13 @@ class SentRequest:
         if not self.is_in_session and not self.session.mark:
             return
         params = {"requestId": self.number, "reason": why}
-        told = ("MCP-Protocol-Version", "Mcp-Session-Id")
+        told = (VERSION_HEADER, SESSION_HEADER)
         kept = {name: self.headers[name] for name in told if name in self.headers}
-        named = {} if self.is_in_session else {"Mcp-Method": _CANCELLED}
+        named = {} if self.is_in_session else {METHOD_HEADER: _CANCELLED}
         with suppress(ProtocolError):
             self.session.post(
                 "",
-                json={"jsonrpc": "2.0", "method": _CANCELLED, "params": params},
+                json=wire.notification(_CANCELLED, params),
                 headers={"Accept": BOTH_FORMS, **kept, **named},
                 accept=ACCEPTED,
                 is_closing=True,
@@ -281,7 +309,7 @@ class SentRequest:
 
 def end_session(session: Session, headers: Mapping[str, str]) -> None:
     """Ends the vendor's session that `headers` name, if they name one."""
-    if "Mcp-Session-Id" in headers:
+    if SESSION_HEADER in headers:
         # 405: the vendor ends sessions by itself.
         with suppress(ProtocolError):
             session.delete("", headers=headers, accept=_SESSION_ENDED)
@@ -289,7 +317,7 @@ def end_session(session: Session, headers: Mapping[str, str]) -> None:
 
 def asks_back(method: str, host: str) -> RefusedError:
     why = f"{host} asked back ({method}) while we waited, which is not answered here."
-    return RefusedError("ASKS_BACK", why)
+    return RefusedError(ASKS_BACK, why)
 
 
 def unauthorized(reply: Reply, host: str) -> RefusedError:

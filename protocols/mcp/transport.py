@@ -20,40 +20,52 @@ from core.value_descriptions import describe_value
 from protocols import events
 from protocols.base import QUESTIONS, Session
 from protocols.mcp import headers as mcp_headers
-from protocols.mcp import messages, questions, rpc
-from protocols.mcp.messages import (
+from protocols.mcp import questions, rpc, wire
+from protocols.mcp.eras import Era
+from protocols.mcp.rpc import BOTH_FORMS, Answer, OtherEraError, Request, SentRequest
+from protocols.mcp.wire import (
+    HANDSHAKE,
     HEADER_MISMATCH,
+    METHOD_HEADER,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
+    MODERN,
+    NAME_HEADER,
+    SESSION_HEADER,
     UNSUPPORTED_VERSION,
+    VERSION_HEADER,
     Question,
     RpcError,
 )
-from protocols.mcp.rpc import BOTH_FORMS, Answer, OtherEraError, Request, SentRequest
 
-MODERN = ("2026-07-28",)
-HANDSHAKE = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 LOG_LEVEL = "info"  # the least of the log messages that are passed on to who follows a call
 
 _KNOWN_TO_MODERN = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION, METHOD_NOT_FOUND)
-_NO_SESSION = (-32000, -32001, -32600)  # what servers answer to a request outside of a session
-_META = "io.modelcontextprotocol/"
+# What servers answer to a request outside of a session.
+_NO_SESSION = (wire.SERVER_ERROR, -32001, wire.INVALID_REQUEST)
 
 
 class Transport:
     """One conversation. Numbers of requests start after `used`, and are the same in every run. A tool may ask
-    `questions` of these kinds; before 2026-07-28 it asks on the stream of its call and waits there."""
+    `questions` of these kinds; before 2026-07-28 it asks on the stream of its call and waits there. An `era`
+    is kept to, and nothing is found out about it."""
 
-    def __init__(self, session: Session, used: int = 1, questions: Collection[str] = QUESTIONS) -> None:
+    def __init__(
+        self,
+        session: Session,
+        used: int = 1,
+        questions: Collection[str] = QUESTIONS,
+        era: Era = "",
+    ) -> None:
         self.session = session
         self.used = used
         self.questions = questions
         # Some servers list a tool that asks for those alone who can be asked.
-        self.capabilities: dict[str, Any] = (
-            {"elicitation": {kind: {} for kind in questions}} if questions else {}
-        )
+        self.capabilities = wire.capabilities_of(questions)
         self.host = urlsplit(session.root).netloc
-        self._memory = session.memory
+        self.has_opened = False
+        self.era = era
+        self._memory: dict[str, Any] = {"era": era} if era else session.memory
         self._opened: dict[str, str] | None = None
 
     def __enter__(self) -> Self:
@@ -75,6 +87,11 @@ class Transport:
 
     def ask(self, request: Request) -> Answer:
         """Raises RpcError for an error of JSON-RPC, and ProtocolError for everything else."""
+        if self.era:
+            try:
+                return self._modern(request, is_sure=True) if self.is_modern else self._handshake(request)
+            except OtherEraError as error:
+                raise error.error from error
         with suppress(OtherEraError):
             if answer := self._as_remembered(request):
                 return answer
@@ -92,8 +109,8 @@ class Transport:
             raise error.error from error
         return answer or self._find_out(request)
 
-    def answer(self, question: Question, response: Mapping[str, Any]) -> Answer:
-        """Goes on with the call that stopped for `question`. Raises as `ask` does."""
+    def answer(self, question: Question, response: Mapping[str, Any] | None) -> Answer:
+        """Go on with the call that stopped for `question`; None refuses it. Raises as `ask` does."""
         asked = questions.find(self.session, question)
         if asked is None:
             raise RefusedError("QUESTION_OVER", f"{self.host} no longer waits for the answer.")
@@ -112,7 +129,7 @@ class Transport:
     def keep_session(self) -> str | None:
         """Leaves the vendor's session open for another conversation, which goes on in it by this name. None
         where there is none, or it cannot be kept: then it ends with this conversation."""
-        if "Mcp-Session-Id" not in (self._opened or {}):
+        if SESSION_HEADER not in (self._opened or {}):
             return None
         name = self.session.keep_facts({"headers": self._opened})
         if name:
@@ -156,7 +173,7 @@ class Transport:
             try:
                 return self._stand_alone(request, version or MODERN[0])
             except RpcError as error:
-                other = messages.mutual(error, MODERN)
+                other = wire.mutual(error, MODERN)
                 if not other:
                     raise
                 return self._stand_alone(request, other)
@@ -173,25 +190,25 @@ class Transport:
 
     def _is_of_other_era(self, error: RpcError, *, is_sure: bool) -> bool:
         if error.number == UNSUPPORTED_VERSION:
-            if messages.mutual(error, HANDSHAKE) or not messages.supported(error):
+            if wire.mutual(error, HANDSHAKE) or not wire.supported(error):
                 return True
-            raise self._no_version(messages.supported(error)) from error
+            raise self._no_version(wire.supported(error)) from error
         if is_sure:
             return error.status >= 400 and error.number in _NO_SESSION
         return error.number not in _KNOWN_TO_MODERN
 
     def _stand_alone(self, request: Request, version: str) -> Answer:
         meta = {
-            f"{_META}protocolVersion": version,
-            f"{_META}clientCapabilities": self.capabilities,
-            f"{_META}clientInfo": self._client(),
+            wire.PROTOCOL_VERSION: version,
+            wire.CLIENT_CAPABILITIES: self.capabilities,
+            wire.CLIENT_INFO: self._client(),
         }
         if self.session.is_followed:
             # Without it a vendor says nothing of what it does meanwhile.
-            meta[f"{_META}logLevel"] = LOG_LEVEL
-        headers = {"MCP-Protocol-Version": version, "Mcp-Method": request.method, **request.headers}
+            meta[wire.META_LOG_LEVEL] = LOG_LEVEL
+        headers = {VERSION_HEADER: version, METHOD_HEADER: request.method, **request.headers}
         if request.name:
-            headers["Mcp-Name"] = mcp_headers.safe(request.name)
+            headers[NAME_HEADER] = mcp_headers.safe(request.name)
         meta = {**request.params.get("_meta", {}), **meta}
         answer = self._post(request, {**request.params, "_meta": meta}, headers)
         self._memory["version"] = version
@@ -217,7 +234,7 @@ class Transport:
             try:
                 answer = self._initialize(HANDSHAKE[0])
             except RpcError as error:
-                other = messages.mutual(error, HANDSHAKE)
+                other = wire.mutual(error, HANDSHAKE)
                 if not other:
                     raise
                 answer = self._initialize(other)
@@ -226,14 +243,15 @@ class Transport:
         version = answer.result.get("protocolVersion")
         if version not in HANDSHAKE:
             raise self._no_version([version])
-        headers = {"MCP-Protocol-Version": version}
+        headers = {VERSION_HEADER: version}
         if session_id := answer.reply.headers.get("mcp-session-id"):
-            headers["Mcp-Session-Id"] = session_id
+            headers[SESSION_HEADER] = session_id
         self._memory.update(era="handshake", version=version)
         self._opened = headers
+        self.has_opened = True
         self.session.post(
             "",
-            json={"jsonrpc": "2.0", "method": "notifications/initialized"},
+            json=wire.notification("notifications/initialized"),
             headers={"Accept": BOTH_FORMS, **headers},
             accept=(200, 202, 204),
         )
@@ -253,12 +271,14 @@ class Transport:
         if not number:
             self.used += 1
             number = self.used
-            if not request.is_harmless and "Mcp-Method" in headers:
+            if not request.is_harmless and METHOD_HEADER in headers:
                 # Without a session, what is to be cancelled is told from other calls by its number alone.
                 number += _numbers_of(self.session.mark)
         is_call = not request.is_harmless
-        sent = SentRequest(self.session, number, headers, is_call=is_call, asks=bool(self.questions))
-        listens = sent.may_ask and "Mcp-Session-Id" in headers and self._memory.get("listens") is not False
+        sent = SentRequest(self.session, number, headers, is_call=is_call, kinds=self.questions)
+        listens = (
+            sent.may_ask and SESSION_HEADER in headers and self.session.memory.get("listens") is not False
+        )
         if not listens:
             return self._asked(request, params, sent)
         # Some servers ask on the stream that is of no request, unless their tools say of which they ask.
@@ -272,7 +292,7 @@ class Transport:
             if is_over:
                 listening.close()
             if listening.is_refused:
-                self._memory["listens"] = False
+                self.session.memory["listens"] = False
 
     def _asked(self, request: Request, params: Mapping[str, Any], sent: SentRequest) -> Answer:
         answer = questions.keep_open(sent.send(request, params), sent)

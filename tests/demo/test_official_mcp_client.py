@@ -14,7 +14,7 @@ from demo.museum import TOOLS
 from designer.exports import FORMATS
 from designer.exports.document import SCHEMA, ReleasedAgent, ReleaseDocument, ReleasedTool, ReleasedVersion
 from designer.signatures.effective import effective
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests import one_door
 from tests.demo.test_demo_museum import museum
 

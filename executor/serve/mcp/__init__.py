@@ -19,19 +19,29 @@ from executor.serve.base import Operations
 from executor.serve.mcp import (
     about,
     asking,
-    clients,
+    completion,
+    errors,
     following,
     listening,
-    messages,
+    log_levels,
     prompts,
     resources,
-    snippets,
     tools,
 )
-from executor.serve.mcp.clients import Client
 from executor.serve.mcp.following import Wanted
-from executor.serve.mcp.messages import INVALID_REQUEST, METHOD_NOT_FOUND, Id, Message, RpcError
-from protocols.mcp.transport import MODERN
+from protocols.mcp import wire
+from protocols.mcp.server import clients, messages, snippets
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.wire import (
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MODERN,
+    SERVER_INFO,
+    SESSION_HEADER,
+    VERSION_HEADER,
+    Number,
+)
 from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snippet, json_reply
 
 logger = logging.getLogger(__name__)
@@ -46,9 +56,14 @@ IN_BOTH_ERAS: dict[str, Handler] = {
     "resources/list": resources.listed,
     "resources/templates/list": resources.templates,
     "resources/read": resources.found,
+    "completion/complete": completion.completed,
 }
 MODERN_ALONE: dict[str, Handler] = {"server/discover": about.discovered}
-HANDSHAKE_ALONE: dict[str, Handler] = {"initialize": about.initialized, "ping": about.ping}
+HANDSHAKE_ALONE: dict[str, Handler] = {
+    "initialize": about.initialized,
+    "ping": about.ping,
+    "logging/setLevel": log_levels.set_level,
+}
 # Of these a client may keep what it read, for no time at all: which release is live may change any moment.
 KEPT = (
     *("server/discover", "tools/list", "prompts/list"),
@@ -91,12 +106,12 @@ class MCP(Server[Operations]):
             else:
                 reply = _of_handshake(request, operations, document)
         except RpcError as error:
-            return json_reply(messages.error(messages.id_of(document), error), error.status)
+            return json_reply(messages.error(wire.id_of(document), error), error.status)
         return _as_events(reply) if clients.takes_events_alone(request) else reply
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
         try:
-            number = messages.id_of(strict_json.loads(body, allow_unstorable=True))
+            number = wire.id_of(strict_json.loads(body, allow_unstorable=True))
         except ProtocolViolationError:
             number = None
         return json_reply(messages.error(number, messages.of_refusal(refusal)), refusal.status)
@@ -114,8 +129,8 @@ def _as_events(reply: Reply) -> Reply:
 def _modern(request: Request, operations: Operations, message: Message) -> Reply:
     if message.id is None:
         # Nothing that a client tells without asking matters here.
-        if request.headers.get(clients.VERSION_HEADER) not in MODERN:
-            raise clients.unsupported(request.headers.get(clients.VERSION_HEADER), MODERN)
+        if request.headers.get(VERSION_HEADER) not in MODERN:
+            raise clients.unsupported(request.headers.get(VERSION_HEADER), MODERN)
         return Reply(status=202)
     client = clients.modern(request, message)
     if message.method == "subscriptions/listen":
@@ -124,10 +139,8 @@ def _modern(request: Request, operations: Operations, message: Message) -> Reply
 
     def ended(result: dict[str, Any]) -> Reply:
         kept: dict[str, Any] = {"ttlMs": 0, "cacheScope": "private"} if message.method in KEPT else {}
-        meta = {**result.get("_meta", {}), f"{clients.META}serverInfo": about.server(operations)}
-        return json_reply(
-            messages.result(number, {"resultType": "complete", **kept, **result, "_meta": meta})
-        )
+        meta = {**result.get("_meta", {}), SERVER_INFO: about.server(operations)}
+        return json_reply(wire.result(number, {"resultType": "complete", **kept, **result, "_meta": meta}))
 
     if wanted := following.wanted(request, operations, client, message):
         return _followed(request, operations, client, message, wanted, ended)
@@ -172,7 +185,7 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
     if message.method == "initialize":
         client = clients.met(message.params)
         # All that a session is for here: the client says it again with each request.
-        headers = {"Mcp-Session-Id": client.session_id}
+        headers = {SESSION_HEADER: client.session_id}
     try:
         reply = _handshake_reply(request, operations, client, message, message.id)
     except RpcError as error:
@@ -182,14 +195,14 @@ def _of_handshake(request: Request, operations: Operations, document: object) ->
 
 
 def _handshake_reply(
-    request: Request, operations: Operations, client: Client, message: Message, number: Id
+    request: Request, operations: Operations, client: Client, message: Message, number: Number
 ) -> Reply:
     def ended(result: dict[str, Any]) -> Reply:
         if result.get("resultType") == "input_required":
             if reply := asking.asking(operations, client.mark, number, result, go_on):
                 return reply
             result = tools.unanswered(operations, result.get("requestState"))
-        return json_reply(messages.result(number, result))
+        return json_reply(wire.result(number, result))
 
     def go_on(answers: Mapping[str, Any]) -> Generator[bytes, None, dict[str, Any]]:
         answered = replace(message, params={**message.params, **answers})
@@ -205,7 +218,7 @@ def _handshake_reply(
 def _cancel(operations: Operations, client: Client, params: Mapping[str, Any]) -> None:
     """Ends the call that this client asked for under the number `requestId`. One that is not there has ended,
     or is another client's, and nothing is answered either way."""
-    if (number := messages.id_of({"id": params.get("requestId")})) is None:
+    if (number := wire.id_of({"id": params.get("requestId")})) is None:
         return
     if mark := client.marking(number).mark:
         # A question ends its call: between the two, the stream that asks it is the one that hears of this.
@@ -223,14 +236,14 @@ def _batch(request: Request, operations: Operations, client: Client, documents: 
             message = messages.read(document)
             if message.id is not None:
                 result = _handled(request, operations, client.marking(message.id), message)
-                answers.append(messages.result(message.id, result))
+                answers.append(wire.result(message.id, result))
         except Exception as error:
             # The tools of other messages have run, and a client without their results would run them again.
-            told = messages.of_error(error)
+            told = errors.of_error(error)
             if told is None:
                 logger.exception("a message of a batch failed")
-                told = messages.our_fault()
-            answers.append(messages.error(messages.id_of(document), told))
+                told = errors.our_fault()
+            answers.append(messages.error(wire.id_of(document), told))
     return json_reply(answers) if answers else Reply(status=202)
 
 

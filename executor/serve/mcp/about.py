@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from executor.serve.base import Operations
-from executor.serve.mcp.clients import Client
-from protocols.mcp.transport import MODERN
+from protocols.mcp.server.clients import Client
+from protocols.mcp.wire import MODERN
 from protocols.server import Request
 
-CAPABILITIES: dict[str, Any] = {"tools": {}, "prompts": {}, "resources": {}}
+_LISTS = ("tools", "prompts", "resources")
+_OTHERS: dict[str, Any] = {"completions": {}, "logging": {}}
+CAPABILITIES: dict[str, Any] = {**{name: {} for name in _LISTS}, **_OTHERS}
 # Before 2026-07-28 news took a session, and there is none.
-CAPABILITIES_WITH_NEWS = {name: {"listChanged": True} for name in CAPABILITIES}
+CAPABILITIES_WITH_NEWS: dict[str, Any] = {**{name: {"listChanged": True} for name in _LISTS}, **_OTHERS}
 
 
 def server(operations: Operations) -> dict[str, Any]:

@@ -24,9 +24,11 @@ from core import redis_client
 from core.errors import DomainError
 from core.postgresql.base import give_back
 from executor.serve.base import Operations
-from executor.serve.mcp import messages, tools
-from executor.serve.mcp.messages import Id
+from executor.serve.mcp import errors, tools
 from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event, streams_in_a_process
+from protocols.mcp import wire
+from protocols.mcp.server import messages
+from protocols.mcp.wire import Number
 from protocols.server import Reply
 
 logger = logging.getLogger(__name__)
@@ -49,7 +51,7 @@ class _CancelledError(Exception):
 
 
 def asking(
-    operations: Operations, mark: str, number: Id, required: Mapping[str, Any], go_on: GoOn
+    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], go_on: GoOn
 ) -> Reply | None:
     """A stream that asks what is `required`, goes on with the call until it asks no more, and ends with its
     result, as the answer to the message `number`; or that ends once the client has cancelled what it marked
@@ -59,7 +61,7 @@ def asking(
     return _places.stream(_events(operations, mark, number, required, go_on), operations.caller.key)
 
 
-def heard(operations: Operations, number: Id | None, response: object) -> None:
+def heard(operations: Operations, number: Number | None, response: object) -> None:
     """Keeps an answer for the process that waits for it. Raises DomainError."""
     if not isinstance(number, str) or not _NUMBER.fullmatch(number):
         return
@@ -81,7 +83,7 @@ def cancel(operations: Operations, mark: str) -> None:
 
 
 def _events(
-    operations: Operations, mark: str, number: Id, required: Mapping[str, Any], go_on: GoOn
+    operations: Operations, mark: str, number: Number, required: Mapping[str, Any], go_on: GoOn
 ) -> Generator[bytes]:
     ends, result, state = time.monotonic() + LASTS, dict(required), None
     try:
@@ -95,15 +97,15 @@ def _events(
             else:
                 named = {"requestState": state} if state else {}
                 result = yield from go_on({**named, "inputResponses": responses})
-        answer = messages.result(number, result)
+        answer = wire.result(number, result)
     except _CancelledError:
         tools.give_up(operations, state)
         return
     except Exception as error:
-        told = messages.of_error(error)
+        told = errors.of_error(error)
         if told is None:
             logger.exception("a call that asked its user failed")
-            told = messages.our_fault()
+            told = errors.our_fault()
         answer = messages.error(number, told)
     yield event(answer)
 
@@ -120,7 +122,7 @@ def _answers(
             # A client that sends its call again has a second stream for the question, or an answer already.
             if not broker.set(key, "", ex=kept, nx=True):
                 broker.expire(key, kept)
-            yield event({"jsonrpc": "2.0", "id": number, **request})
+            yield event(wire.request(number, request["method"], request["params"]))
             while True:
                 found, is_cancelled = broker.mget(key, _cancelled_key(operations, mark))
                 if is_cancelled:

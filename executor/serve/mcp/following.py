@@ -19,15 +19,14 @@ from executor import streams
 from executor.calls import Answer
 from executor.released_documents import sealed
 from executor.serve.base import Operations
-from executor.serve.mcp import tools
-from executor.serve.mcp.clients import META, Client
-from executor.serve.mcp.messages import Id, Message
+from executor.serve.mcp import log_levels, tools
 from executor.serve.mcp.streams import PING, PING_EVERY, event
 from executor.streams import Followed, Told
+from protocols.mcp import wire
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import Message
+from protocols.mcp.wire import LOG_LEVELS, META_LOG_LEVEL, Number
 from protocols.server import EVENT_STREAM, Reply, Request
-
-# From the one that says most to the one that says least.
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 LOOK_EVERY = 2.0  # seconds, at a client that may have left
 
@@ -40,7 +39,7 @@ class Wanted:
     """`token` is what the client calls its request in what is told of it, None where it does not ask;
     `level` is the least of the log messages that it wants, "" for none."""
 
-    token: Id | None
+    token: Number | None
     level: str
 
     def notification(self, told: Told) -> dict[str, Any] | None:
@@ -49,30 +48,31 @@ class Wanted:
         progress, logged = partial.get("progress"), partial.get("custom")
         if self.token is not None and isinstance(progress, dict) and "progress" in progress:
             params = {"progressToken": self.token, **progress}
-            return {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
+            return wire.notification("notifications/progress", params)
         if self.level and isinstance(logged, dict) and "data" in logged:
             level = logged.get("level")
-            if level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.level):
-                return {"jsonrpc": "2.0", "method": "notifications/message", "params": logged}
+            if level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.level):
+                return wire.notification("notifications/message", logged)
         return None
 
 
 def wanted(request: Request, operations: Operations, client: Client, message: Message) -> Wanted | None:
     """What a client wants to hear of its call before it ends, and may hear; None where it is waited for."""
     meta, name = message.params.get("_meta"), message.params.get("name")
-    if message.method != "tools/call" or not isinstance(meta, dict) or not isinstance(name, str):
+    if message.method != "tools/call" or not isinstance(name, str):
         return None
     if EVENT_STREAM not in request.headers.get("Accept", "").lower():
         return None
-    token, level = meta.get("progressToken"), meta.get(f"{META}logLevel")
-    told = Wanted(
-        token=token if isinstance(token, str | int) and not isinstance(token, bool) else None,
-        # Before 2026-07-28 the level was set for a session, and there is none.
-        level=level if client.is_modern and level in LEVELS else "",
-    )
     tool = sealed(operations.release).tool(name, operations.sub_agent)
     if tool is None or not tool.protocol or not protocols.get(tool.protocol).tells_progress:
         return None
+    token = wire.id_of({"id": meta.get("progressToken")}) if isinstance(meta, dict) else None
+    if client.is_modern:
+        level = meta.get(META_LOG_LEVEL) if isinstance(meta, dict) else None
+    else:
+        # Before 2026-07-28 the level is set for a session.
+        level = log_levels.find_level(operations, client)
+    told = Wanted(token=token, level=level if isinstance(level, str) and level in LOG_LEVELS else "")
     return told if told.token is not None or told.level else None
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from catalog.models import ToolVersion
 from designer.exports import schema
 from designer.exports.document import ReleasedTool
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from protocols.mcp.icons import MAX_ICON_LENGTH
 
 MAX_ICONS = 10

@@ -13,9 +13,10 @@ from typing import Any
 from core.postgresql.base import give_back
 from designer.models import Channel
 from executor.serve.base import Operations, ThrottledError
-from executor.serve.mcp.clients import META
-from executor.serve.mcp.messages import INVALID_PARAMS, Id, Message, RpcError, result
 from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event
+from protocols.mcp import wire
+from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
 from protocols.server import Reply
 
 PAUSE = 2.0
@@ -27,7 +28,7 @@ NEWS = {
 _places = Places()
 
 
-def listening(operations: Operations, message: Message, number: Id) -> Reply:
+def listening(operations: Operations, message: Message, number: Number) -> Reply:
     """Raises RpcError, and ThrottledError where as many listen as may."""
     wanted = message.params.get("notifications")
     if not isinstance(wanted, dict):
@@ -38,8 +39,8 @@ def listening(operations: Operations, message: Message, number: Id) -> Reply:
     return _places.stream(_events(operations, number, honoured), operations.caller.key)
 
 
-def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) -> Generator[bytes]:
-    meta = {f"{META}subscriptionId": number}
+def _events(operations: Operations, number: Number, honoured: Mapping[str, bool]) -> Generator[bytes]:
+    meta = {SUBSCRIPTION_ID: number}
     yield _news("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
     known, ends, pinged = operations.release.pk, time.monotonic() + LASTS, time.monotonic()
     # A number or a digest leads to the same release for ever.
@@ -55,8 +56,8 @@ def _events(operations: Operations, number: Id, honoured: Mapping[str, bool]) ->
             yield PING
         give_back()
         time.sleep(PAUSE)
-    yield event(result(number, {"resultType": "complete", "_meta": meta}))
+    yield event(wire.result(number, {"resultType": "complete", "_meta": meta}))
 
 
 def _news(method: str, params: Mapping[str, Any]) -> bytes:
-    return event({"jsonrpc": "2.0", "method": method, "params": params})
+    return event(wire.notification(method, params))

@@ -15,8 +15,8 @@ from designer.exports.wire import Wire, output_of_all
 from designer.signatures.effective import Effective
 from executor.released_documents import sealed, wires
 from executor.serve.base import Operations
-from executor.serve.mcp.clients import Client
 from protocols.mcp.calls import UNNAMED
+from protocols.mcp.server.clients import Client
 
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _BLOCKS = ("text", "image", "audio", "resource", "resource_link")

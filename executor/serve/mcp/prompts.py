@@ -1,11 +1,14 @@
-"""Procedures of a release as prompts: by their slugs, without arguments."""
+"""Procedures of a release as prompts, by their slugs."""
 
 from collections.abc import Mapping
 from typing import Any
 
+from designer.exports.document import ReleaseDocument, ReleasedProcedure
 from executor.serve.base import Operations
-from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from executor.serve.mcp.procedure_arguments import arguments_of, faults_in, with_values
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import INVALID_PARAMS
 from protocols.server import Request
 
 
@@ -14,18 +17,22 @@ def listed(
 ) -> dict[str, Any]:
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "All prompts are on the first page. Ask without a cursor.")
-    procedures = operations.shown().procedures
-    agent = operations.shown().agent.name
-    return {
-        "prompts": [
-            {
-                "name": each.slug,
-                "title": each.title,
-                "description": f"How {agent} works with these tools: {each.title}",
-            }
-            for each in procedures
-        ]
+    shown = operations.shown()
+    return {"prompts": [_listed_prompt(each, shown) for each in shown.procedures]}
+
+
+def _listed_prompt(procedure: ReleasedProcedure, shown: ReleaseDocument) -> dict[str, Any]:
+    prompt: dict[str, Any] = {
+        "name": procedure.slug,
+        "title": procedure.title,
+        "description": f"How {shown.agent.name} works with these tools: {procedure.title}",
     }
+    if arguments := arguments_of(procedure, shown):
+        prompt["arguments"] = [
+            {"name": each.name, "description": each.description, "required": False}
+            for each in arguments.values()
+        ]
+    return prompt
 
 
 def found(
@@ -36,5 +43,10 @@ def found(
     procedure = procedures.get(name) if isinstance(name, str) else None
     if procedure is None:
         raise RpcError(INVALID_PARAMS, "There is no such prompt. “prompts/list” names those there are.")
-    text = {"type": "text", "text": procedure.text}
+    given = params.get("arguments") or {}
+    if not isinstance(given, dict):
+        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    if faults := faults_in(given, arguments_of(procedure, operations.shown())):
+        raise RpcError(INVALID_PARAMS, "Some arguments do not fit.", {"fields": faults})
+    text = {"type": "text", "text": with_values(procedure.text, given.items())}
     return {"description": procedure.title, "messages": [{"role": "user", "content": text}]}

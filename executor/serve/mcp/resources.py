@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from executor.serve.base import Operations
-from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_PARAMS, RESOURCE_NOT_FOUND, RpcError
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from protocols.server import Request
 
 MARKDOWN = "text/markdown"

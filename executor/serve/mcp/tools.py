@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -20,11 +21,13 @@ from designer.exports.document import ReleasedTool
 from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
 from executor.serve.base import Operations, explained, on_behalf_of, read_call_id
-from executor.serve.mcp import clients, icons, outputs, questions
-from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_PARAMS, RpcError
+from executor.serve.mcp import icons, outputs
 from protocols import cursors
 from protocols.mcp.calls import is_copy
+from protocols.mcp.server import clients, questions
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import INVALID_PARAMS
 from protocols.server import Request
 
 FORMAT = exported.FORMAT.name
@@ -113,52 +116,27 @@ def begun(
 ) -> Answer | dict[str, Any]:
     """What came of the call, or how far one is that `is_followed`; or else the result that says why it was
     not made."""
-    name, arguments = params.get("name"), params.get("arguments")
-    if not isinstance(name, str):
-        raise RpcError(INVALID_PARAMS, "“name” is missing.")
-    if arguments is not None and not isinstance(arguments, dict):
-        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
-    arguments = arguments or {}
+    name, arguments = _named_arguments(params)
     side = CallerSide(
         # Since 2026-07-28 a client cancels by closing its connection; before, that says nothing.
         has_left=request.has_left if client.is_modern and not is_followed else None,
-        questions=client.questions,
+        questions=client.kinds,
     )
     if client.is_modern:
         _check_headers(request, operations, name, arguments)
+    call = _ToolCall(request, operations, client, params, name, side, is_followed)
     try:
         if goes_on := questions.answered(params):
-            call, answers = goes_on
-            operations.refuse_other_user(call, _on_behalf_of(request, params))
-            # Clients say the name of the call with each step of it, and each step is a call here.
-            return operations.resume(
-                call,
-                name,
-                answers,
-                format_=FORMAT,
-                call_id=read_call_id(request, f"call-{call}"),
-                side=side,
-                mark=client.mark,
-                is_followed=is_followed,
-            )
-        return operations.run(
-            Wish(
-                tool=name,
-                arguments=arguments,
-                format_=FORMAT,
-                is_confirmed=_is_confirmed(client, params),
-                call_id=read_call_id(request),
-                on_behalf_of=_on_behalf_of(request, params),
-                mark=client.mark,
-                mode=Mode.STREAM if is_followed else Mode.WAIT,
-                is_made_here=is_followed,
-                side=side,
-            )
-        )
+            return call.resume(*goes_on)
+        answer = call.run(arguments)
+        ahead = questions.answers_ahead(params, answer.result.asks) if client.is_modern else None
+        if answer.call and answer.result.resume is not None and ahead is not None:
+            return call.resume(answer.call.pk, ahead)
+        return answer
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, f"Unknown tool. {error.message}") from error
     except ConfirmationError as error:
-        if params.get("inputResponses"):
+        if questions.has_answer_to_confirmation(params):
             return _failed(*NOT_CONFIRMED)
         return questions.confirmation(error.message)
     except DomainError as error:
@@ -166,6 +144,56 @@ def begun(
         if isinstance(error, RpcError) or error.status in (401, 403, 404, 429, 503):
             raise
         return _failed(error.code, error.message, error.fields)
+
+
+def _named_arguments(params: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    name, arguments = params.get("name"), params.get("arguments")
+    if not isinstance(name, str):
+        raise RpcError(INVALID_PARAMS, "“name” is missing.")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    return name, arguments or {}
+
+
+@dataclass(frozen=True)
+class _ToolCall:
+    request: Request
+    operations: Operations
+    client: Client
+    params: Mapping[str, Any]
+    name: str
+    side: CallerSide
+    is_followed: bool
+
+    def run(self, arguments: Mapping[str, Any]) -> Answer:
+        return self.operations.run(
+            Wish(
+                tool=self.name,
+                arguments=arguments,
+                format_=FORMAT,
+                is_confirmed=_is_confirmed(self.client, self.params),
+                call_id=read_call_id(self.request),
+                on_behalf_of=_on_behalf_of(self.request, self.params),
+                mark=self.client.mark,
+                mode=Mode.STREAM if self.is_followed else Mode.WAIT,
+                is_made_here=self.is_followed,
+                side=self.side,
+            )
+        )
+
+    def resume(self, call: int, answers: Mapping[str, Any]) -> Answer:
+        self.operations.refuse_other_user(call, _on_behalf_of(self.request, self.params))
+        return self.operations.resume(
+            call,
+            self.name,
+            answers,
+            format_=FORMAT,
+            # Clients send the id of the call with each step of it, and each step is a call here.
+            call_id=read_call_id(self.request, f"call-{call}"),
+            side=self.side,
+            mark=self.client.mark,
+            is_followed=self.is_followed,
+        )
 
 
 def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
@@ -212,7 +240,7 @@ def result(answer: Answer, operations: Operations, client: Client) -> dict[str, 
         return _handed_over(answer, operations)
     if answer.outcome == "ok" and not answer.result.cut:
         return _succeeded(answer, operations, client)
-    questions.refuse_unable(answer, client)
+    questions.refuse_unable(answer.result.error or {}, answer.call.pk if answer.call else None, client)
     required = None
     if answer.call and answer.result.asks and answer.result.resume is not None:
         questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)

@@ -7,7 +7,7 @@ from designer import agents, environments, mocks, pins
 from designer.releases import publishing
 from people.models import ApiKey
 from protocols.acp.client import ACP
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests.catalog.activities.test_steps import make_activity, make_version, step_of
 from tests.executor.serve.test_acp import ROOT, found, post
 from tests.executor.serve.test_mcp import library

@@ -63,7 +63,7 @@ def test_an_initialize_settles_the_version_and_names_the_session(client):
     assert answer["Mcp-Session-Id"] != other["Mcp-Session-Id"]
     assert answer.json()["result"] == {
         "protocolVersion": HANDSHAKE,
-        "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+        "capabilities": {"tools": {}, "prompts": {}, "resources": {}, "completions": {}, "logging": {}},
         "serverInfo": {"name": "desk", "title": "desk", "version": "1"},
     }
     newer = post(client, {**message, "params": {**asked, "protocolVersion": "2099-01-01"}})

@@ -24,7 +24,7 @@ from designer import access_tokens, agent_keys, agents, pins, tunings
 from designer.procedures import editing
 from designer.releases import publishing
 from people.models import ApiKey, Identity
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from protocols.mcp.transport import HANDSHAKE, MODERN
 from protocols.signature import AllowedValue, Annotations
 from tests import one_door

@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests.executor.serve.test_mcp import modern, old
 from tests.executor.serve.test_mcp_outputs import listed, served
 from tests.executor.serve.test_own_clients import enumerated, session, site

@@ -6,7 +6,7 @@ import pytest
 
 from designer import agents, pins, tunings
 from designer.releases import publishing
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests.catalog.credentials.test_rotation import make_credential
 from tests.executor.serve.test_mcp import modern, old
 from tests.executor.serve.test_own_clients import enumerated, session, site

@@ -6,11 +6,12 @@ from hypothesis import strategies as st
 
 from catalog.models.calls import Asked
 from designer.signatures.effective import Effective
-from executor.serve.mcp import outputs, questions
-from executor.serve.mcp.clients import Client
+from executor.serve.mcp import outputs
+from protocols.mcp.server import questions
+from protocols.mcp.server.clients import Client
 from tests.core.schema.schemas import kinds, values
 
-ASKS_FORMS = Client(version="2026-07-28", asks_forms=True)
+ASKS_FORMS = Client(version="2026-07-28", kinds=("form",))
 TOOL = Effective(name="sky", wire_name="sky", description="")
 TYPES = kinds | values
 ITEMS = st.fixed_dictionaries({}, optional={"type": TYPES}) | values

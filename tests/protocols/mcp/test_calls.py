@@ -5,7 +5,7 @@ import json
 import pytest
 
 from protocols.base import Context
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests.scripted import Exchange, ScriptedSession
 
 CAPABILITIES = {"elicitation": {"form": {}, "url": {}}}

@@ -14,7 +14,7 @@ from core import open_replies
 from core.outbound.addresses import Policy
 from core.outbound.session import Session
 from protocols.base import NothingKnown
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from protocols.signature import Annotations
 from tests.factories import make_endpoint
 

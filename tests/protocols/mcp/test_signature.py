@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from core.canonical_json import canonical
 from protocols.base import UnreadableItemError
 from protocols.losses import losses
-from protocols.mcp import MCP
 from protocols.mcp import headers as mcp_headers
+from protocols.mcp.client import MCP
 from protocols.signature import Annotations, from_json, to_json
 from tests.core.schema import schemas
 

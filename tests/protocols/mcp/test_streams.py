@@ -9,7 +9,7 @@ from core.outbound.errors import ProtocolError, ProtocolViolationError, Unavaila
 from core.outbound.limits import KIB, Limits
 from core.outbound.session import Session
 from protocols.base import NothingKnown
-from protocols.mcp import MCP
+from protocols.mcp.client import MCP
 from tests.hostile_vendor import HostileVendor, drips, floods, in_turn, raw, then_waits
 
 QUICK = Limits(backoff=(), request=0.6, body=64 * KIB)

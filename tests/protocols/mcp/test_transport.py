@@ -14,8 +14,9 @@ from core.outbound.errors import (
     UnavailableError,
 )
 from protocols.base import NothingKnown, UnreadableItemError
-from protocols.mcp import MCP, rpc
+from protocols.mcp import rpc
 from protocols.mcp import transport as mcp_transport
+from protocols.mcp.client import MCP
 from tests.core.schema import schemas
 from tests.protocols.mcp.test_calls import CAPABILITIES
 from tests.scripted import Exchange, ScriptedSession

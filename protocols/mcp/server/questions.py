@@ -7,21 +7,37 @@ https://modelcontextprotocol.io/specification/2026-07-28/client/elicitation
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
+from typing import Protocol as Interface
 
-from catalog.models.calls import Asked
-from executor.calls import Answer
-from executor.serve.mcp.clients import Client
-from executor.serve.mcp.messages import INVALID_PARAMS, MISSING_CAPABILITY, RpcError
 from protocols.base import CLOSED, QUESTIONS
+from protocols.mcp import wire
 from protocols.mcp.rpc import CANNOT_ASK
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import FORM_KIND, INVALID_PARAMS, MISSING_CAPABILITY, URL_KIND
 
 CONFIRM = "confirm"
 CHOICES_SINCE = "2025-11-25"
 _STATE = re.compile(r"call-([0-9]{1,18})")
 # No set, which cannot be asked for a list: what a vendor writes as a type may be anything.
 _SIMPLE = ("string", "number", "integer", "boolean")
+
+
+class Question(Interface):
+    """A question that a call waits for, as `protocols.base.Ask` describes it."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def schema(self) -> Mapping[str, Any] | None: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def request(self) -> Mapping[str, Any] | None: ...
 
 
 def confirmation(message: str) -> dict[str, Any]:
@@ -35,45 +51,78 @@ def is_confirmed(responses: Mapping[str, Any]) -> bool:
     return content is not None and content.get(CONFIRM) is True
 
 
-def refuse_unable(answer: Answer, client: Client) -> None:
-    """Raises RpcError where the vendor could not ask, as the client did not say that it can: since 2026-07-28
-    that is what it is to hear."""
-    error = answer.result.error or {}
-    missing: dict[str, Any] = {kind: {} for kind in QUESTIONS if kind not in client.questions}
-    if client.is_modern and missing and error.get("code") == CANNOT_ASK:
-        made = {"pegboard/call": answer.call.pk} if answer.call else {}
-        needed = {"requiredCapabilities": {"elicitation": missing}, **made}
-        raise RpcError(MISSING_CAPABILITY, str(error.get("message", "")), needed)
+def has_answer_to_confirmation(params: Mapping[str, Any]) -> bool:
+    responses = params.get("inputResponses")
+    return isinstance(responses, dict) and CONFIRM in responses
 
 
-def refuse_undeclared(call: int, asks: Sequence[Asked], client: Client) -> None:
-    """Raises RpcError where the client did not say that it can ask its user so: since 2026-07-28 that is what
-    it is to hear. The call has been made, and can be resumed over REST."""
-    kinds = {"url" if ask.url else "form" for ask in asks}
-    modes: dict[str, Any] = {kind: {} for kind in sorted(kinds - set(client.questions))}
-    if client.is_modern and modes:
+def refuse_unable(error: Mapping[str, Any], call: int | None, client: Client) -> None:
+    """Raises RpcError if the vendor could not ask because the client did not declare that it answers: since
+    2026-07-28 the client receives an error for that."""
+    if error.get("code") == CANNOT_ASK and "kinds" not in error:
+        missing = set(QUESTIONS) - set(client.kinds)
+    else:
+        missing = set(str(error.get("kinds", "")).split()) - set(client.kinds)
+    if client.is_modern and missing:
+        named = {} if call is None else {"pegboard/call": call}
+        raise _missing(missing, str(error.get("message", "")), named)
+
+
+def refuse_undeclared(call: int, asks: Sequence[Question], client: Client) -> None:
+    """Raises RpcError if the client did not declare that it answers such questions: since 2026-07-28 it
+    receives an error for that. The call has been made, and can be resumed over REST."""
+    missing = {kind for ask in asks for kind in _kinds_of(ask)} - set(client.kinds)
+    if client.is_modern and missing:
         said = " ".join(f"{ask.message} {ask.url}".strip() for ask in asks)
         message = f"The tool asks its user, and this client did not say that it can. It asks: {said}"
-        needed = {"requiredCapabilities": {"elicitation": modes}, "pegboard/call": call}
-        raise RpcError(MISSING_CAPABILITY, message, needed)
+        raise _missing(missing, message, {"pegboard/call": call})
 
 
-def asked(call: int, asks: Sequence[Asked], client: Client) -> dict[str, Any] | None:
-    """None where the client cannot put all of the questions to its user."""
+def _missing(kinds: Collection[str], message: str, more: Mapping[str, Any]) -> RpcError:
+    # A member of a capability is no use without the capability.
+    whole = {*kinds, *(kind.partition(".")[0] for kind in kinds)}
+    needed = {"requiredCapabilities": wire.capabilities_of(whole), **more}
+    return RpcError(MISSING_CAPABILITY, message, needed)
+
+
+def _kinds_of(ask: Question) -> set[str]:
+    if ask.request is not None:
+        return wire.kinds_needed(ask.request["method"], ask.request["params"])
+    return {URL_KIND if ask.url else FORM_KIND}
+
+
+def asked(call: int, asks: Sequence[Question], client: Client) -> dict[str, Any] | None:
+    """None where the client cannot answer all of the questions."""
     requests = {}
     for ask in asks:
-        if ask.url and client.asks_visits:
+        if not _kinds_of(ask) <= set(client.kinds):
+            return None
+        if ask.request is not None:
+            requests[ask.id] = {"method": ask.request["method"], "params": ask.request["params"]}
+        elif ask.url:
             params = {"mode": "url", "message": ask.message, "url": ask.url}
             if not client.is_modern:
                 # The page that the user has gone to says no more of it.
                 params["elicitationId"] = f"call-{call}-{ask.id}"
-            requests[ask.id] = {"method": "elicitation/create", "params": params}
-        elif not ask.url and client.asks_forms and _is_form(ask.schema, client):
+            requests[ask.id] = {"method": wire.ELICITATION, "params": params}
+        elif _is_form(ask.schema, client):
             form = ask.schema or {"type": "object", "properties": {}}
             requests[ask.id] = _form(ask.message, form)
         else:
             return None
     return _required(requests, f"call-{call}")
+
+
+def answers_ahead(params: Mapping[str, Any], asks: Sequence[Question]) -> dict[str, Any] | None:
+    """Return the answers that a client sent with a call before it was asked. None unless there is one to each
+    question."""
+    responses = params.get("inputResponses")
+    if not isinstance(responses, dict) or not asks:
+        return None
+    found = {ask.id: responses[ask.id] for ask in asks if isinstance(responses.get(ask.id), dict)}
+    if len(found) < len(asks):
+        return None
+    return {name: _passed_on(response) for name, response in found.items()}
 
 
 def answered(params: Mapping[str, Any]) -> tuple[int, dict[str, Any]] | None:
@@ -94,10 +143,13 @@ def _required(requests: Mapping[str, Any], state: str = "") -> dict[str, Any]:
 
 def _form(message: str, form: Mapping[str, Any]) -> dict[str, Any]:
     params = {"mode": "form", "message": message, "requestedSchema": form}
-    return {"method": "elicitation/create", "params": params}
+    return {"method": wire.ELICITATION, "params": params}
 
 
 def _passed_on(response: object) -> Mapping[str, Any] | None:
+    if isinstance(response, dict) and "action" not in response:
+        # The result of a request to the program itself, which the protocol of the vendor checks.
+        return response
     if isinstance(response, dict) and response.get("action") == "cancel":
         return CLOSED
     return _answer(response)

@@ -1,4 +1,4 @@
-"""Messages of JSON-RPC 2.0 as MCP has them, and its errors.
+"""Messages of MCP clients, and the errors that they are answered with.
 
 https://modelcontextprotocol.io/specification/2026-07-28/basic
 """
@@ -7,23 +7,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from django.http import Http404
-
-from core.db_errors import outage
 from core.errors import DomainError
-from executor.serve.base import refusal_of
+from protocols.mcp import wire
+from protocols.mcp.wire import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    PARSE_ERROR,
+    SERVER_ERROR,
+    UNSUPPORTED_VERSION,
+    Number,
+)
 from protocols.server import Refusal
-
-PARSE_ERROR = -32700
-INVALID_REQUEST = -32600
-METHOD_NOT_FOUND = -32601
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-SERVER_ERROR = -32000  # what JSON-RPC has no number for: a key, a limit, an agent that is not there
-RESOURCE_NOT_FOUND = -32002  # before 2026-07-28
-HEADER_MISMATCH = -32020
-MISSING_CAPABILITY = -32021
-UNSUPPORTED_VERSION = -32022
 
 # Since 2026-07-28 the status of HTTP says what kind of error it is, so that proxies can tell.
 STATUS = {
@@ -36,8 +34,6 @@ STATUS = {
     UNSUPPORTED_VERSION: 400,
 }
 NUMBERS = {"invalid_json": PARSE_ERROR, "too_large": INVALID_REQUEST, "server_error": INTERNAL_ERROR}
-
-Id = str | int
 
 
 class RpcError(DomainError):
@@ -53,7 +49,7 @@ class RpcError(DomainError):
 class Message:
     """A request, or a notification or a response, which have no `id` to be answered by."""
 
-    id: Id | None
+    id: Number | None
     method: str
     params: Mapping[str, Any]
 
@@ -75,51 +71,23 @@ def read(document: object) -> Message:
     return Message(id=number, method=method, params=params)
 
 
-def response_in(document: object) -> tuple[Id | None, object] | None:
+def response_in(document: object) -> tuple[Number | None, object] | None:
     """The number and the result of an answer to a request of ours; an error has no result."""
     if not isinstance(document, dict) or "method" in document:
         return None
     if "result" not in document and "error" not in document:
         return None
-    return id_of(document), document.get("result")
+    return wire.id_of(document), document.get("result")
 
 
-def id_of(document: object) -> Id | None:
-    """For an error about a message that could not be read."""
-    number = document.get("id") if isinstance(document, dict) else None
-    return number if isinstance(number, str | int) and not isinstance(number, bool) else None
-
-
-def result(number: Id, result: object) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": number, "result": result}
-
-
-def error(number: Id | None, refused: RpcError) -> dict[str, Any]:
-    said: dict[str, Any] = {"code": refused.number, "message": refused.message}
-    if refused.data is not None:
-        said["data"] = refused.data
-    return {"jsonrpc": "2.0", "id": number, "error": said}
+def error(number: Number | None, refused: RpcError) -> dict[str, Any]:
+    return wire.error(number, refused.number, refused.message, refused.data)
 
 
 def of_refusal(refusal: Refusal) -> RpcError:
     """An error that is no business of MCP's, with our own code among its data."""
     number = NUMBERS.get(refusal.code, SERVER_ERROR)
     return RpcError(number, refusal.message, {"code": refusal.code, **_fields(refusal)})
-
-
-def of_error(error: Exception) -> RpcError | None:
-    """Of what happened to one of several messages, or after a stream has begun; None for a fault of ours."""
-    if isinstance(error, RpcError):
-        return error
-    if isinstance(error, DomainError | Http404):
-        return of_refusal(refusal_of(error))
-    if found := outage(error):
-        return of_refusal(Refusal(503, found.code, found.message))
-    return None
-
-
-def our_fault() -> RpcError:
-    return of_refusal(Refusal(500, "server_error", "Pegboard failed to answer this message."))
 
 
 def _fields(refusal: Refusal) -> dict[str, Any]:

@@ -15,20 +15,28 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from core.canonical_json import digest
-from executor.serve.mcp.messages import (
+from protocols.mcp import headers as mcp_headers
+from protocols.mcp import wire
+from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.wire import (
+    CLIENT_CAPABILITIES,
+    FORM_KIND,
+    HANDSHAKE,
     HEADER_MISMATCH,
     INVALID_PARAMS,
+    METHOD_HEADER,
+    MODERN,
+    NAME_HEADER,
+    PROTOCOL_VERSION,
+    SERVER_REQUEST_KINDS,
+    SESSION_HEADER,
     UNSUPPORTED_VERSION,
-    Id,
-    Message,
-    RpcError,
+    URL_KIND,
+    VERSION_HEADER,
+    Number,
 )
-from protocols.mcp import headers as mcp_headers
-from protocols.mcp.transport import HANDSHAKE, MODERN
 from protocols.server import EVENT_STREAM, Request
 
-VERSION_HEADER = "MCP-Protocol-Version"
-META = "io.modelcontextprotocol/"
 # What the header's absence means: https://modelcontextprotocol.io/specification/2025-06-18/basic/transports
 UNTOLD = "2025-03-26"
 BATCHED = ("2025-03-26", "2024-11-05")
@@ -39,6 +47,8 @@ UNKNOWN_UNTIL = {
     "2025-03-26": ("title", "outputSchema", "_meta"),
     "2025-06-18": ("icons",),
 }
+# Kinds as a session's id has them, which is of visible characters of ASCII.
+_WORDS = {FORM_KIND: "forms", URL_KIND: "visits"}
 _SESSION = re.compile(r"[0-9a-f]{32}")
 # The parameter that `Mcp-Name` repeats.
 NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -46,13 +56,11 @@ NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """`asks_forms` and `asks_visits`: it can put a form before its user, or have a page opened. `session` is
-    the random part of its session's id, "" where it sends none. `mark` is what a call that it asks for is
-    marked with."""
+    """`kinds` are those of the requests that it answers while a tool runs. `session` is the random part of
+    its session's id, "" where it sends none. `mark` is what a call that it asks for is marked with."""
 
     version: str
-    asks_forms: bool = False
-    asks_visits: bool = False
+    kinds: tuple[str, ...] = ()
     session: str = ""
     mark: str = ""
 
@@ -67,16 +75,14 @@ class Client:
         return frozenset(name for names in found for name in names)
 
     @property
-    def questions(self) -> tuple[str, ...]:
-        """The kinds that it can put to its user."""
-        return tuple(kind for kind, can in (("form", self.asks_forms), ("url", self.asks_visits)) if can)
+    def asks_forms(self) -> bool:
+        return FORM_KIND in self.kinds
 
     @property
     def session_id(self) -> str:
-        said = [name for name, can in (("forms", self.asks_forms), ("visits", self.asks_visits)) if can]
-        return "-".join(["pegboard", self.session, *said])
+        return "-".join(["pegboard", self.session, *(_WORDS.get(kind, kind) for kind in self.kinds)])
 
-    def marking(self, number: Id) -> Self:
+    def marking(self, number: Number) -> Self:
         """The client as it sends the request of this number. Without a session no call is marked: another
         client of the same key may have a request of this number, too."""
         return replace(self, mark=digest([self.session, number])) if self.session else self
@@ -88,7 +94,7 @@ def is_modern(request: Request, document: object) -> bool:
     if version is not None and version not in HANDSHAKE:
         # An unknown one as well: they say which ones are known.
         return version in MODERN or _meta(document) is not None
-    return version is None and f"{META}protocolVersion" in (_meta(document) or {})
+    return version is None and PROTOCOL_VERSION in (_meta(document) or {})
 
 
 def takes_events_alone(request: Request) -> bool:
@@ -100,18 +106,18 @@ def takes_events_alone(request: Request) -> bool:
 def modern(request: Request, message: Message) -> Client:
     """Raises RpcError where the request does not say who it comes from, or says two things."""
     meta = message.params.get("_meta")
-    needed = [f"{META}protocolVersion", f"{META}clientCapabilities"]
+    needed = [PROTOCOL_VERSION, CLIENT_CAPABILITIES]
     if not isinstance(meta, dict) or (missing := [name for name in needed if name not in meta]):
         missing = missing if isinstance(meta, dict) else needed
         raise RpcError(INVALID_PARAMS, f"“params._meta” needs: {', '.join(missing)}.")
     version, capabilities = (meta[name] for name in needed)
     if request.headers.get(VERSION_HEADER) != version:
         raise _mismatch(VERSION_HEADER, "the version in “params._meta”")
-    if request.headers.get("Mcp-Method") != message.method:
-        raise _mismatch("Mcp-Method", "“method”")
+    if request.headers.get(METHOD_HEADER) != message.method:
+        raise _mismatch(METHOD_HEADER, "“method”")
     named = message.params.get(NAMED.get(message.method, ""))
-    if isinstance(named, str) and mcp_headers.plain(request.headers.get("Mcp-Name", "")) != named:
-        raise _mismatch("Mcp-Name", f"“{NAMED[message.method]}”")
+    if isinstance(named, str) and mcp_headers.plain(request.headers.get(NAME_HEADER, "")) != named:
+        raise _mismatch(NAME_HEADER, f"“{NAMED[message.method]}”")
     if version not in MODERN:
         raise unsupported(version, MODERN)
     if not isinstance(capabilities, dict):
@@ -124,12 +130,13 @@ def of_handshake(request: Request) -> Client:
     version = request.headers.get(VERSION_HEADER, UNTOLD)
     if version not in HANDSHAKE:
         raise unsupported(version, [*MODERN, *HANDSHAKE])
-    said = request.headers.get("Mcp-Session-Id", "").split("-")
+    said = request.headers.get(SESSION_HEADER, "").split("-")
     session = next((part for part in said if _SESSION.fullmatch(part)), "")
     # Questions go out on a stream.
     if EVENT_STREAM not in request.headers.get("Accept", "").lower():
         said = []
-    return Client(version=version, asks_forms="forms" in said, asks_visits="visits" in said, session=session)
+    kinds = tuple(kind for kind in SERVER_REQUEST_KINDS if _WORDS.get(kind, kind) in said)
+    return Client(version=version, kinds=kinds, session=session)
 
 
 def met(params: Mapping[str, Any]) -> Client:
@@ -164,14 +171,9 @@ def unsupported(version: object, supported: Sequence[str]) -> RpcError:
 
 
 def _client(version: str, capabilities: Mapping[str, Any]) -> Client:
-    asked = capabilities.get("elicitation")
-    if not isinstance(asked, dict) or version < FORMS_SINCE:
-        return Client(version=version)
-    # Before there were two kinds, an empty object meant forms.
-    asks_forms = "form" in asked or not asked
-    return Client(
-        version=version, asks_forms=asks_forms, asks_visits="url" in asked and version >= VISITS_SINCE
-    )
+    since = {FORM_KIND: FORMS_SINCE, URL_KIND: VISITS_SINCE}
+    kinds = [kind for kind in wire.kinds_of(capabilities) if version >= since.get(kind, "")]
+    return Client(version=version, kinds=tuple(kinds))
 
 
 def _meta(document: object) -> Mapping[str, Any] | None:

@@ -1,0 +1,286 @@
+"""The client of MCP over streamable HTTP: lists and runs the tools of a vendor, in revisions 2024-11-05 to
+2026-07-28.
+
+https://modelcontextprotocol.io/specification/2026-07-28/server/tools
+
+Tools have no versions here: a tool is its name, and what changed is told by the digest.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
+from core.schema import audience
+from protocols import members, paging
+from protocols.base import (
+    Ending,
+    Item,
+    KnownPages,
+    Note,
+    NothingKnown,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    UnreadableItemError,
+)
+from protocols.mcp import calls as mcp_calls
+from protocols.mcp import document as mcp_document
+from protocols.mcp import eras
+from protocols.mcp import headers as mcp_headers
+from protocols.mcp.eras import Era
+from protocols.mcp.rpc import Answer, Request
+from protocols.mcp.transport import Transport
+from protocols.mcp.wire import (
+    HANDSHAKE,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RpcError,
+)
+from protocols.paging import PageGuard
+from protocols.signature import Signature
+
+
+class MCP(Protocol):
+    name = "mcp"
+    label = "MCP"
+    summary = "The vendor runs an MCP server over streamable HTTP."
+    url_hint = "The address of the MCP server itself, such as https://api.example.com/mcp."
+    revision = 1
+    # Who has the id of a session can speak in it, and some stay open until a user has answered.
+    unshown = frozenset({"mcp-session-id"})
+    content_members = frozenset(
+        {"name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution"}
+    )
+    schema_members = frozenset({"inputSchema", "outputSchema"})
+    needed_extensions = frozenset({mcp_headers.MARK})
+    tells_of_cancel = True
+    settings = (
+        Setting(
+            name="era",
+            label="Revision of MCP",
+            kind="choice",
+            choices=eras.CHOICES,
+            help="Automatic: the newest that the vendor speaks, and an older one for a tool that can ask its "
+            "user in that one only.",
+        ),
+    )
+    tells_progress = True
+
+    @property
+    def _era(self) -> Era:
+        return next((era for era, _ in eras.CHOICES if era == self.values["era"]), "")
+
+    @classmethod
+    def spoken(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+        facts = []
+        if isinstance(version := memory.get("version"), str):
+            facts.append(("Revision of MCP", printable(version, 20)))
+        if tools := eras.tools_asking_in_handshake(memory):
+            name = f"Called in a revision up to {HANDSHAKE[0]}, in which they can ask"
+            facts.append((name, printable(", ".join(tools), 300)))
+        return facts
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        with Transport(session, era=self._era) as transport:
+            yield from _listing(transport, known)
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return mcp_document.read(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return mcp_document.write(signature)
+
+    def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        # With its title in one place. Those who speak an older revision have it among the annotations.
+        claims = document.get("annotations") or {}
+        if not isinstance(claims, dict):
+            return document
+        title = document.get("title") or claims.get("title")
+        beside = {name: value for name, value in claims.items() if name != "title" or value != title}
+        return {**document, "title": title or None, "annotations": beside or None}
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        form = super().audience_form(document, read_at)
+        if isinstance(claims := form.get("annotations"), dict):
+            form["annotations"] = {
+                name: claims[name] for name in claims.keys() & {"title", *mcp_document.HINTS}
+            }
+        return {**form, "execution": audience.without_extensions(form.get("execution"))}
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in mcp_document.list_oddities(document, signature.name)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        with Transport(session, era=self._era) as transport:
+            return _found(transport, tool_id)
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        return iter(())
+
+    def why_not_run(self, signature: Signature) -> Note | None:
+        # Tasks are started and asked for by calls of their own, which came and went with one revision.
+        execution = (signature.rest or {}).get("execution")
+        if isinstance(execution, dict) and execution.get("taskSupport") == "required":
+            return Note(
+                "NEEDS_TASK",
+                "The vendor runs this tool as a task only, and Pegboard starts no tasks. Agents can use it "
+                "through a runtime that does; ask the vendor to let it be called directly, too.",
+            )
+        return super().why_not_run(signature)
+
+    def may_tell_partials(self, signature: Signature) -> bool:
+        return True
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        return mcp_calls.invoke(
+            session, tool_id, signature, arguments, _listed_schema, self.context.questions, self._era
+        )
+
+    def resume(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        state: Mapping[str, Any],
+        answers: Mapping[str, Any],
+    ) -> Outcome:
+        return mcp_calls.resume(
+            session, tool_id, signature, state, answers, _listed_schema, self.context.questions, self._era
+        )
+
+    def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
+        mcp_calls.give_up(session, state)
+
+
+def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
+    # A cursor that the vendor no longer knows is no reason to fail: the list is read once more from its
+    # start. Then pages that bring nothing new are not shown, which to the caller would be a loop; therefore
+    # this second list is guarded here.
+    seen: set[str] = set()
+    again: set[str] | None = None
+    guard = PageGuard()
+    cursor: str | None = None
+    first: tuple[set[str], str | None] | None = None
+    while True:
+        try:
+            page = _page(transport, known, cursor)
+        except RpcError as error:
+            if cursor == "" and error.number == INVALID_PARAMS:
+                yield Page(items=(), ending=Ending.REFUSED)
+                return
+            if cursor is None or again is not None or error.number != INVALID_PARAMS:
+                raise _in_words(error, transport.host) from error
+            cursor, again, first = None, set(), None
+            continue
+        tools = {item.tool_id for item in page.items} | {rejected.tool for rejected in page.rejected}
+        if cursor == "" and (tools, page.next) == first:
+            # The vendor takes an empty cursor for none, and has meant the end by it.
+            yield Page(items=(), ending=Ending.REPEATED)
+            return
+        first = first or (tools, page.next)
+        if again is None or not tools <= seen:
+            yield page
+        if again is not None:
+            again |= tools
+            guard.check(page, seen=len(again))
+        seen |= tools
+        if page.next is None:
+            return
+        cursor = page.next
+
+
+def _page(transport: Transport, known: KnownPages, cursor: str | None) -> Page:
+    # The first page is remembered under "", so that of an empty cursor is not remembered.
+    answer = transport.ask(
+        Request(
+            "tools/list",
+            {} if cursor is None else {"cursor": cursor},
+            recall=lambda reply: None if cursor == "" else known.recall(cursor or "", reply),
+        )
+    )
+    return answer.page or _page_in(answer, cursor, is_modern=transport.is_modern)
+
+
+def _page_in(answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
+    result = answer.result
+    kind = result.get("resultType", "complete")
+    if kind == "input_required":
+        why = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
+        raise ProtocolViolationError("INPUT_REQUIRED", why)
+    listed = result.get("tools")
+    if kind != "complete" or not isinstance(listed, list):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “tools”, so it is no list.")
+    items, refused = paging.sort_entries(answer.document, listed, _identified)
+    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    # Since 2026-07-28 an empty cursor is one like any other (server/utilities/pagination). Earlier servers
+    # send it for none.
+    after = result.get("nextCursor")
+    is_last = after is None or (after == "" and not is_modern)
+    return Page(
+        items=items,
+        rejected=rejected,
+        next=None if is_last else paging.cursor(after, "nextCursor"),
+        cursor=cursor or "",
+        body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
+    )
+
+
+def _in_words(error: RpcError, host: str) -> Exception:
+    if error.number == METHOD_NOT_FOUND:
+        return RefusedError("NO_TOOL_LIST", f"{host} speaks MCP, but offers no tools.")
+    if error.number == INTERNAL_ERROR:
+        return UnavailableError(error.code, error.message)
+    return error
+
+
+def _identified(document: object) -> Item:
+    if not isinstance(document, dict):
+        raise members.wrong("tool", document, "an object")
+    tool_id = mcp_document.read_tool_id(document)
+    mcp_document.read_input_schema(document)
+    content = members.content(document)
+    return Item(tool_id, "", (), hashlib.sha256(content).hexdigest(), document)
+
+
+def _called(document: object, number: int) -> str:
+    # The id of a refused item, so that a tool that we know is not taken for gone.
+    try:
+        return mcp_document.read_tool_id(document) if isinstance(document, dict) else f"#{number}"
+    except UnreadableItemError:
+        return f"#{number}"
+
+
+def _found(transport: Transport, tool_id: str) -> Item:
+    # There is no call for one tool, so it is looked for in the list.
+    guard = PageGuard()
+    seen: set[str] = set()
+    for page in _listing(transport, NothingKnown()):
+        for item in page.items:
+            if item.tool_id == tool_id:
+                return item
+        for rejected in page.rejected:
+            if rejected.tool == tool_id:
+                why = f"lists the tool {printable(tool_id)}, but it cannot be read: {rejected.reason}"
+                raise RefusedError(rejected.code, f"{transport.host} {why}")
+        seen.update([item.tool_id for item in page.items])
+        seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
+        guard.check(page, seen=len(seen))
+    raise RefusedError("NOT_FOUND", f"{transport.host} lists no tool {printable(tool_id)}.")
+
+
+def _listed_schema(transport: Transport, tool_id: str) -> dict[str, Any]:
+    return mcp_document.read_input_schema(_found(transport, tool_id).document or {})
