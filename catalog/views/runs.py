@@ -80,11 +80,13 @@ def _results(row: Run) -> dict[str, Any]:
     versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
     # What is merely noted stands on the page of its tool.
     findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
+    others = onboarding.other_protocols(row)
     return {
         "is_held": row.endpoint.held_run_id == row.pk,
         "has_reply": LastReply.objects.filter(run=row).exists(),
         "next_try": _next_try(row),
-        "other_protocols": onboarding.other_protocols(row),
+        "other_protocols": others,
+        "recognized_protocol": next((choice for choice in others if choice[0] == row.spoken_protocol), None),
         "added": versions.filter(ordinal=1)[:SHOWN] if row.added else [],
         "changed": versions.filter(ordinal__gt=1)[:SHOWN] if row.changed else [],
         "withdrawn": row.withdrawals.select_related("tool")[:SHOWN] if row.withdrawn else [],
