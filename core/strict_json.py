@@ -34,6 +34,8 @@ _BOM = b"\xef\xbb\xbf"
 _DIGITS = bytes.maketrans(b"123456789E+", b"000000000e0")
 _NOT_FINITE = re.compile(rb"NaN|Infinity")
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_RAW = re.compile("[\0\udc80-\udcff]")
 _BEFORE_A_NUMBER = b" :,[\t\r\n"
 # NUL, or half of a surrogate pair: a high one that no low one follows, or a low one after no high one.
 # It starts with one plain character, which the engine skips to fast. An escaped backslash before it
@@ -158,11 +160,29 @@ def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str],
 
 
 def loads_answer(body: bytes) -> Answer:
-    """Read a reply to a call as `loads` does, but replace each NUL and each half of a surrogate pair."""
-    value = loads(body, allow_unstorable=True)
+    """Read a reply to a call as `loads` does, but replace what cannot be stored in its texts: NUL, half of a
+    surrogate pair, and bytes that are no UTF-8. The tool has run, and its answer is not to be lost.
+    """
+    try:
+        value = loads(body, allow_unstorable=True)
+    except ProtocolViolationError as error:
+        if error.code != "NOT_UTF8" and not (error.code == "JSON_SYNTAX" and b"\0" in body):
+            raise
+        body = _with_escapes(body)
+        try:
+            value = loads(body, allow_unstorable=True)
+        except ProtocolViolationError:
+            raise error from None
     if not may_hold_unstorable(body):
         return Answer(value)
     return repaired(value)
+
+
+def _with_escapes(body: bytes) -> bytes:
+    # What is odd within a text is escaped there, as JSON can state it; outside of texts it stays a fault.
+    text = body.removeprefix(_BOM).decode(errors="surrogateescape")
+    escaped = _STRING.sub(lambda string: _RAW.sub(lambda raw: f"\\u{ord(raw[0]):04x}", string[0]), text)
+    return escaped.encode(errors="surrogateescape")
 
 
 def repaired(value: Any) -> Answer:

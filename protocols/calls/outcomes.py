@@ -36,8 +36,8 @@ _PERHAPS_RUN = (*CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600
 _NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _REPLACED = Note(
     "CHARACTERS_REPLACED",
-    "The answer had characters that cannot be stored (NUL, or half of a surrogate pair). Each was replaced "
-    "by U+FFFD.",
+    "The answer had characters that cannot be stored (NUL, half of a surrogate pair, or bytes that are no "
+    "UTF-8). Each was replaced by U+FFFD.",
 )
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

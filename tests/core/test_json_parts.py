@@ -102,9 +102,23 @@ def test_answer_is_read_with_a_replacement(odd):
     assert not loads_answer(rb'["\ud83d\ude00 \\\\u0000"]').is_repaired
 
 
+@pytest.mark.parametrize("odd", [b"\0", b"\xff", b"\xed\xa0\x80", b"\xc0\x80"])
+def test_answer_with_bytes_that_are_no_text_is_read_with_a_replacement(odd):
+    answer = loads_answer(b'{"a' + odd + b'": ["b\\n' + odd + b'c", 1]}')
+    ((name, (text, number)),) = answer.value.items()
+    assert (name.strip("\ufffd"), text.replace("\ufffd", ""), number) == ("a", "b\nc", 1)
+    assert answer.is_repaired
+    assert unstorable(answer.value) is None
+
+
 @pytest.mark.parametrize(
     ("body", "code"),
     [
+        (b'\xff{"a": 1}', "NOT_UTF8"),
+        (b'{"a": 1}\0', "JSON_SYNTAX"),
+        ('["a"]'.encode("utf-16"), "NOT_UTF8"),
+        ('["a"]'.encode("utf-16-le"), "NOT_UTF8"),
+        (b'["\xff", NaN]', "NOT_UTF8"),
         (rb'["\u0000", 1e400]', "JSON_NUMBER"),
         (rb'["\u0000", ' + b"[" * 100 + b"]" * 100 + b"]", "JSON_DEPTH"),
         (rb'["\u0000", NaN]', "JSON_SYNTAX"),
