@@ -54,7 +54,9 @@ def codes(path: Path) -> set[str]:
 def test_every_code_of_a_call_is_in_the_list():
     files = [ROOT / place for place in CALLS]
     paths = [path for file in files for path in ([file] if file.is_file() else file.rglob("*.py"))]
-    met = {code for path in paths for code in codes(path)}
+    # The servers of protocols refuse requests of runtimes; they send no calls.
+    clients = [path for path in paths if "server" not in (path.stem, path.parent.name)]
+    met = {code for path in clients for code in codes(path)}
     assert {"DEADLINE", "ARGUMENTS", "no_threads", "SHAPE"} <= met
     assert {code for code in met - ELSEWHERE if not call_errors.is_known(code)} == set()
 
