@@ -22,7 +22,7 @@ import msgspec
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
-from core.schema import bounds, subschemas
+from core.schema import bounds, regular_expressions, subschemas
 from protocols import members
 from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
@@ -73,9 +73,7 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
     required = {each for each in listed if isinstance(each, str)} if isinstance(listed, list) else ()
     properties = schema.get("properties", {})
     if isinstance(properties, dict):
-        # A required name without a schema is an input of any type (JSON Schema validation, 6.5.3).
-        ghosts = (name for name in required if name.strip() and len(name) <= members.MAX_NAME_LENGTH)
-        properties = properties | {name: {} for name in sorted(ghosts) if name not in properties}
+        properties = properties | _unlisted_properties(schema, set(required) - properties.keys())
     parameters = tuple(
         _property(name, each, schema, is_required=name in required, where=f"{where}.{name}")
         for name, each in (properties or {}).items()
@@ -90,6 +88,26 @@ def read(schema: object, where: str, *, whole_name: str) -> Shape:
     if "properties" in written and "properties" not in schema:
         rest["properties"] = None
     return Shape(parameters, rest)
+
+
+def _unlisted_properties(schema: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """Return the schemas of required names that `properties` does not list (JSON Schema validation, 6.5.3).
+
+    A name that the object refuses is left out: no value fits such an object.
+    """
+    patterns = schema.get("patternProperties")
+    others = schema.get("additionalProperties", schema.get("unevaluatedProperties", True))
+    properties = {}
+    for name in sorted(name for name in names if name.strip() and len(name) <= members.MAX_NAME_LENGTH):
+        rules = [
+            rule
+            for pattern, rule in (patterns.items() if isinstance(patterns, dict) else ())
+            if regular_expressions.matches(pattern, name)
+        ] or [others]
+        if False not in rules:
+            rule = rules[0] if len(rules) == 1 else {"allOf": rules}
+            properties[name] = rule if isinstance(rule, dict) else {}
+    return properties
 
 
 def write(parameters: Sequence[Parameter], rest: Mapping[str, Any] | None) -> Any:
