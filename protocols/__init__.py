@@ -5,7 +5,7 @@ from protocols.acp.client import ACP
 from protocols.base import Protocol
 from protocols.definition import Definition
 from protocols.mcp.client import MCP
-from protocols.openapi import OpenApi
+from protocols.openapi.client import OpenApi
 from protocols.oxp.client import OXP
 
 # Those that vendors speak, which are offered where one is connected.

@@ -25,6 +25,7 @@ from core.outbound.addresses import MAX_URL_LENGTH, Policy, check_url
 from core.outbound.errors import ProtocolError
 from core.outbound.policy import AddressSource, Door, policy_for
 from core.public_url import public_url
+from protocols.acp import wire
 
 TASK = "catalog.notifications.tasks.send_callback"
 FIELD = "notifications.callback.sealed"
@@ -127,13 +128,13 @@ def run_status(outcome: str | None, result: Result) -> str:
 def _run(call: Call, agent_id: str) -> dict[str, Any]:
     # The `Run` of ACP. It says how the run ended and not with what.
     ended = call.finished_at or call.queued_at
-    return {
-        "run_id": str(call.key),
-        "agent_id": agent_id,
-        "created_at": call.queued_at.isoformat(),
-        "updated_at": ended.isoformat(),
-        "status": run_status(call.outcome, call.decoded()),
-    }
+    return wire.run(
+        run_id=str(call.key),
+        agent_id=agent_id,
+        created_at=call.queued_at.isoformat(),
+        updated_at=ended.isoformat(),
+        status=run_status(call.outcome, call.decoded()),
+    )
 
 
 def _opened(callback: Callback) -> tuple[Secret, Secret]:

@@ -24,7 +24,7 @@ from protocols import parameters
 from protocols.a2t import document
 from protocols.a2t.wire import INPUTS, OUTPUTS, page
 from protocols.base import UUID
-from protocols.signature import Parameter, Signature
+from protocols.signature import Parameter
 
 CONTRACT = contracts.load("a2t")
 
@@ -80,33 +80,23 @@ def write(release: ReleaseDocument) -> object:
 
 
 def _written(tool: ReleasedTool, *, is_shared: bool) -> dict[str, Any]:
+    signature, label = with_listed_members(tool.signature), tool.version.label
     # The vendor's number; where the vendor has none, ours.
-    label = tool.version.label
     is_numbered = label.isascii() and label.isdigit() and int(label) > 0
-    version = label if is_numbered else str(tool.version.ordinal)
-    written = document.write(_signature(tool.signature), identity(tool, is_shared=is_shared), version)
-    for parameter in (*written[INPUTS], *written[OUTPUTS]):
-        for value in parameter.get("allowed-values", ()):
-            value.setdefault("description", "")
-    return written
-
-
-def _signature(tool: Effective) -> Signature:
-    """The tool with nothing but what the drafts have a member for."""
-    tool = with_listed_members(tool)
-    is_transfer = tool.kind == transfers.KIND
-    inputs = [
-        _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
-        for shown in tool.inputs
-    ]
-    outputs = [_parameter(output.parameter, name=output.parameter.name) for output in tool.outputs]
-    return Signature(
-        name=tool.name,
-        description=tool.description,
-        img=tool.img if schema.is_web_address(tool.img) else "",
-        tags=(transfers.KIND,) if is_transfer else tool.tags,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs) or (_NO_OUTPUT_OF_TRANSFER if is_transfer else document.NO_OUTPUT,),
+    is_transfer = signature.kind == transfers.KIND
+    inputs = _inputs(signature)
+    outputs = [_parameter(output.parameter, output.parameter.name) for output in signature.outputs]
+    if not outputs:
+        outputs = [_NO_OUTPUT_OF_TRANSFER if is_transfer else document.NO_OUTPUT]
+    return document.compose(
+        identity(tool, is_shared=is_shared),
+        label if is_numbered else str(tool.version.ordinal),
+        name=signature.name,
+        description=signature.description,
+        inputs=[document.write_parameter(each, is_input=True, is_strict=True) for each in inputs],
+        outputs=[document.write_parameter(each, is_input=False, is_strict=True) for each in outputs],
+        img=signature.img if schema.is_web_address(signature.img) else "",
+        tags=(transfers.KIND,) if is_transfer else signature.tags,
     )
 
 
@@ -127,10 +117,7 @@ def wire(tool: Effective) -> Wire:
 
 def accepted(tool: Effective) -> dict[str, Any]:
     """Return what `input_parameters` state, as a JSON Schema."""
-    written = [
-        _parameter(shown.parameter, name=shown.shown_name, required=shown.is_required, is_input=True)
-        for shown in with_listed_members(tool).inputs
-    ]
+    written = _inputs(with_listed_members(tool))
     return {
         "type": "object",
         "properties": {parameter.name: schema.of_parameter(parameter) for parameter in written},
@@ -138,32 +125,44 @@ def accepted(tool: Effective) -> dict[str, Any]:
     } | ({"additionalProperties": False} if tool.schema_rest is None else {})
 
 
+def _inputs(tool: Effective) -> list[Parameter]:
+    return [
+        _parameter(shown.parameter, shown.shown_name, required=shown.is_required, is_input=True)
+        for shown in tool.inputs
+    ]
+
+
 def _parameter(
-    parameter: Parameter, *, name: str, required: bool = False, is_input: bool = False
+    parameter: Parameter, name: str, *, required: bool = False, is_input: bool = False
 ) -> Parameter:
-    values, type_, lines = parameter.allowed_values, parameter.type, [parameter.description]
+    """Return the parameter with nothing but what the drafts have a member for."""
+    kind, values, description = parameter.type, parameter.allowed_values, parameter.description
     # An enum that lists nothing is any text; only an output may be one.
-    is_any_text = is_input and type_ == "enum" and not values
+    is_any_text = is_input and kind == "enum" and not values
     if is_any_text or not lists_values(parameter, LIMITS):
-        # Renaming a value would break the call, so the type is text and the description lists the values.
-        type_ = "string" if type_ == "enum" else type_
-        if values:
-            lines.append("Allowed values:")
-        lines += [f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in values]
-        lines, values = [line for line in lines if line], ()
-    is_int, is_text = parameter.type == "int", parameter.type == "string"
+        kind, description, values = "string" if kind == "enum" else kind, _with_values(parameter), ()
+    is_int = parameter.type == "int"
     return Parameter(
         id=parameter.id,
         name=name,
-        type=type_,
+        type=kind,
         required=required,
-        description="\n".join(lines),
+        description=description,
         allowed_values=values,
         min=_whole(parameter.min) if is_int else None,
         # Only a maximum that the vendor sent: one by default stays a default.
         max=_whole(parameter.max) if is_int and not parameter.max_defaulted else None,
-        max_length=parameter.max_length if is_text else None,
+        max_length=parameter.max_length if parameter.type == "string" else None,
     )
+
+
+def _with_values(parameter: Parameter) -> str:
+    # Renaming a value would break the call, so the type is text and the description lists the values.
+    values = [
+        f"- {v.name}: {v.description}" if v.description else f"- {v.name}" for v in parameter.allowed_values
+    ]
+    lines = [parameter.description, "Allowed values:", *values] if values else [parameter.description]
+    return "\n".join(line for line in lines if line)
 
 
 def _whole(bound: float | None) -> int | None:

@@ -13,7 +13,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 from django.http import Http404
 
 from catalog.calls.call_keys import ClientCallId
@@ -27,9 +26,11 @@ from core.errors import DomainError
 from executor import streams
 from executor import threads as threads_of_runtimes
 from executor.calls import Answer, Wish
-from executor.serve import acp_agents, acp_options, acp_threads
-from executor.serve.base import Operations, explained, on_behalf_of, read_call_id
+from executor.serve import acp_agents, acp_threads
+from executor.serve.base import Operations, on_behalf_of, read_call_id
 from executor.streams import Followed, Told
+from protocols.acp import run_options, wire
+from protocols.acp import server as acp_server
 from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snippet, json_reply
 
 MAX_MARK_LENGTH = 255
@@ -37,17 +38,6 @@ SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
 # A client that waits longer asks again.
 WAIT_SECONDS = 55.0
 LOOK_EVERY = 5.0  # seconds, for a client that has closed its stream
-ERRORS = {
-    "tool_error": 1,
-    "unavailable": 2,
-    "refused": 3,
-    "needs_authorization": 4,
-    "invalid_arguments": 5,
-    "ok": 6,
-    "needs_input": 7,
-    "latent": 8,
-    "unknown": 9,
-}
 
 
 class ACP(Server[Operations]):
@@ -68,10 +58,7 @@ class ACP(Server[Operations]):
         return answer(request, operations, path)
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
-        # The protocol's errors are nothing but a text, and it knows 422 where REST answers 400.
-        wrong = "".join(f" {name}: {why}" for name, why in refusal.fields.items())
-        status = 422 if refusal.status == 400 else refusal.status
-        return json_reply(f"{refusal.message}{wrong}", status)
+        return acp_server.refusal(refusal)
 
 
 PROTOCOL = ACP()
@@ -121,7 +108,7 @@ def _about_runs(
             return _waited_for(request, operations, thread)
         case "POST", ["stream"]:
             with streams.placed(operations.holder) as place:
-                has_left = acp_options.left(_object(request), request.has_left)
+                has_left = run_options.left(_object(request), request.has_left)
                 begun = _run(request, operations, Mode.STREAM, thread)
                 secret = _secret(operations, begun)
                 reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place, has_left=has_left)
@@ -147,7 +134,7 @@ def _about_run(
             after = request.headers.get("Last-Event-ID", "")
             return _streamed(operations, run, thread, after)
         case "POST", ["cancel"]:
-            acp_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
+            run_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
             operations.cancel(operations.newest(run, thread).pk)
             return Reply(status=204)
         case "DELETE", []:
@@ -160,18 +147,18 @@ def _run(
     request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
 ) -> dict[str, Any]:
     asked = _object(request)
-    acp_options.check(asked)
+    run_options.check(asked)
     try:
         agent = acp_agents.found(operations, asked.get("agent_id"))
     except Http404:
         operations.note_unknown(str(asked.get("agent_id")))
         raise
-    given, webhook, mark = asked.get("input"), asked.get("webhook"), _mark(asked)
+    given, webhook, mark = asked.get("input"), asked.get("webhook"), wire.mark_of(asked)
     if given is not None and not isinstance(given, dict):
         raise DomainError("invalid", "“input” is no object.")
     if webhook is not None and not isinstance(webhook, str):
         raise DomainError("invalid", "“webhook” is no address.")
-    configuration = _configuration(asked)
+    configuration = acp_server.configuration_of(asked)
     call_id = read_call_id(request) or _id_of_marked(mark)
     if thread and not operations.threads().filter(key=thread).exists():
         if asked.get("if_not_exists") == "create":
@@ -190,24 +177,15 @@ def _run(
         thread=thread,
         configuration=configuration,
         mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
-        side=CallerSide(has_left=acp_options.left(asked, request.has_left) if mode == Mode.WAIT else None),
+        side=CallerSide(has_left=run_options.left(asked, request.has_left) if mode == Mode.WAIT else None),
     )
-    return _ended(agent, operations.run(wish), asked)
-
-
-def _configuration(asked: Mapping[str, Any]) -> dict[str, Any] | None:
-    # Clients send an empty one where they have nothing to say.
-    config = asked.get("config")
-    said = config.get("configurable") if isinstance(config, dict) else config
-    if said is not None and not isinstance(said, dict):
-        raise DomainError("invalid", "“config.configurable” is no object.")
-    return said or None
+    return _ended(operations, agent, operations.run(wish), asked)
 
 
 def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
     if not _object(request).get("webhook"):
         return json_reply(_run(request, operations, thread=thread))
-    acp_options.left(_object(request), request.has_left)
+    run_options.left(_object(request), request.has_left)
     # A callback is told by the worker that makes the call.
     with streams.placed(operations.holder):
         begun = _run(request, operations, Mode.ASYNC, thread)
@@ -219,17 +197,10 @@ def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | No
 
 def _secret(operations: Operations, begun: Mapping[str, Any]) -> dict[str, str]:
     # The protocol has no place for what signs its callbacks. Nothing can be read once the database was lost.
-    is_unknown = begun["output"].get("errcode") == ERRORS["unknown"]
+    is_unknown = begun["output"].get("errcode") == wire.ERRORS["unknown"]
     if is_unknown or not begun["run"]["creation"].get("webhook"):
         return {}
     return {SECRET_HEADER: operations.callback_secret(_uuid(begun["run"]["run_id"]))}
-
-
-def _mark(asked: Mapping[str, Any]) -> str:
-    # By which a client finds a run again whose id it never heard, and by which the run is made once.
-    metadata = asked.get("metadata")
-    mark = metadata.get("call_id") if isinstance(metadata, dict) else None
-    return mark if isinstance(mark, str) else ""
 
 
 def _id_of_marked(mark: str) -> ClientCallId | None:
@@ -240,8 +211,8 @@ def _id_of_marked(mark: str) -> ClientCallId | None:
 def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
     # Runs are found by their mark, and never without.
     asked = _object(request)
-    _, offset = acp_threads.page_of(asked)
-    call_id = _id_of_marked(_mark(asked))
+    _, offset = acp_server.page_of(asked)
+    call_id = _id_of_marked(wire.mark_of(asked))
     marked = operations.made_with(call_id) if call_id else None
     if marked is None:
         return []
@@ -249,17 +220,19 @@ def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
         run = _made(operations, marked.key)["run"]
     except Http404:
         return []
-    if not acp_options.is_searched(asked, run) or offset:
+    if not run_options.is_searched(asked, run) or offset:
         return []
     return [{**run, "creation": {"metadata": asked["metadata"]}}]
 
 
 def _listed(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = acp_threads.page_of(asked)
+    limit, offset = acp_server.page_of(asked)
     found = threads_of_runtimes.runs(
         operations.thread(thread), offset=offset, limit=limit, format_=acp_agents.FORMAT
     )
-    return [_ended(_agent_of(operations, answer), answer, {}, run)["run"] for run, answer in found]
+    return [
+        _ended(operations, _agent_of(operations, answer), answer, {}, run)["run"] for run, answer in found
+    ]
 
 
 def _streamed(
@@ -277,7 +250,7 @@ def _streamed(
     if has_left:
         body: streams.Written = _Cancelling(operations, call.pk, followed, str(run), has_left)
     else:
-        body = streams.Written(followed, lambda told: _update(told, str(run)))
+        body = streams.Written(followed, lambda told: _update(operations, told, str(run)))
     return Reply(body=body, headers=streams.HEADERS, media_type=EVENT_STREAM)
 
 
@@ -292,7 +265,7 @@ class _Cancelling(streams.Written):
         run_id: str,
         has_left: Callable[[], bool],
     ) -> None:
-        super().__init__(followed, lambda told: _update(told, run_id))
+        super().__init__(followed, lambda told: _update(operations, told, run_id))
         self._operations, self._call, self._has_left = operations, call, has_left
         self._has_ended = False
 
@@ -312,17 +285,15 @@ class _Cancelling(streams.Written):
                 self._operations.cancel(self._call)
 
 
-def _update(told: Told, run_id: str) -> bytes:
-    said: dict[str, Any] = {"type": "values", "run_id": run_id, "status": "pending"}
+def _update(operations: Operations, told: Told, run_id: str) -> bytes:
     if told.answer and told.condition != "started":
-        ended = _ended(None, told.answer, {})
-        kind = {"result": "values"}.get(ended["output"]["type"], ended["output"]["type"])
-        said = {**ended["output"], "type": kind, "run_id": run_id, "status": ended["run"]["status"]}
+        ended = _ended(operations, None, told.answer, {})
+        update = wire.update(ended["output"], run_id, ended["run"]["status"])
     elif told.condition == "started" or "outputs" in (told.partial or {}):
-        said["values"] = (told.partial or {}).get("outputs", {})
+        update = wire.update(wire.result((told.partial or {}).get("outputs", {})), run_id, "pending")
     else:
         return b": alive\n\n"
-    return f"id: {told.id}\nevent: agent_event\ndata: ".encode() + msgspec.json.encode(said) + b"\n\n"
+    return acp_server.event(update, told.id)
 
 
 def _made(
@@ -335,7 +306,7 @@ def _made(
 ) -> dict[str, Any]:
     call = operations.newest(run, thread)
     answer = operations.made(call.pk, format_=acp_agents.FORMAT, wait=wait, has_room=has_room)
-    return _ended(_agent_of(operations, answer), answer, {})
+    return _ended(operations, _agent_of(operations, answer), answer, {})
 
 
 def _resumed(
@@ -349,19 +320,12 @@ def _resumed(
     agent = _agent_of(operations, before)
     if agent is None:
         raise Http404
-    answers = _answers(given, [ask.id for ask in before.result.asks])
+    answers = acp_server.answers_of(given, [ask.id for ask in before.result.asks])
     name = before.tool.signature.name
     # Clients say one name with each step of a run, and each step is a call here.
     call_id = read_call_id(request, str(call.key))
     answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
-    return _ended(agent, answer, given)
-
-
-def _answers(given: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
-    kind = given.get("interrupt_type")
-    is_named = isinstance(kind, str) and kind != acp_agents.QUESTION
-    named = str(kind) if is_named or kind in asked else "".join(asked)
-    return {named: {name: value for name, value in given.items() if name != "interrupt_type"}}
+    return _ended(operations, agent, answer, given)
 
 
 def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
@@ -371,7 +335,7 @@ def _is_repeated(call: Call, operations: Operations, request: Request, given: Ma
     if before is None or call_id is None:
         return False
     asked = [ask.id for ask in before.decoded().asks]
-    return operations.made_with(call_id) == call and call.answers == _answers(given, asked)
+    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(given, asked)
 
 
 def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:
@@ -381,46 +345,36 @@ def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None
 
 
 def _ended(
-    agent: acp_agents.Agent | None, answer: Answer, asked: Mapping[str, Any], first: Call | None = None
+    operations: Operations,
+    agent: acp_agents.Agent | None,
+    answer: Answer,
+    asked: Mapping[str, Any],
+    first: Call | None = None,
 ) -> dict[str, Any]:
     """A run with its output. Raises DomainError where nothing was sent, so that there is no run.
 
     To its client a run that was answered is the same run; `first` is the call that it began with.
     """
-    result = answer.result
-    error: Mapping[str, Any] = result.error or {}
-    if answer.call is None:
-        said = str(error.get("message", ""))
-        raise DomainError(str(error.get("code", "refused")), said, fields=error.get("fields"))
-    status = callbacks.run_status(answer.outcome, result)
-    first = first or answer.call
+    call, result = answer.call, operations.result_of(answer)
+    if call is None:
+        code = result.code or "refused"
+        raise DomainError(code, result.message, fields=dict(result.fields))
+    status = callbacks.run_status(answer.outcome, answer.result)
+    first = first or call
     while first.continues:
         first = first.continues
-    thread = {"thread_id": str(answer.call.thread.key)} if answer.call.thread else {}
-    run = {
-        "run_id": str(first.key),
-        **thread,
-        "agent_id": str(agent.version.uuid) if agent else "",
-        "created_at": first.queued_at.isoformat(),
-        "updated_at": (answer.call.finished_at or answer.call.queued_at).isoformat(),
-        "status": status if answer.outcome else "pending",
-        "creation": dict(asked) or ({"metadata": {"call_id": first.mark}} if first.mark else {}),
-    }
-    output: dict[str, Any]
-    if status == "success":
-        output = {"type": "result", "values": result.outputs}
-    elif status == "interrupted":
-        (ask,) = result.asks
-        beside = {name: value for name, value in (("schema", ask.schema), ("url", ask.url)) if value}
-        interrupt = {"interrupt_type": acp_agents.kind_of(ask, answer.call), "message": ask.message, **beside}
-        output = {"type": "interrupt", "interrupt": interrupt}
-    else:
-        number = ERRORS.get(answer.outcome or "", 0)
-        said = explained(answer)[1]
-        if answer.output_schema is not None:
-            said = f"{said} Its output schema: {msgspec.json.encode(answer.output_schema).decode()}"
-        output = {"type": "error", "run_id": run["run_id"], "errcode": number, "description": said}
-    notes = notes_on_inputs(result)
+    run = wire.run(
+        run_id=str(first.key),
+        thread_id=str(call.thread.key) if call.thread else "",
+        agent_id=str(agent.version.uuid) if agent else "",
+        created_at=first.queued_at.isoformat(),
+        updated_at=(call.finished_at or call.queued_at).isoformat(),
+        status=status if answer.outcome else "pending",
+    )
+    run["creation"] = dict(asked) or ({"metadata": wire.mark(first.mark)} if first.mark else {})
+    kind = acp_agents.kind_of(answer.result.asks[0], call) if status == "interrupted" else ""
+    output = acp_server.output_of(result, run_id=run["run_id"], status=status, interrupt_kind=kind)
+    notes = notes_on_inputs(answer.result)
     return {"run": run, "output": output, **({"notes": notes} if notes else {})}
 
 

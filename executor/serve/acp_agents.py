@@ -22,18 +22,16 @@ from designer.models import EffectiveVersion
 from designer.releases import effective_versions, numbering
 from designer.signatures.effective import Effective
 from executor.released_documents import sealed
-from executor.serve import acp_threads
 from executor.serve.base import Operations
+from protocols.acp import wire
 from protocols.acp.client import ACP as VENDORS_ACP
-from protocols.acp.document import CONFIG, NO_CONFIG, interrupts, thread_state_schema
+from protocols.acp.document import CONFIG, NO_CONFIG, interrupts, thread_state_schema, write_metadata
+from protocols.acp.server import QUESTION, page_of
 from protocols.signature import Parameter
 
 FORMAT = exported.FORMAT.name
-# The one kind of question of activities, and of tools whose vendors say none beforehand: what is asked stands
-# in it.
-QUESTION = "question"
 _QUESTIONS = {
-    "interrupt_type": QUESTION,
+    wire.INTERRUPT_TYPE: QUESTION,
     "interrupt_payload": {
         "type": "object",
         "properties": {
@@ -83,7 +81,7 @@ def found(operations: Operations, agent_id: object) -> Agent:
 
 
 def searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, offset = acp_threads.page_of(asked)
+    limit, offset = page_of(asked)
     wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
     rows = [summary(operations, each) for each in listed(operations)]
     fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
@@ -91,8 +89,9 @@ def searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str,
 
 
 def summary(operations: Operations, agent: Agent) -> dict[str, Any]:
-    ref = {"name": agent.document["name"], "version": agent.version.semver, "url": operations.address()}
-    metadata = {"ref": ref, "description": agent.document.get("description", "")}
+    name, description = agent.document["name"], agent.document.get("description", "")
+    metadata = write_metadata(name, agent.version.semver, "", url=operations.address())
+    metadata["description"] = description
     return {"agent_id": str(agent.version.uuid), "metadata": metadata}
 
 

@@ -16,9 +16,9 @@ from catalog.models.threads import ThreadStatus
 from core.errors import DomainError
 from executor import threads
 from executor.serve.base import Operations
+from protocols.acp.server import page_of
 from protocols.base import ThreadState
 
-DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 IF_EXISTS = ("raise", "do_nothing")
 
 
@@ -64,23 +64,11 @@ def read(operations: Operations, key: uuid.UUID) -> dict[str, Any]:
 
 
 def history(operations: Operations, key: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
-    limit, _ = page_of(asked, most=vendors_threads.MAX_HISTORY)
+    limit, _ = page_of(asked, vendors_threads.MAX_HISTORY)
     thread = operations.thread(key)
     (about,) = threads.shown([thread])
     states = vendors_threads.history(thread, limit=limit, before=str(asked.get("before", ""))[:255])
     return [_state(threads.for_the_caller(each, about)) for each in states]
-
-
-def page_of(asked: Mapping[str, Any], most: int = MAX_LIMIT) -> tuple[int, int]:
-    """`limit` and `offset`, of a body or of an address. Raises DomainError."""
-    limit, offset = (
-        int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 else text
-        for text in (asked.get("limit", DEFAULT_LIMIT), asked.get("offset", 0))
-    )
-    if type(limit) is not int or not 1 <= limit <= most or type(offset) is not int or offset < 0:
-        said = f"“limit” is a whole number from 1 to {most}, and “offset” one from 0 on."
-        raise DomainError("invalid", said)
-    return limit, offset
 
 
 def document(thread: Thread, *, is_busy: bool = False) -> dict[str, Any]:

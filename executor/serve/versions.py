@@ -3,7 +3,6 @@ ones."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from django.http import Http404
 from msgspec import structs
@@ -11,6 +10,7 @@ from msgspec import structs
 from designer import exports
 from designer.exports.base import carried
 from designer.exports.document import ReleasedTool
+from designer.exports.parts import tools_in
 from designer.models import EffectiveVersion, Release
 from designer.releases import effective_versions, numbering
 from executor.released_documents import sealed
@@ -103,12 +103,13 @@ def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
     tools = tuple(
         _numbered(tool, version, form) for tool, version in zip(fitting.tools, versions, strict=True)
     )
-    written: Any = format_.write(structs.replace(fitting, tools=tools))
+    written = format_.write(structs.replace(fitting, tools=tools))
+    documents = tools_in(written, format_.places) if format_.places else []
     return Shown(
         node,
         tuple(
             ServedTool(version, tool.signature.name, document)
-            for version, tool, document in zip(versions, tools, written["items"], strict=True)
+            for version, tool, document in zip(versions, tools, documents, strict=True)
         ),
     )
 

@@ -1,7 +1,7 @@
 """One tool of A2T: its document and the normal form, both ways."""
 
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -240,21 +240,46 @@ def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]
     return tuple(found)
 
 
-def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+def compose(
+    tool_id: str,
+    label: str,
+    *,
+    name: str,
+    description: str,
+    inputs: list[dict[str, Any]],
+    outputs: list[dict[str, Any]],
+    img: str = "",
+    tags: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return a document of these parts, of which parameters come from `write_parameter`."""
     version = int(label) if label.isascii() and label.isdigit() else label
     document: dict[str, Any] = {
         "toolId": tool_id,
-        "name": signature.name,
-        "description": signature.description,
+        "name": name,
+        "description": description,
         "version": version,
         "currentVersion": version,
-        INPUTS: [_written_parameter(parameter, is_input=True) for parameter in signature.inputs],
-        OUTPUTS: [_written_parameter(parameter, is_input=False) for parameter in signature.outputs],
+        INPUTS: inputs,
+        OUTPUTS: outputs,
     }
-    if signature.img:
-        document["img"] = signature.img
-    if signature.tags:
-        document["tags"] = list(signature.tags)
+    if img:
+        document["img"] = img
+    if tags:
+        document["tags"] = list(tags)
+    return document
+
+
+def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+    document = compose(
+        tool_id,
+        label,
+        name=signature.name,
+        description=signature.description,
+        inputs=[write_parameter(parameter, is_input=True) for parameter in signature.inputs],
+        outputs=[write_parameter(parameter, is_input=False) for parameter in signature.outputs],
+        img=signature.img,
+        tags=signature.tags,
+    )
     return document | signature.rest if signature.rest else document
 
 
@@ -283,7 +308,10 @@ def audience_form(parameter: dict[str, Any], read_at: datetime | None) -> dict[s
     return form
 
 
-def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any]:
+def write_parameter(parameter: Parameter, *, is_input: bool, is_strict: bool = False) -> dict[str, Any]:
+    """Return a parameter as a tool lists it. `is_strict`: each allowed value has a description, as the
+    drafts have it."""
+    # This runs for every parameter of every export, so it builds nothing that it does not need.
     written: dict[str, Any] = {
         "id": parameter.id,
         "name": parameter.name,
@@ -292,12 +320,17 @@ def _written_parameter(parameter: Parameter, *, is_input: bool) -> dict[str, Any
     }
     if parameter.allowed_values:
         written["allowed-values"] = [
-            {"name": value.name} | ({"description": value.description} if value.description else {})
+            {"name": value.name, "description": value.description}
+            if is_strict or value.description
+            else {"name": value.name}
             for value in parameter.allowed_values
         ]
-    maximum = None if parameter.max_defaulted else parameter.max
-    bounds = {"min": parameter.min, "max": maximum, "max-length": parameter.max_length}
-    written |= {member: bound for member, bound in bounds.items() if bound is not None}
+    if parameter.min is not None:
+        written["min"] = parameter.min
+    if parameter.max is not None and not parameter.max_defaulted:
+        written["max"] = parameter.max
+    if parameter.max_length is not None:
+        written["max-length"] = parameter.max_length
     if is_input:
         written["required"] = parameter.required
     return written | parameter.rest if parameter.rest else written

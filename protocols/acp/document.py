@@ -184,9 +184,10 @@ def write(signature: Signature, label: str) -> dict[str, Any]:
     }
 
 
-def write_metadata(name: str, label: str, description: str) -> dict[str, Any]:
-    ref = {"name": name, **({"version": label} if label else {})}
-    return {"ref": ref, **({"description": description} if description else {})}
+def write_metadata(name: str, label: str, description: str, url: str = "") -> dict[str, Any]:
+    ref = {"name": name, "version": label, "url": url}
+    written = {"ref": {member: value for member, value in ref.items() if value}}
+    return written | ({"description": description} if description else {})
 
 
 def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from demo import VENDORS
 from demo.openapi_server import DOCUMENT_PATH, OpenApiServer
 from demo.workshop import DOCUMENT, KEY, Workshop
 from protocols.base import NothingKnown
-from protocols.openapi import OpenApi
+from protocols.openapi.client import OpenApi
 
 VENDOR = next(vendor for vendor in VENDORS if vendor.slug == "hubwright")
 

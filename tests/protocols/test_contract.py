@@ -5,7 +5,6 @@ import json
 import re
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
 
 import grimp
 import msgspec
@@ -22,24 +21,12 @@ from people.models import Role
 from protocols import signature
 from protocols.base import NothingKnown, Protocol
 from tests.factories import make_endpoint, make_tool, make_user
+from tests.protocols.toy import DOCUMENT, TOY
 from tests.scripted import Exchange, ScriptedSession
 from tests.vendor import Vendor, serving
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
-DOCUMENT = ROOT / "docs" / "protocols.md"
-
-
-def documented_protocol() -> type[Protocol]:
-    """The example in docs/protocols.md, run as it stands there."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    (source,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    module = ModuleType("protocols.toy")
-    exec(compile(source, str(DOCUMENT), "exec"), module.__dict__)
-    return module.Toy
-
-
-TOY = documented_protocol()
 
 
 @pytest.fixture(params=[*protocols.PROTOCOLS, TOY], ids=lambda protocol: protocol.name)

@@ -16,7 +16,8 @@ from protocols.base import UnreadableItemError
 from protocols.losses import losses, report
 from tests.core.schema import schemas
 from tests.factories import make_tool, make_user, make_version
-from tests.protocols.test_contract import FIXTURES, TOY, Scene
+from tests.protocols.test_contract import FIXTURES, Scene
+from tests.protocols.toy import TOY
 from tests.vendor import tool
 
 

@@ -18,8 +18,8 @@ from core.outbound.addresses import Policy
 from core.outbound.errors import ProtocolViolationError, RefusedError
 from core.outbound.session import Session
 from protocols.base import NothingKnown
-from protocols.openapi import OpenApi
 from protocols.openapi import signature as openapi_signature
+from protocols.openapi.client import OpenApi
 from tests.factories import make_endpoint, make_user
 from tests.protocols.openapi.documents import answers, cut, document, operation, parsed, takes
 from tests.scripted import Exchange, ScriptedSession

@@ -13,8 +13,8 @@ from protocols import parameters as json_schema
 from protocols import signature
 from protocols.base import UnreadableItemError
 from protocols.losses import losses
-from protocols.openapi import OpenApi
 from protocols.openapi import signature as openapi_signature
+from protocols.openapi.client import OpenApi
 from protocols.signature import Annotations
 from tests.core.schema import schemas
 from tests.protocols.openapi.documents import answers, cut, cuts, document, operation, read, takes

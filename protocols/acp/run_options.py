@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from core.errors import DomainError
+from protocols.acp import wire
 
-STATUSES = ("pending", "error", "success", "timeout", "interrupted")
 _CHOICES = {
     "on_disconnect": ("cancel", "continue"),
     "multitask_strategy": ("reject", "rollback", "interrupt", "enqueue"),
@@ -65,7 +65,7 @@ def check_cancelling(action: str | None, wait: str) -> None:
 
 def is_searched(asked: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
     """Whether a search finds this run, by what it is. Raises DomainError."""
-    _one_of("status", asked.get("status"), STATUSES)
+    _one_of("status", asked.get("status"), wire.RUN_STATUSES)
     return all(asked.get(member) in (None, run[member]) for member in ("status", "agent_id"))
 
 

@@ -1,0 +1,321 @@
+"""The client of OpenAPI: cuts the document of a vendor into operations, and calls them."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from fnmatch import fnmatchcase
+from typing import Any
+
+from core.canonical_json import digest
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.reply import Reply
+from protocols.base import (
+    CallError,
+    Item,
+    KnownPages,
+    Note,
+    Outcome,
+    Page,
+    Protocol,
+    Rejected,
+    Session,
+    Setting,
+    UnreadableItemError,
+)
+from protocols.calls import outcomes
+from protocols.openapi import document as openapi_document
+from protocols.openapi import request as openapi_request
+from protocols.openapi import security as openapi_security
+from protocols.openapi import signature as openapi_signature
+from protocols.openapi.document import LEFT_OUT, NAME, Document, Operation
+from protocols.openapi.request import UnusableArgumentError
+from protocols.signature import Signature
+
+PAGE_SIZE = 100
+MAX_NAMED = 20
+DEFAULT_MAX_BYTES = 32 * 1024 * 1024
+WAY_TO_MORE = (
+    "An administrator can raise “Megabytes of one reply” in the endpoint's settings: twice as many allow "
+    "twice as many values."
+)
+_DOCUMENTS = "application/json, application/yaml;q=0.9, text/yaml;q=0.9, */*;q=0.5"
+_ETAG = re.compile(r"(?:W/)?[\x21-\x7e]{1,200}")
+_CHANGES_INSIDE_A_VERSION = frozenset({"info"})
+
+# Statuses that say something about the call itself; the session judges all others.
+_ANSWERS = (*range(200, 207), *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
+_MAY_LACK_A_SLASH = ("REDIRECT", "NOT_FOUND")
+_REPEATABLE = ("GET", "HEAD", "OPTIONS", "QUERY")
+
+
+class OpenApi(Protocol):
+    name = "openapi"
+    label = "OpenAPI"
+    summary = "The vendor describes an HTTP API in one OpenAPI 3 or Swagger 2.0 document, in JSON or YAML."
+    url_hint = "The address of the document, such as https://api.example.com/openapi.json."
+    settings = (
+        Setting(
+            name="server",
+            label="Address for calls",
+            help="Where calls go. Without it they go where the document says, if that is the same server.",
+        ),
+        Setting(
+            name="document",
+            label="The document itself",
+            help="If it has no address, upload or paste it. Calls then go to the endpoint's own address.",
+            kind="document",
+        ),
+        Setting(
+            name="include_tags",
+            label="Only these tags",
+            help="One per line. Nothing entered: all of them.",
+            kind="lines",
+        ),
+        Setting(
+            name="include_paths",
+            label="Only these paths",
+            help="One per line, such as /orders for it and all below, or /*/status.",
+            kind="lines",
+        ),
+        Setting(
+            name="include_methods",
+            label="Only these methods",
+            help="One per line, such as GET.",
+            kind="lines",
+        ),
+        Setting(name="exclude_tags", label="Without these tags", help="One per line.", kind="lines"),
+        Setting(name="exclude_paths", label="Without these paths", help="One per line.", kind="lines"),
+    )
+    outside_digest = _CHANGES_INSIDE_A_VERSION
+    content_members = frozenset({"openapi", "servers", "paths", "components", "security", NAME})
+    lists_at_once = True
+    way_to_less = (
+        "Choose what you need with “Only these tags” or “Only these paths” in the endpoint's settings."
+    )
+    # 2: bodies of files, and of lines of JSON. 3: parameters that carry a credential are no inputs.
+    # 4: members that only come back are no inputs at any depth.
+    revision = 4
+
+    @classmethod
+    def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
+        return settings.get("server") or url
+
+    def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
+        reply = self._asked(session, known.etag("") if known.count else "")
+        if remembered := _recalled(known, reply):
+            yield from remembered
+            return
+        if reply.status == 304:
+            reply = self._asked(session, "")
+        yield from self._pages(session, reply)
+
+    def _asked(self, session: Session, etag: str) -> Reply:
+        if text := self.values["document"]:
+            return Reply(200, {}, str(text).encode(), session.root)
+        headers = {"Accept": _DOCUMENTS} | ({"If-None-Match": etag} if etag else {})
+        accept = (200, 304) if etag else (200,)
+        try:
+            return session.get("", headers=headers, accept=accept)
+        except RefusedError as error:
+            if error.code not in _MAY_LACK_A_SLASH:
+                raise
+            # The address was kept without its last slash, on which some servers insist.
+            with suppress(RefusedError):
+                return session.get("/", headers=headers, accept=accept)
+            raise
+
+    def _pages(self, session: Session, reply: Reply) -> Iterator[Page]:
+        document = _parsed(session, reply)
+        chosen = [operation for operation in document.operations if self._includes(operation)]
+        notes = [*document.notes, *self._note_other_servers(document, chosen, session.root)]
+        etag = reply.headers.get("etag", "")
+        for start in range(0, max(len(chosen), 1), PAGE_SIZE):
+            items, rejected = [], []
+            for operation in chosen[start : start + PAGE_SIZE]:
+                try:
+                    items.append(_item(document, operation))
+                except UnreadableItemError as error:
+                    rejected.append(Rejected(operation.tool_id, error.code, error.reason))
+            after = start + PAGE_SIZE
+            yield Page(
+                items=items,
+                rejected=rejected,
+                next=str(after) if after < len(chosen) else None,
+                notes=notes if start == 0 else (),
+                cursor=str(start) if start else "",
+                etag=etag if _ETAG.fullmatch(etag) else "",
+                body_digest=hashlib.sha256(reply.body).hexdigest(),
+            )
+
+    def _includes(self, operation: Operation) -> bool:
+        tags = {tag.casefold() for tag in operation.tags}
+        only, never = self._lines("include_tags"), self._lines("exclude_tags")
+        paths, methods = self._lines("include_paths"), self._lines("include_methods")
+        return (
+            (not only or not tags.isdisjoint(map(str.casefold, only)))
+            and tags.isdisjoint(map(str.casefold, never))
+            and (not paths or any(_covers(line, operation.path) for line in paths))
+            and not any(_covers(line, operation.path) for line in self._lines("exclude_paths"))
+            and (not methods or operation.method.upper() in map(str.upper, methods))
+        )
+
+    def _lines(self, name: str) -> list[str]:
+        lines: list[str] = self.values[name] or []
+        return lines
+
+    def read(self, document: dict[str, Any]) -> Signature:
+        return openapi_signature.read(document)
+
+    def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
+        return openapi_signature.write(signature)
+
+    def errors(self, signature: Signature) -> Sequence[CallError]:
+        return list(openapi_signature.errors(signature))
+
+    def kind_of(self, document: dict[str, Any]) -> str:
+        return openapi_signature.cut_of(document).method.upper()
+
+    def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        return openapi_signature.audience_form(super().audience_form(document, read_at), read_at)
+
+    def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        return [Note(code, message) for code, message in _oddities(document, signature)]
+
+    def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
+        document = _parsed(session, self._asked(session, ""))
+        for operation in document.operations:
+            if operation.tool_id == tool_id:
+                return _item(document, operation)
+        raise RefusedError("NOT_FOUND", "The document describes no such operation any more.")
+
+    def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
+        # A document says what is, and nothing of what was.
+        return iter(())
+
+    def why_not_run(self, signature: Signature) -> Note | None:
+        body = (signature.rest or {}).get("body") or {}
+        if not openapi_signature.can_be_sent(body.get("media", "application/json")):
+            kind = printable(body["media"], 60)
+            return Note(
+                "BODY_KIND", f"This operation takes a body of the kind {kind}, which Pegboard cannot send."
+            )
+        return super().why_not_run(signature)
+
+    def invoke(
+        self,
+        session: Session,
+        tool_id: str,
+        label: str | None,
+        signature: Signature,
+        arguments: Mapping[str, Any],
+    ) -> Outcome:
+        try:
+            call = openapi_request.build(signature, arguments)
+            with session.at(self._base(session, signature)) as server:
+                reply = server.request(
+                    call.method,
+                    call.path,
+                    query=call.query,
+                    headers=call.headers,
+                    content=call.content,
+                    accept=_ANSWERS,
+                    is_repeatable=call.method in _REPEATABLE,
+                )
+            if reply.status >= 400:
+                # A path is an address of things, not of the operation: what is missing there is a record.
+                return outcomes.complaint(reply, keeps_body=True)
+            outputs, notes = openapi_request.outputs_in(reply, signature)
+        except UnusableArgumentError as error:
+            message = "Some inputs do not fit."
+            return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={error.name: error.why})
+        except ProtocolError as error:
+            return outcomes.after(error)
+        return outcomes.ok(outputs, signature, notes)
+
+    def _base(self, session: Session, signature: Signature) -> str:
+        cut = openapi_signature.cut_of((signature.rest or {})["document"])
+        if openapi_request.has_own_server(cut.own_servers, cut.document, session.root):
+            allowed = str(self.values["server"] or session.root)
+            return openapi_request.base_of_operation(cut.own_servers, session.root, allowed)
+        if server := self.values["server"]:
+            return str(server)
+        if self.values["document"]:
+            return session.root
+        return openapi_request.base_of(cut.document, session.root)
+
+    def _note_other_servers(
+        self, document: Document, chosen: Sequence[Operation], root: str
+    ) -> Iterator[Note]:
+        allowed = str(self.values["server"] or root)
+        elsewhere = []
+        for operation in chosen:
+            own_servers = document.own_servers(operation)
+            if openapi_request.has_own_server(own_servers, document.root, root):
+                _, server = openapi_request.server_of(own_servers, root)
+                if not server or not openapi_request.has_same_origin(server, allowed):
+                    elsewhere.append(operation.name)
+        if elsewhere:
+            names = ", ".join(f"“{printable(name, 60)}”" for name in elsewhere[:MAX_NAMED])
+            more = f" and {len(elsewhere) - MAX_NAMED:,} more" if len(elsewhere) > MAX_NAMED else ""
+            yield Note(
+                "SERVER",
+                f"The document sends calls of {names}{more} to another server, so they cannot be run here. "
+                "Connect that address as an endpoint of its own.",
+            )
+
+
+def _parsed(session: Session, reply: Reply) -> Document:
+    # A larger document may hold more values, too: some have a hundred operations in each MB.
+    try:
+        return openapi_document.parse(reply.body, max(1, session.largest // DEFAULT_MAX_BYTES))
+    except ProtocolViolationError as error:
+        if error.code != "JSON_TOO_MANY":
+            raise
+        message = f"{error.message} {WAY_TO_MORE}"
+        raise ProtocolViolationError(error.code, message) from error
+
+
+def _recalled(known: KnownPages, reply: Reply) -> list[Page]:
+    # All pages of last time when the document is the same; none of them when one is missing.
+    pages: list[Page] = []
+    cursor: str | None = ""
+    while cursor is not None and len(pages) < known.count:
+        page = known.recall(cursor, reply)
+        if page is None:
+            return []
+        pages.append(page)
+        cursor = page.next
+    return pages if cursor is None else []
+
+
+def _item(document: Document, operation: Operation) -> Item:
+    cut = document.cut(operation)
+    lasting = {member: value for member, value in cut.items() if member not in _CHANGES_INSIDE_A_VERSION}
+    return Item(operation.tool_id, "", (), digest(lasting), cut)
+
+
+def _covers(line: str, path: str) -> bool:
+    # Whether a path is the one in a line, or lies below it; * stands for anything.
+    pattern = line.rstrip("/").replace("[", "[[]").replace("?", "[?]")
+    return fnmatchcase(path, pattern) or fnmatchcase(path, f"{pattern}/*")
+
+
+def _oddities(document: Mapping[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
+    cut = openapi_signature.cut_of(dict(document))
+    tool = f"“{printable(signature.name, 60)}”"
+    described = {p["name"] for p in cut.operation.get("parameters", []) if p["in"] == "path"}
+    if cut.operation.get("deprecated") is True:
+        yield "DEPRECATED", f"The vendor calls {tool} deprecated."
+    if missing := [name for name in openapi_signature.names_in(cut.path) if name not in described]:
+        yield (
+            "PATH_PARAMETER",
+            f"{tool} has “{printable(missing[0], 60)}” in its path and does not describe it.",
+        )
+    if not openapi_signature.can_be_sent((signature.rest or {}).get("body", {}).get("media", "*/*")):
+        yield "BODY_KIND", f"{tool} takes a body of a kind that cannot be sent, so it cannot be run."
+    if any(isinstance(schema, dict) and LEFT_OUT in schema for schema in cut.schemas.values()):
+        yield "LARGE_SCHEMAS", f"{tool} is described at such length that a part of it is left out."
+    for words in openapi_security.unsupported(document, cut.operation):
+        yield "CREDENTIAL_KIND", f"{tool} needs what no credential can hold: {words}."

@@ -1,0 +1,105 @@
+"""A release in memory, served over loopback by the server of a protocol, and spoken to by its client."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import parse_qs
+
+from core.errors import DomainError
+from core.outbound.addresses import Policy
+from core.outbound.limits import Limits
+from core.outbound.session import Session
+from protocols.server import (
+    Refusal,
+    Request,
+    ServedTool,
+    Server,
+    ToolCallRequest,
+    ToolCallResult,
+    ToolVersion,
+)
+from tests.hostile_vendor import HostileVendor, Line, reply
+from tests.hostile_vendor import Request as SentRequest
+
+OK = ToolCallResult(outcome="ok", outputs={"sky": "fair"})
+LOOPBACK = Policy.parse("127.0.0.1/32")
+
+
+@dataclass
+class MemoryRelease:
+    """The versions of each tool, the oldest first. Every call has the one `result`, or is refused with it."""
+
+    tools_by_id: dict[str, list[ServedTool]]
+    result: ToolCallResult | DomainError = OK
+    calls: list[ToolCallRequest] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    list_id: str = "release 1"
+
+    def tools(self) -> list[ServedTool]:
+        return [versions[-1] for versions in self.tools_by_id.values()]
+
+    def versions(self, tool_id: str, label: str = "") -> list[ToolVersion]:
+        versions = [tool.version for tool in self.tools_by_id.get(tool_id.lower(), [])]
+        versions = versions or [tool.version for tool in self.tools_by_id.get(tool_id, [])]
+        return [version for version in reversed(versions) if label in ("", version.label)]
+
+    def find_version(self, version: ToolVersion) -> tuple["MemoryRelease", ServedTool] | None:
+        tools = self.tools_by_id[version.tool_id]
+        return self, next(tool for tool in tools if tool.version == version)
+
+    def run(self, request: ToolCallRequest) -> ToolCallResult:
+        self.calls.append(request)
+        if isinstance(self.result, DomainError):
+            raise self.result
+        return self.result
+
+    def report_unknown_tool(self, name: str) -> None:
+        self.unknown.append(name)
+
+
+def handler(server: Server[Any], release: Any) -> Callable[[Line, SentRequest], bool]:
+    """A vendor's script that answers as the server does."""
+
+    def answer(line: Line, sent: SentRequest) -> bool:
+        path, _, query = sent.target.partition("?")
+        request = Request(
+            method=sent.method,
+            path=path.removeprefix("/"),
+            query=parse_qs(query, keep_blank_values=True),
+            headers=_Headers(sent.headers),
+            body=sent.body,
+        )
+        try:
+            found = server.answer_anyone(request, lambda: True) or server.answer(request, release)
+        except DomainError as error:
+            refusal = Refusal(error.status, error.code, error.message, error.fields)
+            found = server.refusal(refusal, sent.body)
+        etag = found.headers.get("ETag", "")
+        if etag and etag == request.headers.get("If-None-Match"):
+            found = replace(found, status=304, body=b"")
+        body = found.body if isinstance(found.body, bytes) else b"".join(found.body)
+        return bool(
+            reply(body, status=found.status, headers={"Content-Type": found.media_type, **found.headers})(
+                line, sent
+            )
+        )
+
+    return answer
+
+
+class _Headers(dict[str, str]):
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
+
+
+@contextlib.contextmanager
+def conversation(
+    server: Server[Any], release: Any, limits: Limits | None = None, script: Any = None
+) -> Iterator[Session]:
+    """A session with the server. `script` stands in front of it, for what a network does to a reply."""
+    with (
+        HostileVendor(script or handler(server, release)) as vendor,
+        Session(vendor.url, policy=LOOPBACK, limits=limits or Limits(request=5.0)) as session,
+    ):
+        yield session

@@ -1,0 +1,315 @@
+"""The client and the server of a protocol, over loopback: what one writes, the other reads."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from core.errors import DomainError
+from core.outbound.errors import ProtocolViolationError, RefusedError
+from core.outbound.limits import Limits
+from protocols.a2t.client import A2T
+from protocols.a2t.server import A2TServer
+from protocols.base import Ask, NothingKnown
+from protocols.oxp.client import OXP
+from protocols.oxp.server import OXPServer
+from protocols.server import Request, Retry, ServedTool, Server, ToolCallResult, ToolVersion
+from tests.factories import make_parameter, make_signature
+from tests.hostile_vendor import then_waits
+from tests.protocols.served import OK, MemoryRelease, conversation
+from tests.protocols.toy import TOY, TOY_SERVER
+
+ZIP = make_parameter("zip")
+SKY = make_parameter("sky", required=False)
+TOOL_ERROR = ToolCallResult(outcome="tool_error", code="BROKEN", message="The sky fell.")
+SOON = Retry(can_retry=True, after_ms=2000, is_transient=True, hint="")
+LINK = "https://auth.example/start"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A client and a server. `ids` are of two tools, `labels` of the versions of the first, the oldest
+    first."""
+
+    client: type
+    server: Server[Any]
+    ids: tuple[str, str]
+    labels: tuple[str, ...]
+    unknown: tuple[str, str]
+
+    def release(self, *inputs: Any) -> MemoryRelease:
+        first, second = self.ids
+        tools = {first: [self.tool(first, label, "sky", *inputs) for label in self.labels]}
+        tools[second] = [self.tool(second, self.labels[0], "sea")]
+        return MemoryRelease(tools)
+
+    def tool(self, tool_id: str, label: str, name: str, *inputs: Any) -> ServedTool:
+        signature = make_signature(name, description=f"{name} {label}", inputs=inputs, outputs=(SKY,))
+        document = self.client().write(signature, tool_id, label)
+        return ServedTool(ToolVersion(tool_id, label), name, document)
+
+    def call(self, session: Any, tool: ServedTool, **arguments: Any) -> Any:
+        client, version = self.client(), tool.version
+        signature = client.read(dict(tool.document))
+        return client.invoke(session, version.tool_id, version.label or None, signature, arguments)
+
+
+UUIDS = tuple(f"3fa85f64-5717-4562-b3fc-2c963f66afa{n}" for n in (6, 7))
+PAIRS = {
+    "a2t": Pair(A2T, A2TServer(), UUIDS, ("1", "2"), (UUIDS[0][:-1] + "0", "1")),
+    "oxp": Pair(OXP, OXPServer(), ("Kit.Sky", "Kit.Sea"), ("1.0.0", "1.1.0"), ("Kit.Other", "1.0.0")),
+    "toy": Pair(TOY, TOY_SERVER, ("sky", "sea"), ("",), ("other", "")),
+}
+
+
+@pytest.fixture(params=PAIRS)
+def pair(request):
+    return PAIRS[request.param]
+
+
+def enumerated(session, client):
+    pages = list(client.enumerate(session, NothingKnown()))
+    assert [each for page in pages for each in (*page.rejected, *page.notes)] == []
+    return pages
+
+
+def test_listed_tools_are_those_of_the_release(pair):
+    release = pair.release(ZIP)
+    with conversation(pair.server, release) as session:
+        (page,) = enumerated(session, pair.client())
+    listed = [(item.tool_id, item.label, pair.client().read(item.document)) for item in page.items]
+    assert listed == [
+        (tool.version.tool_id, tool.version.label, pair.client().read(dict(tool.document)))
+        for tool in release.tools()
+    ]
+
+
+def test_an_empty_release_is_an_empty_list(pair):
+    with conversation(pair.server, MemoryRelease({})) as session:
+        assert [page.items for page in enumerated(session, pair.client())] == [[]]
+
+
+def test_a_list_is_read_page_by_page():
+    pair = PAIRS["a2t"]
+    with conversation(pair.server, pair.release()) as session:
+        pages = enumerated(session, A2T({"page_size": 1}))
+    assert [[item.tool_id for item in page.items] for page in pages] == [[each] for each in pair.ids]
+    assert [page.next is None for page in pages] == [False, True]
+
+
+def test_a_cursor_of_another_list_ends_the_run():
+    pair, release = PAIRS["a2t"], PAIRS["a2t"].release()
+    with conversation(pair.server, release) as session:
+        pages = A2T({"page_size": 1}).enumerate(session, NothingKnown())
+        next(pages)
+        release.list_id = "release 2"
+        with pytest.raises(RefusedError) as refused:
+            next(pages)
+    assert refused.value.code == "HTTP_400"
+
+
+@pytest.mark.parametrize("name", ["a2t", "oxp"])
+def test_all_versions_of_a_tool_are_listed_or_fetched_one_by_one(name):
+    pair = PAIRS[name]
+    release = pair.release(ZIP)
+    with conversation(pair.server, release) as session:
+        client, tool_id = pair.client(), pair.ids[0]
+        listed = [item for page in client.versions(session, tool_id) for item in page.items]
+        current = client.fetch(session, tool_id)
+    assert current.label == pair.labels[-1]
+    # The one list of OXP has each tool in the version that the release shows.
+    assert [item.label for item in listed] == list(
+        reversed(pair.labels) if name == "a2t" else pair.labels[-1:]
+    )
+    if name == "a2t":
+        with conversation(pair.server, release) as session:
+            fetched = [pair.client().fetch(session, tool_id, item.label) for item in listed]
+        assert [item.digest for item in fetched] == [item.digest for item in listed]
+
+
+def test_one_tool_is_fetched_as_it_was_listed(pair):
+    with conversation(pair.server, pair.release(ZIP)) as session:
+        (page,) = enumerated(session, pair.client())
+        for item in page.items:
+            assert pair.client().fetch(session, item.tool_id).digest == item.digest
+
+
+def test_a_tool_that_is_not_there_cannot_be_fetched(pair):
+    with conversation(pair.server, pair.release()) as session, pytest.raises(RefusedError) as refused:
+        pair.client().fetch(session, pair.unknown[0])
+    assert refused.value.code == "NOT_FOUND"
+
+
+def test_arguments_reach_the_release_and_outputs_come_back(pair):
+    release = pair.release(ZIP)
+    tool = release.tools()[0]
+    with conversation(pair.server, release) as session:
+        outcome = pair.call(session, tool, zip="0150")
+    assert (outcome.outcome, dict(outcome.outputs), outcome.error) == ("ok", {"sky": "fair"}, None)
+    (request,) = release.calls
+    assert (request.tool_name, dict(request.arguments)) == ("sky", {"zip": "0150"})
+
+
+def test_an_older_version_runs_by_its_label():
+    for pair in (PAIRS["a2t"], PAIRS["oxp"]):
+        release = pair.release(ZIP)
+        (old, new) = release.tools_by_id[pair.ids[0]]
+        for tool in (old, new):
+            with conversation(pair.server, release) as session:
+                assert pair.call(session, tool, zip="0150").outcome == "ok"
+        assert len(release.calls) == 2
+
+
+# The outcome at the client, and its code, in the order of PAIRS. The message comes through in each.
+COMES_BACK = {
+    "tool error": (TOOL_ERROR, "tool_error HTTP_424", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    "refused arguments": (
+        ToolCallResult(
+            outcome="invalid_arguments", code="ARGUMENTS", message="It is odd.", fields={"zip": "is short"}
+        ),
+        *("invalid_arguments HTTP_400", "invalid_arguments HTTP_422", "invalid_arguments HTTP_400"),
+    ),
+    "needs authorization": (
+        ToolCallResult(
+            outcome="needs_authorization",
+            code="MISSING_REQUIREMENTS",
+            message="Sign in first.",
+            asks=[Ask("google", "Sign in.", url=LINK, check_url=f"{LINK}/state")],
+        ),
+        *("tool_error HTTP_409", "needs_authorization MISSING_REQUIREMENTS", "tool_error HTTP_424"),
+    ),
+    "asks the user": (
+        ToolCallResult(
+            outcome="needs_input",
+            code="QUESTION",
+            message="Which city?",
+            asks=[Ask("city", "Which city?", {})],
+        ),
+        *("tool_error HTTP_409", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "away for now": (
+        ToolCallResult(outcome="unavailable", code="HTTP_503", message="Come back.", retry=SOON),
+        *("unavailable HTTP_503", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "refused": (
+        ToolCallResult(outcome="refused", code="FORBIDDEN", message="It may not."),
+        *("tool_error HTTP_409", "refused NOT_RUN", "tool_error HTTP_424"),
+    ),
+    "not known": (
+        ToolCallResult(outcome="unknown", code="DEADLINE", message="Nobody knows."),
+        *("tool_error HTTP_424", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "still running": (
+        ToolCallResult(outcome=None, code="STILL_RUNNING", message="Not yet."),
+        *("tool_error HTTP_409", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "outputs too long": (
+        replace(OK, is_too_long=True, code="TOO_LONG", message="It is long."),
+        *("tool_error HTTP_424", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "the model answers": (
+        ToolCallResult(
+            outcome="latent", code="LATENT", message="Answer it.", output_schema={"type": "string"}
+        ),
+        *("tool_error HTTP_409", "tool_error TOOL_ERROR", "tool_error HTTP_424"),
+    ),
+    "refused before the call": (
+        DomainError("confirm_needed", "It destroys.", status=409),
+        *("tool_error HTTP_409", "refused NOT_RUN", "tool_error HTTP_409"),
+    ),
+}
+
+
+@pytest.mark.parametrize("situation", COMES_BACK)
+def test_what_is_no_success_comes_back_with_its_message(pair, situation):
+    result, *expected = COMES_BACK[situation]
+    release = pair.release(ZIP)
+    release.result = result
+    with conversation(pair.server, release) as session:
+        outcome = pair.call(session, release.tools()[0], zip="0150")
+    code = outcome.error["code"]
+    assert f"{outcome.outcome} {code}" == expected[list(PAIRS).index(pair.client.name)]
+    # A server that is away for now has another sentence, of the client's own session.
+    assert result.message in outcome.error["message"] or outcome.outcome == "unavailable"
+    if isinstance(result, ToolCallResult) and result.fields and pair.client.name != "toy":
+        assert outcome.error["fields"] == result.fields
+    if isinstance(result, ToolCallResult) and result.retry and pair.client.name != "toy":
+        assert (outcome.retry_after, outcome.can_retry) == (2.0, True)
+
+
+def test_a_link_to_authorize_comes_through_with_the_way_to_ask_about_it():
+    pair, release = PAIRS["oxp"], PAIRS["oxp"].release(ZIP)
+    release.result = COMES_BACK["needs authorization"][0]
+    with conversation(pair.server, release) as session:
+        (ask,) = pair.call(session, release.tools()[0], zip="0150").asks
+    assert (ask.id, ask.url, ask.check_url) == ("google", LINK, f"{LINK}/state")
+
+
+def test_a_transfer_is_a_success_with_an_address(pair):
+    transfer = {"agent": "refills", "address": "https://x.example/serve"}
+    release = pair.release()
+    release.result = ToolCallResult(outcome="transfer", transfer=transfer)
+    with conversation(pair.server, release) as session:
+        outcome = pair.call(session, release.tools()[0])
+    assert outcome.outcome == "ok"
+    assert transfer in (outcome.outputs, outcome.outputs.get("result"))
+
+
+def test_an_unknown_tool_is_refused_and_reported(pair):
+    release = pair.release()
+    tool = pair.tool(*pair.unknown, "other")
+    with conversation(pair.server, release) as session:
+        outcome = pair.call(session, tool)
+    assert (outcome.outcome, outcome.error["code"]) == ("refused", "NOT_FOUND")
+    assert release.calls == []
+    assert len(release.unknown) == 1
+
+
+def test_a_reply_that_is_late_leaves_it_open_whether_the_tool_ran(pair):
+    release, limits = pair.release(), Limits(request=0.3, is_asked_for=True)
+    with conversation(pair.server, release, limits=limits, script=then_waits(b"")) as session:
+        outcome = pair.call(session, release.tools()[0])
+    assert (outcome.outcome, outcome.error["code"]) == ("unavailable", "DEADLINE")
+    assert outcome.can_retry is not True
+
+
+def test_a_reply_that_is_too_large_is_not_read(pair):
+    release = pair.release()
+    release.result = replace(OK, outputs={"sky": "x" * 5000})
+    with conversation(pair.server, release, limits=Limits(body=4000)) as session:
+        outcome = pair.call(session, release.tools()[0])
+    assert (outcome.outcome, outcome.error["code"]) == ("tool_error", "BODY_TOO_LARGE")
+    assert len(release.calls) == 1
+
+
+def test_a_list_that_is_too_large_ends_the_run(pair):
+    with (
+        conversation(pair.server, pair.release(ZIP), limits=Limits(body=100)) as session,
+        pytest.raises(ProtocolViolationError) as refused,
+    ):
+        enumerated(session, pair.client())
+    assert refused.value.code == "BODY_TOO_LARGE"
+
+
+def test_an_unchanged_list_is_not_sent_again():
+    pair, release = PAIRS["a2t"], PAIRS["a2t"].release()
+    with conversation(pair.server, release) as session:
+        first = session.get("/tools")
+        again = session.get("/tools", headers={"If-None-Match": first.headers["etag"]}, accept=(200, 304))
+    assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize("form", ["bare", "wrapped"])
+def test_a_call_of_oxp_is_answered_in_its_own_form(form):
+    pair, release = PAIRS["oxp"], PAIRS["oxp"].release(ZIP)
+    with conversation(pair.server, release) as session:
+        session.memory["revision"] = form
+        assert pair.call(session, release.tools()[0], zip="0150").outcome == "ok"
+        assert session.memory["revision"] == form
+
+
+@pytest.mark.parametrize(("is_ready", "status"), [(True, 200), (False, 503)])
+def test_the_health_of_a_server_needs_no_release(is_ready, status):
+    reply = OXPServer().answer_anyone(Request(method="GET", path="health"), lambda: is_ready)
+    assert reply.status == status
+    assert OXPServer().answer_anyone(Request(method="GET", path="tools"), lambda: is_ready) is None
