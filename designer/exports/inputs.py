@@ -13,8 +13,15 @@ from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures import model_names
 from designer.signatures.effective import Effective
 
-# Keywords beside the properties of an input object that no contract is about.
-_PLAIN_REST = {"additionalProperties", "$schema", "title", "description", "type", "properties"}
+# Keywords beside the properties of an input object that no contract is about, with the types of good values.
+_PLAIN_REST: dict[str, type | tuple[type, ...]] = {
+    "additionalProperties": bool,
+    "$schema": str,
+    "title": str,
+    "description": str,
+    "type": type(None),
+    "properties": type(None),
+}
 
 
 class WrittenInputs(NamedTuple):
@@ -110,7 +117,8 @@ def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = Fals
 
 def is_plain(tool: Effective) -> bool:
     """Whether the inputs have no more than types, values and bounds: nothing that a contract is about."""
-    return not (tool.schema_rest or {}).keys() - _PLAIN_REST and all(
+    rest = tool.schema_rest or {}
+    return all(isinstance(value, _PLAIN_REST.get(keyword, ())) for keyword, value in rest.items()) and all(
         shown.parameter.schema is None for shown in tool.inputs
     )
 

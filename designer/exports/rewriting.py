@@ -161,7 +161,12 @@ def _remove(editor: _Editor, path: tuple[str | int, ...]) -> None:
         )
         if steps and is_within:
             holder, key = schema[keyword], steps.pop(0)
+            # The validator states a name of digits as a number.
+            key = str(key) if isinstance(holder, dict) else key
         elif keyword not in subschemas.ONES:
+            editor.leave_out(schema, keyword)
+            return
+        if isinstance(holder, dict) and key not in holder:
             editor.leave_out(schema, keyword)
             return
         if not (steps and isinstance(holder[key], dict)):

@@ -33,6 +33,7 @@ DERIVED = "Pegboard derives it from the rows that it is about, or from what an a
 WITHOUT_OWNER = {
     "catalog.call.key": KEYED,
     "catalog.callid.key": KEYED,
+    "catalog.picture.digest": DERIVED,
     "catalog.searchlexeme.one_search_lexeme_per_text": DERIVED,
     "catalog.searchword.one_search_word": DERIVED,
     "catalog.signin.state_digest": RANDOM,

@@ -129,8 +129,9 @@ def test_a_change_waits_for_the_decision_before_it_reads_the_findings():
         concurrent.start()
         with connection.cursor() as cursor:
             while concurrent.is_alive():
+                # Not pg_stat_activity, which stays as it was at the first look of a transaction.
                 cursor.execute(
-                    "SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY(pg_blocking_pids(pid))"
+                    "SELECT FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY(pg_blocking_pids(pid))"
                 )
                 if cursor.fetchone() is not None:
                     break
