@@ -79,14 +79,14 @@ class RuntimeCalls(ListAPIView[Call]):
         if not 0 < len(text) <= MAX_NAME_LENGTH or "\0" in text:
             message = f"Name the id of a call in 1 to {MAX_NAME_LENGTH} characters."
             raise DomainError("invalid", message, fields={"idempotency_key": message})
-        call_id = client_call_id(text)
+        call_id, format_ = client_call_id(text), asked_format(request)
         rows = _seen(request).filter(idempotency_key=call_id.stored_text)
         page = self.paginate_queryset(rows) or ()
         if not page and not rows.exists():
             _refuse_forgotten(request, call_id.text)
         return self.get_paginated_response(
             [
-                answer_document(calls.answer_of(call, tool, asked_format(request)), release, request)
+                answer_document(calls.answer_of(call, tool, format_), release, request)
                 for call, release, tool in calls.with_their_releases(page)
             ]
         )

@@ -381,6 +381,12 @@ def test_a_tool_whose_version_is_not_the_released_one_does_not_run(owner, vendor
     assert Call.objects.count() == 0
 
 
+@pytest.mark.parametrize("name", ["", "nothing"])
+def test_an_unknown_format_is_refused_where_no_call_is_found(owner, desk, name):
+    reply = runtime(owner, desk[0]).get("/api/v1/calls/", {"idempotency_key": "none", "format": name})
+    assert (reply.status_code, reply.json()["code"]) == (400, "unknown_format")
+
+
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
     monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 1)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)

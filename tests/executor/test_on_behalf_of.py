@@ -23,9 +23,9 @@ from designer import agents, pins
 from designer.models import KeyAgent
 from designer.releases import publishing
 from executor import resumed_calls
-from executor.serve.base import USER_HEADER
 from people import api_keys, teams
 from people.models import ApiKey, AuditEntry, Role, User
+from protocols.server import USER_HEADER
 from protocols.signature import Requirements
 from tests.authorization_server import AuthorizationServer
 from tests.catalog.credentials.oauth.cases import make_client

@@ -151,19 +151,27 @@ def test_what_is_said_to_stop_a_call_stops_it(asked, desk, owner, vendor):
 
 
 @pytest.mark.parametrize(
-    ("fields", "code"),
+    ("fields", "arguments", "code"),
     [
-        ({"protocol": "mcp", "rest": {"execution": {"taskSupport": "required"}}}, "NEEDS_TASK"),
-        ({"inputs": (make_parameter("when", required=False, unsupported_type="epoch"),)}, "UNSUPPORTED_TYPE"),
+        (
+            {"protocol": "mcp", "rest": {"execution": {"taskSupport": "required"}}},
+            {"Zip_code": "0150"},
+            "NEEDS_TASK",
+        ),
+        (
+            {"inputs": (make_parameter("when", required=False, unsupported_type="epoch"),)},
+            {},
+            "UNSUPPORTED_TYPE",
+        ),
     ],
 )
-def test_a_tool_that_is_never_sent_cannot_run(owner, vendor, fields, code):
+def test_a_tool_that_is_never_sent_cannot_run(owner, vendor, fields, arguments, code):
     agent, _ = desk_with(owner, vendor, **fields)
     client = runtime(owner, agent)
     told = client.get(URL).json()
     (obstacle,) = told["tools"][0]["obstacles"]
     assert (obstacle["code"], obstacle["severity"], told["can_run"]) == (code, "stops", False)
-    refused = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", {"arguments": {}})
+    refused = client.post("/api/v1/agents/desk/releases/live/tools/sky/invoke/", {"arguments": arguments})
     assert refused.json()["error"]["code"] == code
     assert refused.json()["error"]["message"] == obstacle["message"]
     browser = Client()

@@ -58,11 +58,11 @@ def test_what_follows_from_a_release_goes_with_it(release):
     tool = sealed(release).at("").tools[0].signature
     wires(tool, "mcp")
     number = id(tool)
-    assert number in released_documents._wires
+    assert number in released_documents._derived
     del tool
     released_documents._kept.clear()
     gc.collect()
-    assert number not in released_documents._wires
+    assert number not in released_documents._derived
     assert sealed(release).derived("it", object) is not made
 
 
