@@ -117,8 +117,8 @@ def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = Fals
 
 def is_plain(tool: Effective) -> bool:
     """Whether the inputs have no more than types, values and bounds: nothing that a contract is about."""
-    rest = tool.schema_rest or {}
-    return all(isinstance(value, _PLAIN_REST.get(keyword, ())) for keyword, value in rest.items()) and all(
+    remainder = (tool.schema_rest or {}).items()
+    return all(isinstance(value, _PLAIN_REST.get(keyword, ())) for keyword, value in remainder) and all(
         shown.parameter.schema is None for shown in tool.inputs
     )
 

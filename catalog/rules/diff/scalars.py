@@ -22,7 +22,6 @@ _COUNTS = {
 # A format that takes whatever the other one takes.
 _WIDER_FORMATS = {("int32", "int64"), ("float", "double"), ("int32", "double")}
 _SCALARS = frozenset({"null", "boolean", "string"}) | NUMBER
-_MAX_PATTERN_LENGTH = 200
 _MEASURED = {
     *("type", "enum", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength"),
