@@ -14,7 +14,7 @@ Row = TypeVar("Row", Activity, Vendor, Endpoint, Credential)
 
 
 def check_name(name: str, longest: int) -> None:
-    if why := display_names.why_not(name, longest):
+    if why := display_names.name_problem(name, longest):
         raise invalid(name=why)
 
 

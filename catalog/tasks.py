@@ -55,7 +55,7 @@ def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
         inspector.inspect_pending(run.endpoint_id, ends=ends)
         search.index_pending(run.endpoint_id, ends=ends)
         # Without the broker, the next run sees to it.
-        task_dispatch.give(partial(read_versions.delay, run.endpoint_id), "reading older versions")
+        task_dispatch.dispatch(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
 
 

@@ -1,4 +1,4 @@
-"""The address of the broker, as each of its clients needs it: Celery's and our own. Pure."""
+"""The address of the broker in the form that each client needs: Celery and redis-py. Pure."""
 
 import functools
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ _VERIFIES = ("required", "cert_required", "true", "1")
 
 @dataclass(frozen=True, slots=True)
 class BrokerAddress:
-    """celery_url, client_url: the address in Celery's form and in redis-py's. Both may hold a password.
+    """celery_url, client_url: the address in Celery's form and in redis-py's. Both may contain a password.
     tls: redis-py's options for TLS, which Celery passes on to it; empty without TLS.
     """
 
@@ -23,11 +23,11 @@ class BrokerAddress:
 
 @functools.lru_cache(maxsize=16)
 def parse_broker_address(url: str, ca_file: str) -> BrokerAddress:
-    """Read REDIS_URL. With TLS the server is always verified, by the authorities in `ca_file` too.
+    """Parse REDIS_URL. With TLS the server is always verified, also by the authorities in `ca_file`.
 
-    Left alone, Celery verifies nothing and sends the password to any server. The address may name a client's
+    By default Celery verifies nothing and sends the password to any server. The address may name a client
     certificate with ssl_certfile and ssl_keyfile, and authorities with ssl_ca_certs. Raises ValueError, whose
-    message holds no part of the address.
+    message contains no part of the address.
     """
     if url.startswith(_SOCKET):
         return BrokerAddress(url, url.replace(_SOCKET, "unix://", 1).replace("virtual_host=", "db=", 1))
@@ -37,12 +37,12 @@ def parse_broker_address(url: str, ca_file: str) -> BrokerAddress:
     bare = urlunsplit(parts._replace(query=urlencode([pair for pair in pairs if pair[0] not in stated])))
     if parts.scheme != "rediss":
         if stated:
-            raise ValueError("REDIS_URL: Parameters of TLS need an address that starts with rediss://")
+            raise ValueError("REDIS_URL: TLS parameters need an address that starts with rediss://")
         return BrokerAddress(url, url)
     verifies = [stated.pop(name, "required") for name in ("ssl_cert_reqs", "ssl_check_hostname")]
     if any(value.lower() not in _VERIFIES for value in verifies):
         raise ValueError(
-            "REDIS_URL: The broker's certificate is always verified. Leave out ssl_cert_reqs and "
+            "REDIS_URL: The broker's certificate is always verified. Remove ssl_cert_reqs and "
             "ssl_check_hostname, and name your own authority in PEGBOARD_CA_FILE"
         )
     if unknown := stated.keys() - {"ssl_certfile", "ssl_keyfile", "ssl_ca_certs"}:

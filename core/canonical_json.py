@@ -1,4 +1,4 @@
-"""JSON in one spelling, and the digest of it."""
+"""Canonical JSON and its digest."""
 
 import hashlib
 from typing import Any
@@ -14,7 +14,7 @@ def canonical(document: object) -> bytes:
 
 
 def decoded(raw: str) -> dict[str, Any]:
-    """Return a document that was kept as canonical JSON."""
+    """Parse a document that is stored as canonical JSON."""
     return msgspec.json.decode(raw, type=dict[str, Any])
 
 

@@ -1,4 +1,5 @@
-"""The address of a client. Any client can write X-Forwarded-For; only our own proxies are believed."""
+"""The address of a client. Any client can write X-Forwarded-For; only the proxies of this deployment are
+trusted."""
 
 from ipaddress import ip_address
 
@@ -7,15 +8,15 @@ from django.http import HttpRequest
 
 
 def client_address(request: HttpRequest) -> str:
-    """The address of the client, behind NUM_PROXIES proxies of this deployment."""
-    # Each proxy appends its client's address, so it is what the first one appended. Without proxies, and when
-    # there are fewer entries than proxies, it is the other end of the connection.
+    """Return the address of the client, behind NUM_PROXIES proxies of this deployment."""
+    # Each proxy appends the address of its client, so the outermost proxy appended the client's address.
+    # Without proxies, or with fewer entries than proxies, the address of the connection is used.
     direct: str = request.META.get("REMOTE_ADDR", "")
-    heard = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
+    hops = request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")
     proxies: int = settings.NUM_PROXIES
-    if not 0 < proxies <= len(heard):
+    if not 0 < proxies <= len(hops):
         return direct
     try:
-        return str(ip_address(heard[-proxies].strip()))
+        return str(ip_address(hops[-proxies].strip()))
     except ValueError:
         return direct

@@ -1,4 +1,4 @@
-"""What users and programs are told while the database is away, busy or out of space."""
+"""Messages for users and programs while the database is unreachable, busy or out of space."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,12 +12,12 @@ from core.postgresql.base import NoFreeConnectionError
 RETRY_AFTER = 5  # seconds
 CONNECTION_WAIT = 1.0  # seconds, of a health check
 DatabaseState = Literal["ok", "unreachable", "no free connection"]
-# PostgreSQL has an error class for a full disk only where the write itself fails.
+# PostgreSQL reports a full disk with its own error class only when the write itself fails.
 NO_SPACE = ("No space left on device", "could not extend file", "File too large", "could not write")
 
 
 class QueryDeadlineError(psycopg.OperationalError):
-    """All queries of one request together took too long: core/query_deadline.py."""
+    """The queries of one request took too long in total: core/query_deadline.py."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,25 +29,25 @@ class Outage:
 AWAY = Outage("unavailable", "The database cannot be reached right now. Try again in a moment.")
 LOST = Outage(
     "outcome_unknown",
-    "The connection to the database was lost, so it is not known whether this was saved. Look first, or "
+    "The connection to the database was lost, so it is unknown whether this was saved. Check first, or "
     "repeat the request with the same Idempotency-Key.",
 )
 BUSY = Outage("unavailable", "The database is busy. Try again in a moment.")
 FULL = Outage(
     "disk_full",
-    "The database has no room left, so nothing can be stored. What is there can still be read. "
-    "Ask the operator of this Pegboard to make room; it goes on by itself then.",
+    "The disk of the database is full, so nothing can be saved. Everything can still be read. "
+    "Ask the operator of this installation to free space. Pegboard then continues without a restart.",
 )
 
 
 def database_state() -> DatabaseState:
-    """Whether the database answers; within about a second where this process has no connection left."""
-    # The wait for a connection is shorter than that of a request: a health check gives up before.
+    """Return the state of the database, within about a second if this process has no free connection."""
+    # A health check waits for a connection for a shorter time than a request does.
     has_free_connection = getattr(connection, "has_free_connection", None)
     if has_free_connection and not has_free_connection(CONNECTION_WAIT):
         return "no free connection"
     try:
-        # An open connection proves nothing: its server may have stopped since.
+        # An open connection proves nothing: its server may have stopped.
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
     except Error as exc:
@@ -56,20 +56,20 @@ def database_state() -> DatabaseState:
 
 
 def _lacks_connections(exc: Error) -> bool:
-    # 53300: the server has as many as it accepts.
+    # 53300: the server has reached its limit of connections.
     cause = exc.__cause__
     return isinstance(cause, NoFreeConnectionError) or getattr(cause, "sqlstate", None) == "53300"
 
 
 def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | None:
-    """Return what to answer; None for what is no outage but an error of ours or of the request.
+    """Return the outage that caused the error, or None if the cause is the product or the request.
 
     is_write: the request may have been committing a change when the connection was lost.
     """
     if not isinstance(exc, OperationalError | InterfaceError | InternalError):
         return None
     cause = exc.__cause__
-    if isinstance(cause, errors.DiskFull) or any(words in str(exc) for words in NO_SPACE):
+    if isinstance(cause, errors.DiskFull) or any(phrase in str(exc) for phrase in NO_SPACE):
         return FULL
     if isinstance(exc, InternalError):
         return None
@@ -81,15 +81,15 @@ def outage(exc: BaseException | None, *, is_write: bool = False) -> Outage | Non
 
 
 def _failed_to_connect(cause: BaseException | None) -> bool:
-    # psycopg sets `pgconn` on errors of a connection attempt alone.
+    # psycopg sets `pgconn` only on errors of a connection attempt.
     return getattr(cause, "pgconn", None) is not None
 
 
 def is_database_lost(exc: BaseException) -> bool:
-    """Whether the connection was lost, so that the outcome of the last statement is unknown."""
+    """Return whether the connection was lost, so that the outcome of the last statement is unknown."""
     if not isinstance(exc, OperationalError | InterfaceError | InternalError):
         return False
-    # The error is asked and not the connection: Django may have opened another one meanwhile.
+    # The connection is no evidence: Django may have opened another one.
     state = getattr(exc.__cause__, "sqlstate", None)
-    # Connection lost, server shut down or started, session ended for having slept inside a transaction.
+    # Connection lost, server shut down or started, session ended because it was idle in a transaction.
     return state is None or state[:2] == "08" or state[:3] in ("57P", "25P")

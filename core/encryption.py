@@ -1,11 +1,11 @@
-"""Secrets at rest: encrypted under a key that only this installation's processes have.
+"""Encrypt secrets at rest with a key that only the processes of this installation have.
 
-An encrypted secret reads `v1:<key id>:<base64 of nonce, ciphertext and tag>` (AES-256-GCM). What it belongs
-to, "<app.model.field>:<id of its row>", is associated data: a ciphertext copied to another row or to another
-field cannot be decrypted. Keys come from PEGBOARD_KEYS or from the file that PEGBOARD_KEYS_FILE names,
-and from nowhere else: "id:base64 of 32 bytes" each. The first encrypts, all decrypt.
+An encrypted secret has the form `v1:<key id>:<base64 of nonce, ciphertext and tag>` (AES-256-GCM). Its
+associated data is "<app.model.field>:<id of its row>", so a ciphertext that is copied to another row or field
+cannot be decrypted. Keys come from PEGBOARD_KEYS or from the file in PEGBOARD_KEYS_FILE, and from nowhere
+else, each as "id:base64 of 32 bytes". The first key encrypts; all keys decrypt.
 
-A model keeps one in two columns, and whatever must know of all secrets finds them (see `columns`):
+A model stores a secret in two columns, and `columns` finds those of all models:
 
     sealed = EncryptedField()
     key_id = KeyIdField("sealed")
@@ -40,8 +40,8 @@ from core.own_commands import MANAGE
 KEY_BYTES = 32
 NONCE_BYTES = 12
 KEY_ID = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
-MAKE_ONE = "python3 -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\""
-GONE = "is not there any more. Enter it again."
+KEY_COMMAND = "python3 -c \"import base64, os; print('k1:' + base64.b64encode(os.urandom(32)).decode())\""
+GONE = "does not exist any more. Enter it again."
 DAMAGED = "cannot be decrypted with the keys of this installation. Enter it again."
 NO_KEY = (
     "needs a key that is not in PEGBOARD_KEYS. "
@@ -55,7 +55,7 @@ _cached_digest_key: tuple[float, bytes] | None = None
 
 
 class Secret:
-    """Text that does not show itself: not in a repr, not in a log line, not in JSON."""
+    """Text that appears in no repr, log line or JSON document."""
 
     __slots__ = ("_text",)
 
@@ -77,28 +77,28 @@ class Secret:
 class UndecryptableError(DomainError):
     """The key is missing or wrong, or the ciphertext belongs elsewhere.
 
-    why: the end of a sentence that begins with “The secret”.
-    missing_key: the id of the key that is not in PEGBOARD_KEYS; "" where the key is not what is missing.
+    problem: the end of a sentence that begins with “The secret”.
+    missing_key: the id of the key that is not in PEGBOARD_KEYS, or "" for another problem.
     """
 
-    def __init__(self, name: str, why: str, missing_key: str = "") -> None:
-        super().__init__("CREDENTIAL_LOCKED", f"The secret of “{name}” {why}")
-        self.why = why
+    def __init__(self, name: str, problem: str, missing_key: str = "") -> None:
+        super().__init__("CREDENTIAL_LOCKED", f"The secret of “{name}” {problem}")
+        self.problem = problem
         self.missing_key = missing_key
 
     @property
     def remedy(self) -> str:
-        """What an operator does about a secret that this installation made itself and can make again."""
+        """What an operator can do about a secret that this installation created and can create again."""
         if not self.missing_key:
             return "Its key is damaged. Restore the database from a backup, or ask for help with the log."
         return (
             f"Its key is encrypted under “{self.missing_key}”, which is not in PEGBOARD_KEYS. Put that back. "
-            f"If it is lost, run {MANAGE} rotate_keys --forget {self.missing_key}: a new key is made then."
+            f"If it is lost, run {MANAGE} rotate_keys --forget {self.missing_key}, which creates a new key."
         )
 
 
 class KeyringError(Exception):
-    """There is no usable key; says what is wrong and what to do, and shows no key."""
+    """There is no usable key. The message states the problem and the remedy, and contains no key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,37 +110,37 @@ class Keyring:
 
 
 def keyring() -> Keyring:
-    """The keys as they are now: a changed file counts without a restart. Raises KeyringError."""
+    """Return the current keys; a changed file needs no restart. Raises KeyringError."""
     if settings.KEYS and settings.KEYS_FILE:
         raise KeyringError("Set either PEGBOARD_KEYS or PEGBOARD_KEYS_FILE, not both.")
     if settings.KEYS_FILE:
-        return _parsed(_entries(Path(settings.KEYS_FILE)))
-    return _parsed(tuple(settings.KEYS))
+        return _parse_keyring(_read_entries(Path(settings.KEYS_FILE)))
+    return _parse_keyring(tuple(settings.KEYS))
 
 
-def _entries(path: Path) -> tuple[str, ...]:
-    # One on each line; empty lines and comments with # are skipped.
+def _read_entries(path: Path) -> tuple[str, ...]:
+    # One entry per line; empty lines and lines with # are skipped.
     try:
         with path.open() as file:
             if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
                 raise KeyringError(
-                    f"Every user of this machine may open {path}, which PEGBOARD_KEYS_FILE names. "
-                    f"Take that right away: chmod o= {path}"
+                    f"Every user of this machine can read {path}, which PEGBOARD_KEYS_FILE names. "
+                    f"Remove that permission: chmod o= {path}"
                 )
             lines = [line.strip() for line in file]
     except (OSError, UnicodeDecodeError) as exc:
-        reason = exc.strerror if isinstance(exc, OSError) else "it is no text"
+        reason = exc.strerror if isinstance(exc, OSError) else "it is not text"
         raise KeyringError(f"{path}, which PEGBOARD_KEYS_FILE names, cannot be read: {reason}.") from exc
     return tuple(line for line in lines if line and not line.startswith("#"))
 
 
 @lru_cache
-def _parsed(entries: tuple[str, ...]) -> Keyring:
-    # Messages count entries and never quote one: text in the wrong place may be a key.
+def _parse_keyring(entries: tuple[str, ...]) -> Keyring:
+    # Messages number the entries and never quote one, because misplaced text may be a key.
     if not entries:
         raise KeyringError(
-            f"There is no key for secrets. Make one and put it into PEGBOARD_KEYS or a file that "
-            f"PEGBOARD_KEYS_FILE names: {MAKE_ONE}"
+            f"There is no key for secrets. Create one and set it in PEGBOARD_KEYS or a file that "
+            f"PEGBOARD_KEYS_FILE names: {KEY_COMMAND}"
         )
     keys: dict[str, AESGCM] = {}
     for number, entry in enumerate(entries, start=1):
@@ -151,34 +151,37 @@ def _parsed(entries: tuple[str, ...]) -> Keyring:
             key = b""
         if not KEY_ID.fullmatch(key_id) or len(key) != KEY_BYTES:
             raise KeyringError(
-                f"Key {number} of PEGBOARD_KEYS is not valid: each reads id:base64 of {KEY_BYTES} bytes. "
-                f"Make one with: {MAKE_ONE}"
+                f"Key {number} of PEGBOARD_KEYS is not valid. "
+                f"A key has the form id:base64 of {KEY_BYTES} bytes. Create one with: {KEY_COMMAND}"
             )
         if key_id in keys:
-            raise KeyringError(f"PEGBOARD_KEYS names two keys “{key_id}”. Give each key an id of its own.")
+            raise KeyringError(f"PEGBOARD_KEYS names two keys “{key_id}”. Use a different id for each key.")
         keys[key_id] = AESGCM(key)
     return Keyring(next(iter(keys)), keys)
 
 
 def encrypt(secret: Secret, *, row: UUID, field: str) -> str:
-    """For the row with this id; `field` is its "<app.model.field>", such as catalog.credential.sealed.
+    """Encrypt a secret for one field of one row. field: "<app.model.field>", such as
+    catalog.credential.sealed.
 
-    Raises DomainError (no_key) when the installation has no usable key.
+    Raises DomainError (no_key) if the installation has no usable key.
     """
     try:
         ring = keyring()
     except KeyringError as exc:
         raise DomainError(
             "no_key",
-            "This installation has no usable key for secrets. Ask its operator to look at PEGBOARD_KEYS.",
+            "This installation has no usable key for secrets. Ask its operator to check PEGBOARD_KEYS.",
         ) from exc
     nonce = os.urandom(NONCE_BYTES)
-    data = nonce + ring.keys[ring.first].encrypt(nonce, secret.reveal().encode(), _bound_to(row, field))
+    data = nonce + ring.keys[ring.first].encrypt(
+        nonce, secret.reveal().encode(), _associated_data(row, field)
+    )
     return f"v1:{ring.first}:{base64.b64encode(data).decode()}"
 
 
 def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
-    """Raises UndecryptableError, which tells a person about `name`; never returns ciphertext."""
+    """Decrypt a secret. name: what the error message calls it. Raises UndecryptableError."""
     if not ciphertext:
         raise UndecryptableError(name, GONE)
     key_id = ""
@@ -188,86 +191,89 @@ def decrypt(ciphertext: str, *, row: UUID, field: str, name: str) -> Secret:
         key = keyring().keys[key_id]
         if version != "v1":
             raise UndecryptableError(name, DAMAGED)
-        return Secret(key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _bound_to(row, field)).decode())
+        return Secret(
+            key.decrypt(data[:NONCE_BYTES], data[NONCE_BYTES:], _associated_data(row, field)).decode()
+        )
     except (KeyError, KeyringError) as exc:
         raise UndecryptableError(name, NO_KEY, missing_key=key_id) from exc
     except (ValueError, InvalidTag) as exc:
         raise UndecryptableError(name, DAMAGED) from exc
 
 
-def _bound_to(row: UUID, field: str) -> bytes:
+def _associated_data(row: UUID, field: str) -> bytes:
     return f"{field}:{row}".encode()
 
 
 def fingerprint(secret: Secret) -> str:
-    """8 hexadecimal digits that change with the secret and tell nothing about it.
+    """Return 8 hexadecimal digits that change with the secret and reveal nothing about it.
 
-    Raises UndecryptableError when the key of fingerprints cannot be decrypted.
+    Raises UndecryptableError if the key of fingerprints cannot be decrypted.
     """
-    return _keyed(secret.reveal())[:8]
+    return _hmac(secret.reveal())[:8]
 
 
 def keyed_digest(text: str, *, field: str) -> str:
-    """64 hexadecimal digits by which a text is found again, and which cannot be guessed back without the key
-    of this installation. `field` is what it is a digest for, as with `encrypt`: those of two fields differ.
-    """
-    return _keyed(f"{field}\0{text}")
+    """Return a digest (64 hexadecimal digits) to look a text up by. Without the key of this installation
+    the text cannot be found by guessing. field: as in `encrypt`; the digests of two fields differ."""
+    return _hmac(f"{field}\0{text}")
 
 
-def _keyed(text: str) -> str:
+def _hmac(text: str) -> str:
     return hmac.new(_digest_key(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def forget_digest_key() -> None:
-    """Read the key of digests again when it is next needed."""
+    """Remove the cached key of digests, so that the next use reads it again."""
     global _cached_digest_key
     _cached_digest_key = None
 
 
 def _digest_key() -> bytes:
-    # A random key that is encrypted in the database: it outlives every rotation, and fingerprints in the
-    # audit trail stay comparable.
+    # A random key, encrypted in the database. It survives key rotation, so fingerprints in the audit trail
+    # stay comparable.
     global _cached_digest_key
     cached = _cached_digest_key
     if cached and time.monotonic() - cached[0] < DIGEST_KEY_CACHED_FOR:
         return cached[1]
     model = apps.get_model("catalog", "FingerprintKey")
     column = EncryptedColumn(model, "sealed", "key_id")
-    kept = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
-    if kept is None:
-        made = encrypt(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
-        row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": made})
-        kept = row.sealed
-    key = decrypt(kept, row=FINGERPRINT_KEY, field=column.name, name="fingerprints").reveal().encode()
-    # A transaction that has written the row may be rolled back, and another process writes another key then.
+    ciphertext = model._default_manager.filter(pk=FINGERPRINT_KEY).values_list("sealed", flat=True).first()
+    if ciphertext is None:
+        new_ciphertext = encrypt(Secret(os.urandom(KEY_BYTES).hex()), row=FINGERPRINT_KEY, field=column.name)
+        row, _ = model._default_manager.get_or_create(pk=FINGERPRINT_KEY, defaults={"sealed": new_ciphertext})
+        ciphertext = row.sealed
+    key = decrypt(ciphertext, row=FINGERPRINT_KEY, field=column.name, name="fingerprints").reveal().encode()
+    # If this transaction wrote the row, it may be rolled back, and another process may write another key.
     if not connection.in_atomic_block:
         _cached_digest_key = time.monotonic(), key
     return key
 
 
 class EncryptedField(models.TextField):  # type: ignore[type-arg]
-    """The text that `encrypt` returned, or "" where there is no secret. Never takes anything else.
+    """The result of `encrypt`, or "" without a secret. Rejects other values.
 
-    Its model has a UUID as its primary key, assigned before it is saved, and a KeyIdField for this field.
+    Its model has a UUID as primary key, assigned before the row is saved, and a KeyIdField for this field.
     """
 
     def get_prep_value(self, value: Any) -> Any:
-        # The message does not show the value: it may be a secret that should have been encrypted.
+        # The message omits the value, which may be an unencrypted secret.
         if value and not (isinstance(value, str) and value.startswith("v1:")):
-            raise TypeError(f"{self.model.__name__}.{self.name} takes encrypted secrets only")
+            raise TypeError(f"{self.model.__name__}.{self.name} accepts encrypted secrets only")
         return super().get_prep_value(value)
 
     def check(self, **kwargs: Any) -> list[CheckMessage]:
-        found = super().check(**kwargs)
+        errors = super().check(**kwargs)
         if not isinstance(self.model._meta.pk, models.UUIDField):
-            found.append(Error("An EncryptedField needs a UUID as primary key.", obj=self, id="core.E001"))
+            errors.append(Error("An EncryptedField needs a UUID as primary key.", obj=self, id="core.E001"))
         if not any(field.encrypted == self.name for field in _key_id_fields(self.model)):
-            found.append(Error("An EncryptedField has a KeyIdField beside it.", obj=self, id="core.E002"))
-        return found
+            errors.append(
+                Error("An EncryptedField needs a KeyIdField in its model.", obj=self, id="core.E002")
+            )
+        return errors
 
 
 class KeyIdField(models.GeneratedField):
-    """The id of the key that a secret is encrypted under, as the database reads it from the ciphertext."""
+    """The id of the key of a secret, which the database generates from the ciphertext."""
 
     def __init__(self, encrypted: str, **options: Any) -> None:
         self.encrypted = encrypted
@@ -281,8 +287,8 @@ class KeyIdField(models.GeneratedField):
 
     def deconstruct(self) -> Any:
         name, path, _, options = super().deconstruct()
-        made_here = {"expression", "output_field", "db_persist", "db_index"}
-        return name, path, [self.encrypted], {key: options[key] for key in options.keys() - made_here}
+        generated = {"expression", "output_field", "db_persist", "db_index"}
+        return name, path, [self.encrypted], {key: options[key] for key in options.keys() - generated}
 
 
 def _key_id_fields(model: type[models.Model]) -> list[KeyIdField]:
@@ -291,7 +297,7 @@ def _key_id_fields(model: type[models.Model]) -> list[KeyIdField]:
 
 @dataclass(frozen=True, slots=True)
 class EncryptedColumn:
-    """A column of secrets, and the column with the ids of their keys."""
+    """A column of secrets and the column with the ids of their keys."""
 
     model: type[models.Model]
     encrypted: str
@@ -299,7 +305,7 @@ class EncryptedColumn:
 
     @property
     def name(self) -> str:
-        """What its secrets are bound to, beside their rows."""
+        """The part of the associated data that names the column."""
         return f"{self.model._meta.label_lower}.{self.encrypted}"
 
 
@@ -312,7 +318,7 @@ def columns() -> list[EncryptedColumn]:
 
 
 def secrets_by_key() -> dict[str, int]:
-    """How many secrets are encrypted under each key, by its id, in one question to the database."""
+    """Return the number of secrets under each key, by key id, with one query."""
     first, *others = (
         column.model._default_manager.exclude(**{column.key_id: ""})
         .order_by()
@@ -320,12 +326,12 @@ def secrets_by_key() -> dict[str, int]:
         .annotate(count=Count("pk"))
         for column in columns()
     )
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for key_id, count in first.union(*others, all=True):
-        found[key_id] += count
-    return dict(found)
+        counts[key_id] += count
+    return dict(counts)
 
 
 def missing_keys(ring: Keyring) -> dict[str, int]:
-    """Keys that are not in the ring although secrets are encrypted under them, and how many."""
+    """Return the number of secrets under each key that is missing from the ring, by key id."""
     return {key_id: count for key_id, count in secrets_by_key().items() if key_id not in ring.keys}

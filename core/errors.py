@@ -1,7 +1,7 @@
 class DomainError(Exception):
-    """A rule of the product refuses: `code` is for programs, `message` and `fields` are for users.
+    """A rule of the product refuses a request. `code` is for programs, `message` and `fields` are for users.
 
-    `retry_after` is in whole seconds, where the caller may try again then.
+    retry_after: whole seconds until the caller may try again; None if a retry does not help.
     """
 
     retry_after: int | None = None
@@ -17,5 +17,6 @@ class DomainError(Exception):
 
 
 def invalid(**fields: str) -> DomainError:
-    """The error for refused fields: by the name of each, a sentence that says what to enter."""
+    """Return the error for invalid fields. `fields`: for each field name, a sentence that explains what to
+    enter."""
     return DomainError("invalid", "Please correct what is marked.", fields=fields)

@@ -1,32 +1,32 @@
-"""Named places where a test may kill the process, to prove that nothing is lost there.
+"""Named points where a test can kill the process, to prove that a crash there loses nothing.
 
-`CRASHPOINT=name` together with `DEBUG_CRASH=1` makes the process kill itself with SIGKILL when it first
-passes there. `name:n` stands for the n-th pass, `name:n:SIGSTOP` for another signal. Without both
-variables a failpoint costs one comparison; `manage.py check --deploy` refuses them.
+With `CRASHPOINT=name` and `DEBUG_CRASH=1` the process sends itself SIGKILL when it first reaches the point.
+`name:n` means the n-th time, `name:n:SIGSTOP` another signal. Without both variables a failpoint costs one
+comparison; `manage.py check --deploy` rejects them.
 """
 
 import os
 import signal
 
 _name = ""
-_left = 0
-_how = signal.SIGKILL
+_remaining = 0
+_signal = signal.SIGKILL
 
 
 def arm(point: str) -> None:
-    """As CRASHPOINT does, for a process that is running already. Does nothing without DEBUG_CRASH=1."""
-    global _name, _left, _how
+    """Do what CRASHPOINT does in a process that already runs. Does nothing without DEBUG_CRASH=1."""
+    global _name, _remaining, _signal
     if os.environ.get("DEBUG_CRASH") == "1":
-        _name, count, how = [*point.split(":"), "", ""][:3]
-        _left, _how = int(count or 1), signal.Signals[how or "SIGKILL"]
+        _name, count, signal_name = [*point.split(":"), "", ""][:3]
+        _remaining, _signal = int(count or 1), signal.Signals[signal_name or "SIGKILL"]
 
 
 def failpoint(name: str) -> None:
-    global _left
+    global _remaining
     if name == _name:
-        _left -= 1
-        if _left == 0:
-            os.kill(os.getpid(), _how)
+        _remaining -= 1
+        if _remaining == 0:
+            os.kill(os.getpid(), _signal)
 
 
 arm(os.environ.get("CRASHPOINT", ""))

@@ -1,6 +1,6 @@
-"""Characters that a person does not see, or that move what a person sees. Pure.
+"""Characters that are invisible, or that change how other characters look. Pure.
 
-The one table that says which code points those are: for names, messages, log lines, pages and the inspection.
+This table is used for names, messages, log lines, pages and the inspection of tools.
 """
 
 import re
@@ -15,7 +15,7 @@ from core.unassigned_characters import UNASSIGNED as _UNASSIGNED
 
 class Kind(NamedTuple):
     code: str
-    what: str
+    description: str
 
 
 TAG = Kind("TAG_CHARACTERS", "letters of an alphabet that cannot be seen")
@@ -42,7 +42,7 @@ KINDS = (
     *(SURROGATE, NONCHARACTER, UNASSIGNED, SEPARATOR, SPACE, COMBINING),
 )
 
-# First and last code point. Pinned here rather than asked of the interpreter, whose Unicode changes.
+# First and last code point. Pinned here, because the Unicode version of the interpreter changes.
 _TABLE: tuple[tuple[int, int, Kind], ...] = (
     (0x00, 0x00, ERASING),
     (0x01, 0x07, CONTROL),
@@ -110,26 +110,26 @@ _TABLE: tuple[tuple[int, int, Kind], ...] = (
 
 
 def _has_a_kind(first: int, last: int) -> bool:
-    # Unassigned format controls and tags are told as what they would be.
+    # Unassigned format controls and tags are reported as format controls and tags.
     return any(begins <= first and last <= ends for begins, ends, _ in _TABLE)
 
 
 RANGES = sorted(
-    (*_TABLE, *((*each, UNASSIGNED) for each in _UNASSIGNED if not _has_a_kind(*each))),
-    key=lambda each: each[0],
+    (*_TABLE, *((*span, UNASSIGNED) for span in _UNASSIGNED if not _has_a_kind(*span))),
+    key=lambda entry: entry[0],
 )
 _FIRSTS = [first for first, _, _ in RANGES]
 
 
-def _seen() -> str:
-    # The characters of no kind, as ranges of a pattern.
+def _visible_ranges() -> str:
+    """Return the ranges of all other characters, for a pattern."""
     gaps = pairwise([-1, *(point for first, last, _ in RANGES for point in (first, last))])
-    found = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
-    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in found)
+    visible = [(last + 1, first - 1) for last, first in list(gaps)[::2] if last + 1 < first]
+    return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in visible)
 
 
-# Said by what it is not, because the ordinary letters come first and most searches end with them.
-HIDDEN = re.compile(f"[^{_seen()}]+")
+# Negated, because ordinary letters come first in the ranges and end most searches early.
+HIDDEN = re.compile(f"[^{_visible_ranges()}]+")
 
 SHORT = {
     0x00: "NUL",
@@ -158,10 +158,10 @@ SHORT = {
     0xFEFF: "BOM",
 }
 
-# After these letters a joiner decides how they are drawn: Arabic to Malayalam, Myanmar, Khmer, Mongolian.
+# Scripts in which a joiner changes how letters look: Arabic to Malayalam, Myanmar, Khmer, Mongolian.
 _JOINED = ((0x600, 0xD7F), (0x1000, 0x109F), (0x1780, 0x18AF), (0xFB50, 0xFDFF), (0xFE70, 0xFEFC))
 _EMOJI = ((0x2190, 0x21FF), (0x2300, 0x27BF), (0x2934, 0x2935), (0x2B00, 0x2BFF), (0x1F000, 0x1FAFF))
-# Other characters that a selector turns into a picture.
+# Other characters that a selector turns into an emoji.
 _KEYS = frozenset("0123456789#*")
 _DRAWN = frozenset("0123456789#*©®™‼⁉\u2139〰〽㊗㊙")
 
@@ -179,34 +179,34 @@ def kind_of(character: str) -> Kind | None:
 
 
 def hidden(text: str) -> Iterator[Found]:
-    """What hides in a text, one character or one run of tags or selectors at a time.
+    """Yield the hidden characters of a text: single characters, and runs of tags or of selectors.
 
-    Joiners and selectors that a script or an emoji needs where they stand are no finding.
+    Joiners and selectors that a script or an emoji needs are left out.
     """
     for run in HIDDEN.finditer(text):
-        at = run.start()
-        while at < run.end():
-            kind = kind_of(text[at])
-            end = at + 1
+        start = run.start()
+        while start < run.end():
+            kind = kind_of(text[start])
+            end = start + 1
             if kind in (TAG, SELECTOR):
                 while end < run.end() and kind_of(text[end]) is kind:
                     end += 1
-            if kind is SELECTOR and end - at > 1:
+            if kind is SELECTOR and end - start > 1:
                 kind = SMUGGLED
-            if kind and not _is_needed(text, at, kind):
-                yield Found(kind, at, end)
-            at = end
+            if kind and not _is_needed(text, start, kind):
+                yield Found(kind, start, end)
+            start = end
 
 
-def _is_needed(text: str, at: int, kind: Kind) -> bool:
+def _is_needed(text: str, index: int, kind: Kind) -> bool:
     if kind not in (ZERO_WIDTH, SELECTOR, COMBINING):
         return False
-    point = ord(text[at])
-    before = text[at - 1] if at else ""
+    point = ord(text[index])
+    before = text[index - 1] if index else ""
     if kind is COMBINING:
-        return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # the frame of a key
+        return point == 0x20E3 and (before in _KEYS or before == "\ufe0f")  # an enclosing keycap
     if point in (0x200C, 0x200D):
-        after = text[at + 1 : at + 2]
+        after = text[index + 1 : index + 2]
         ends_emoji = before == "\ufe0f" or _in(before, _EMOJI)
         is_joined_emoji = point == 0x200D and ends_emoji and _in(after, _EMOJI)
         return _in(before, _JOINED) or is_joined_emoji
@@ -218,7 +218,7 @@ def _in(character: str, ranges: tuple[tuple[int, int], ...]) -> bool:
 
 
 def decoded_tags(text: str) -> str:
-    """What the invisible tag alphabet spells."""
+    """Return the text that invisible tag characters spell."""
     return "".join([chr(ord(c) - 0xE0000) for c in text if 0xE0020 <= ord(c) <= 0xE007E])
 
 
@@ -232,11 +232,12 @@ _ESCAPED = re.compile(f"{HIDDEN.pattern}|[\\t\\r\\n]")
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """For one line of text: what hides, and line ends and tabs but those of `keep`, as escapes of Python."""
+    """Return one line of text with Python escapes for hidden characters, tabs and line ends except those
+    in `keep`."""
     if (text.isascii() and text.isprintable()) or not _ESCAPED.search(text):
         return text
-    hiding = {at for found in hidden(text) for at in range(found.start, found.end)}
+    positions = {index for match in hidden(text) for index in range(match.start, match.end)}
     return "".join(
-        ascii(c)[1:-1] if at in hiding or (c in "\t\r\n" and c not in keep) else c
-        for at, c in enumerate(text)
+        ascii(c)[1:-1] if index in positions or (c in "\t\r\n" and c not in keep) else c
+        for index, c in enumerate(text)
     )

@@ -1,8 +1,8 @@
-"""A reader of JSON text that returns the readable parts where others cannot be read.
+"""Read JSON text in which some values are broken, and return the readable ones.
 
-A list of a vendor holds many tools, and a NaN in one of them must not cost the others. Only faults that end
-where their value ends are tolerated: text with a missing comma or quote is not read in part, because a reader
-would have to guess where it goes on.
+A vendor's list contains many tools, and a NaN in one of them must not cost the others. Only faults that end
+with their value are tolerated. Text with a missing comma or quote is rejected, because a reader would have to
+guess where the next value begins.
 """
 
 import json
@@ -13,8 +13,8 @@ from typing import Any
 
 from core.outbound.errors import printable
 
-MAX_DEPTH = 128  # far above what an item of a list may hold
-MAX_INTEGER_DIGITS = 4300  # of jiter, and of Python's own conversion
+MAX_DEPTH = 128  # far above the limit for an item of a list
+MAX_INTEGER_DIGITS = 4300  # the limit of jiter and of Python
 
 _TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[\]{},:]|[^ \t\r\n,:\[\]{}"]++|"', re.DOTALL)
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]*+)")
@@ -27,7 +27,7 @@ _COMMA, _COLON = ",", ":"
 
 @dataclass(frozen=True, slots=True)
 class BrokenPart:
-    """A value that cannot be read. `reason` completes "The item holds …"."""
+    """A value that cannot be read. `reason` completes the sentence "The item holds …"."""
 
     code: str
     reason: str
@@ -40,7 +40,7 @@ class UnreadableTextError(Exception):
 def read(text: str, repeated: Callable[[str], None] | None = None) -> Any:
     """Return the value of the text, with a `BrokenPart` for each value that cannot be read.
 
-    The member whose key an object repeats is broken; with `repeated` its last value counts, and `repeated` is
+    A member with a repeated key is broken. With `repeated` its last value is used instead, and `repeated` is
     called with the key. Raises UnreadableTextError.
     """
     return _Reader(repeated).read(text)
@@ -49,7 +49,7 @@ def read(text: str, repeated: Callable[[str], None] | None = None) -> Any:
 def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | None:
     """Return the first broken part of the value, or None.
 
-    Without `is_in_entries` the objects that are entries of an array are passed over.
+    is_in_entries: also search objects that are entries of an array.
     """
     level = [value]
     while level:
@@ -67,7 +67,7 @@ def find_broken(value: object, *, is_in_entries: bool = True) -> BrokenPart | No
 
 @dataclass(slots=True)
 class _Container:
-    """An array or object that is being read. `expects` lists what may come next."""
+    """An array or object that is being read. `expects` lists the tokens that may follow."""
 
     value: list[Any] | dict[str, Any]
     expects: str = "value end"
@@ -78,8 +78,8 @@ class _Container:
 class _Reader:
     repeated: Callable[[str], None] | None
     containers: list[_Container] = field(default_factory=lambda: [_Container([], "value")])
-    # Closing brackets that are to come. There are more of them than containers inside a value that is too
-    # deep, of which nothing is read.
+    # Closing brackets that must follow. Inside a value that is too deep, which is skipped, there are more of
+    # them than containers.
     closing: list[str] = field(default_factory=list)
 
     def read(self, text: str) -> Any:
@@ -131,8 +131,8 @@ class _Reader:
             self._expect("value")
             self._add_value(_scalar(token))
 
-    def _expect(self, what: str) -> None:
-        if what not in self.containers[-1].expects:
+    def _expect(self, kind: str) -> None:
+        if kind not in self.containers[-1].expects:
             raise UnreadableTextError
 
     def _add_value(self, value: Any) -> None:
@@ -150,7 +150,7 @@ class _Reader:
 
 
 def _text(token: str) -> str:
-    # A text without escapes is as it stands, unless it holds a control character.
+    # A string without escapes and control characters needs no decoding.
     if token[0] == '"' and len(token) > 1 and "\\" not in token and token.isprintable():
         return token[1:-1]
     try:

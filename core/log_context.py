@@ -1,6 +1,6 @@
-"""What the current work belongs to: a request, a user, a run. Log lines name it, in web and workers.
+"""The context of the current work, for log lines in web processes and workers: a request, a user, a run.
 
-Facts are ids and names of ours, never what a user typed or a vendor sent. They belong to one thread.
+Facts are ids and names that Pegboard chose, never text from a user or a vendor. They belong to one thread.
 """
 
 import re
@@ -19,17 +19,17 @@ _current: ContextVar[Facts] = ContextVar("trace", default=MappingProxyType({}))
 
 
 def new_request_id() -> str:
-    # Short enough to be read out on the telephone.
+    # Short enough to read out on the telephone.
     return secrets.token_hex(8)
 
 
-def taken_request_id(offered: str) -> str:
-    """What a proxy or another program called this request, if that is well formed; else a new id."""
-    return offered if REQUEST_ID.fullmatch(offered) else new_request_id()
+def accept_request_id(header: str) -> str:
+    """Return the id that a proxy or a client sent if it is well formed, otherwise a new one."""
+    return header if REQUEST_ID.fullmatch(header) else new_request_id()
 
 
 def begin(facts: Facts) -> Token[Facts]:
-    """A new piece of work, which has nothing to do with what this thread did before."""
+    """Start a new piece of work, unrelated to earlier work of this thread."""
     return _current.set(facts)
 
 
@@ -47,11 +47,11 @@ def about(**facts: Fact) -> Iterator[None]:
 
 
 def facts() -> dict[str, str | int]:
-    """Those that are known by now. A fact may be a function, asked when it is needed."""
-    found = ((name, fact() if callable(fact) else fact) for name, fact in _current.get().items())
-    return {name: fact for name, fact in found if fact not in (None, "")}
+    """Return the current facts. A fact may be a function, which is called here."""
+    values = ((name, fact() if callable(fact) else fact) for name, fact in _current.get().items())
+    return {name: fact for name, fact in values if fact not in (None, "")}
 
 
 def request_id() -> str:
-    """Empty outside of any request."""
+    """Return the id of the current request, or "" outside of one."""
     return str(_current.get().get("request_id") or "")

@@ -1,10 +1,9 @@
 """Counters and histograms over all processes of an installation, for /metrics.
 
-They add up in the process and go to the broker's server every other second, in one round trip from a
-thread of their own: counting waits for nothing, and any web process can show the sum over all web and
-worker processes on all machines. A process that is killed loses what it counted in its last two
-seconds, and a wiped server starts at zero, as Prometheus' counters may. docs/decisions/0018-metrics.md
-says why not files for each process.
+Each process adds up its counts and sends them to Redis every two seconds, in one round trip from a separate
+thread. Counting never waits, and any web process can report the totals of all processes on all machines. A
+process that is killed loses the counts of its last two seconds. An emptied Redis starts at zero, which
+Prometheus allows. docs/decisions/0018-metrics.md explains why there are no files per process.
 """
 
 import atexit
@@ -21,24 +20,24 @@ import redis
 from core import redis_client
 
 KEY = "pegboard:metrics"
-# Counts are gathered and sent together, so that no request waits for the server.
+# Counts are collected and sent together, so that no request waits for Redis.
 FLUSH_SECONDS = 2.0
-# A label that grew without end would fill memory; what comes after these is not counted.
+# A label with unlimited values would fill memory. Further series are not counted.
 MAX_SERIES = 20_000
-_BETWEEN = "\x1f"
+_SEPARATOR = "\x1f"
 _SUM = "sum"
 
 Labels = tuple[str, ...]
 
 
 class _Pending:
-    """What this process has counted and not yet sent."""
+    """Counts of this process that are not sent yet."""
 
     def __init__(self) -> None:
-        self.start_afresh()
+        self.reset()
 
-    def start_afresh(self) -> None:
-        # Also in a child process after a fork: the parent sends what it has counted itself.
+    def reset(self) -> None:
+        # Also runs in a child process after a fork: the parent sends its own counts.
         self.lock = threading.Lock()
         self.counts: dict[str, int] = {}
         self.thread: threading.Thread | None = None
@@ -49,10 +48,10 @@ class _Pending:
                 if field in self.counts or len(self.counts) < MAX_SERIES:
                     self.counts[field] = self.counts.get(field, 0) + amount
             if self.thread is None:
-                self.thread = threading.Thread(target=self._send_for_ever, name="counters", daemon=True)
+                self.thread = threading.Thread(target=self._send_periodically, name="counters", daemon=True)
                 self.thread.start()
 
-    def _send_for_ever(self) -> None:
+    def _send_periodically(self) -> None:
         while True:
             time.sleep(FLUSH_SECONDS)
             self.send()
@@ -74,29 +73,29 @@ class _Pending:
 
 
 _pending = _Pending()
-os.register_at_fork(after_in_child=_pending.start_afresh)
+os.register_at_fork(after_in_child=_pending.reset)
 send = _pending.send
 atexit.register(send)
 
 
 class Metric(ABC):
-    """`name` and `labels` as Prometheus takes them; `says` is its one sentence of help."""
+    """name, labels: in the syntax of Prometheus. help: one sentence."""
 
     kind = ""
-    known: dict[str, "Metric"] = {}
+    registry: dict[str, "Metric"] = {}
 
-    def __init__(self, name: str, says: str, labels: Labels = ()) -> None:
-        self.name, self.says, self.labels = name, says, labels
-        Metric.known[name] = self
+    def __init__(self, name: str, help: str, labels: Labels = ()) -> None:
+        self.name, self.help, self.labels = name, help, labels
+        Metric.registry[name] = self
 
     def _field(self, part: str, values: Labels) -> str:
         if len(values) != len(self.labels):
             raise TypeError(f"{self.name} takes {len(self.labels)} labels")
-        return _BETWEEN.join((self.name, part, *values))
+        return _SEPARATOR.join((self.name, part, *values))
 
     @abstractmethod
-    def lines(self, found: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
-        """What /metrics says of it, from the counts found for each set of labels."""
+    def lines(self, counts: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
+        """Return the lines of the metric in /metrics, from the counts for each set of label values."""
 
 
 class Counter(Metric):
@@ -105,18 +104,19 @@ class Counter(Metric):
     def add(self, *values: str, by: int = 1) -> None:
         _pending.add([(self._field("", values), by)])
 
-    def lines(self, found: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
-        for values, parts in sorted(found.items()):
+    def lines(self, counts: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
+        for values, parts in sorted(counts.items()):
             yield f"{self.name}{braces(self.labels, values)} {parts.get('', 0)}"
 
 
 class Histogram(Metric):
-    """Of seconds. `bounds` are the upper ends of its buckets, the last one without an end."""
+    """A histogram of seconds. bounds: the upper bounds of its buckets, without the last, which is
+    infinite."""
 
     kind = "histogram"
 
-    def __init__(self, name: str, says: str, labels: Labels, bounds: Sequence[float]) -> None:
-        super().__init__(name, says, labels)
+    def __init__(self, name: str, help: str, labels: Labels, bounds: Sequence[float]) -> None:
+        super().__init__(name, help, labels)
         self.bounds = tuple(bounds)
 
     def observe(self, seconds: float, *values: str) -> None:
@@ -124,9 +124,9 @@ class Histogram(Metric):
         micros = int(seconds * 1_000_000)
         _pending.add([(self._field(bucket, values), 1), (self._field(_SUM, values), micros)])
 
-    def lines(self, found: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
+    def lines(self, counts: Mapping[Labels, Mapping[str, int]]) -> Iterator[str]:
         labels = (*self.labels, "le")
-        for values, parts in sorted(found.items()):
+        for values, parts in sorted(counts.items()):
             total = 0
             for bucket, bound in enumerate((*map(str, self.bounds), "+Inf")):
                 total += parts.get(str(bucket), 0)
@@ -136,24 +136,24 @@ class Histogram(Metric):
 
 
 def braces(labels: Sequence[str], values: Sequence[str]) -> str:
-    """`{route="home"}`, or nothing where there are no labels."""
+    """Return labels such as `{route="home"}`, or "" without labels."""
     escaped = (value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"") for value in values)
     pairs = (f'{label}="{value}"' for label, value in zip(labels, escaped, strict=True))
     return "{" + ",".join(pairs) + "}" if labels else ""
 
 
 def lines() -> Iterator[str]:
-    """All that was counted anywhere, in Prometheus' text format. Raises redis.RedisError."""
+    """Return the metrics of all processes in Prometheus' text format. Raises redis.RedisError."""
     send()
-    # The client is made so that it decodes, which its types do not say.
+    # The client decodes replies, but its types do not state that.
     stored = cast(dict[str, str], redis_client.client().hgetall(KEY))
-    found: dict[str, dict[Labels, dict[str, int]]] = {}
+    counts: dict[str, dict[Labels, dict[str, int]]] = {}
     for field, amount in stored.items():
-        name, part, *values = field.split(_BETWEEN)
-        found.setdefault(name, {}).setdefault(tuple(values), {})[part] = int(amount)
-    for name, metric in sorted(Metric.known.items()):
-        yield f"# HELP {name} {metric.says}"
+        name, part, *values = field.split(_SEPARATOR)
+        counts.setdefault(name, {}).setdefault(tuple(values), {})[part] = int(amount)
+    for name, metric in sorted(Metric.registry.items()):
+        yield f"# HELP {name} {metric.help}"
         yield f"# TYPE {name} {metric.kind}"
-        series = found.get(name, {})
-        # A version before this one may have counted under other labels.
+        series = counts.get(name, {})
+        # An older version may have counted with other labels.
         yield from metric.lines({v: parts for v, parts in series.items() if len(v) == len(metric.labels)})

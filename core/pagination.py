@@ -1,4 +1,4 @@
-"""Pages by keyset: a cursor says after which row to go on, so page 1000 costs what page 1 costs."""
+"""Keyset pagination: a cursor names the row to continue after, so page 1000 costs as much as page 1."""
 
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -19,8 +19,8 @@ class Page(Generic[Row]):
     previous: str | None
 
 
-class Place(NamedTuple):
-    """A row to go on from, as text; `backwards` when the page before it is wanted."""
+class Cursor(NamedTuple):
+    """The row to continue from, as text. backwards: the page before that row is requested."""
 
     backwards: bool
     value: str
@@ -30,40 +30,40 @@ class Place(NamedTuple):
 class Keyset(Generic[Row]):
     """An order by one field that is never NULL ("name", "-changed_at"); the primary key breaks ties.
 
-    An annotation is as good as a field.
+    The field may be an annotation.
     """
 
     def __init__(self, queryset: QuerySet[Row], order: str) -> None:
         self.queryset = queryset
         self.field, self.descending = order.removeprefix("-"), order.startswith("-")
-        # A cursor fits the list and the order it was made for, and no other.
+        # A cursor is valid for one list and one order.
         self.salt = f"cursor:{queryset.model._meta.label}:{order}"
 
     def page(self, cursor: str | None, limit: int) -> Page[Row]:
-        place = None
+        start = None
         if cursor:
             try:
-                place = Place(*signing.loads(cursor, salt=self.salt))
+                start = Cursor(*signing.loads(cursor, salt=self.salt))
             except signing.BadSignature as error:
                 raise _unknown_cursor() from error
-        backwards = place is not None and place.backwards
-        rows = list(self._beyond(place, backwards)[: limit + 1])
+        backwards = start is not None and start.backwards
+        rows = list(self._rows_after(start, backwards)[: limit + 1])
         more, rows = len(rows) > limit, rows[:limit]
         if backwards:
             rows.reverse()
-        has_next, has_previous = (True, more) if backwards else (more, place is not None)
+        has_next, has_previous = (True, more) if backwards else (more, start is not None)
         return Page(
             rows,
             self._write(rows[-1], backwards=False) if rows and has_next else None,
             self._write(rows[0], backwards=True) if rows and has_previous else None,
         )
 
-    def _beyond(self, place: Place | None, backwards: bool) -> QuerySet[Row]:
+    def _rows_after(self, start: Cursor | None, backwards: bool) -> QuerySet[Row]:
         sign, beyond = ("-", "lt") if self.descending != backwards else ("", "gt")
         queryset = self.queryset.order_by(f"{sign}{self.field}", f"{sign}pk")
-        if place is None:
+        if start is None:
             return queryset
-        value, pk = self._value(self.field, place.value), self._value("pk", place.pk)
+        value, pk = self._value(self.field, start.value), self._value("pk", start.pk)
         after = Q(**{f"{self.field}__{beyond}": value}) | Q(**{f"pk__{beyond}": pk})
         # Implied by `after`; it is the condition that an index can start from.
         return queryset.filter(after, **{f"{self.field}__{beyond}e": value})
@@ -79,7 +79,7 @@ class Keyset(Generic[Row]):
         value = (
             str(getattr(row, self.field)) if is_annotation else self._column(self.field).value_to_string(row)
         )
-        return signing.dumps(Place(backwards, value, str(row.pk)), salt=self.salt)
+        return signing.dumps(Cursor(backwards, value, str(row.pk)), salt=self.salt)
 
     def _column(self, name: str) -> "Field[Any, Any]":
         annotation, meta = self.queryset.query.annotations.get(name), self.queryset.model._meta
@@ -91,4 +91,4 @@ class Keyset(Generic[Row]):
 
 
 def _unknown_cursor() -> DomainError:
-    return DomainError("invalid_cursor", "This page is not known any more. Start from the first page.")
+    return DomainError("invalid_cursor", "This page does not exist any more. Start from the first page.")

@@ -1,4 +1,4 @@
-"""Tasks delete rows in portions. Each portion is committed, so a task that ends early has kept its work."""
+"""Delete rows in portions. Each portion is committed, so a task that ends early loses no work."""
 
 import time
 from datetime import datetime
@@ -7,16 +7,16 @@ from typing import Any
 from django.db.models import QuerySet
 
 PORTION_ROWS = 1_000
-# Rows that others refer to, so that each takes further statements.
+# For rows with foreign keys to them, where each deletion needs further statements.
 SMALL_PORTION_ROWS = 300
-# After so many seconds a task begins no other portion.
+# A task starts no new portion after this many seconds.
 SECONDS = 60.0
-# After so many a task of portions is ended: time for the portion that was begun last. The hard limit is 390.
+# Soft limit of such a task, in seconds: it leaves time for the last portion. The hard limit is 390.
 TASK_LIMIT = 240
 
 
 def delete(*queries: QuerySet[Any]) -> bool:
-    """Delete the rows of one query after the other. Return whether some may be left when it ends."""
+    """Delete the rows of each query in turn. Return whether rows may remain."""
     ends = time.monotonic() + SECONDS
     for rows in queries:
         while pks := list(rows.values_list("pk", flat=True)[:PORTION_ROWS]):
@@ -29,10 +29,10 @@ def delete(*queries: QuerySet[Any]) -> bool:
 def delete_older(rows: QuerySet[Any], *, age: str, before: datetime, ends: float) -> tuple[int, bool]:
     """Delete the rows of the query that are older than `before`, in the order of their primary keys.
 
-    age: the field with the time of a row. Rows get their primary keys in that order, so the first younger row
-    ends the search, and young rows are not read however many there are.
-    Begin no other portion after `ends` (time.monotonic). Return the number of rows that were deleted, without
-    those that went with them, and whether some may be left.
+    age: the field with the time of a row. Primary keys grow with that time, so the first younger row ends the
+    search, and younger rows are not read.
+    ends: no portion starts after this moment (time.monotonic).
+    Return the number of deleted rows, without cascades, and whether rows may remain.
     """
     label = rows.model._meta.label
     table = rows.model._default_manager.order_by("pk").values_list("pk", age)

@@ -1,7 +1,7 @@
-"""Pegboard's own addresses, as pages, replies, mail, webhooks and other servers are given them.
+"""Pegboard's own addresses in pages, replies, mail, webhooks and requests to other servers.
 
-`PEGBOARD_URL` is the same whichever way a request came in; without it, the address that the request was sent
-to has to do. `PEGBOARD_RUNTIMES_URL` is where runtimes reach us, if that is elsewhere.
+`PEGBOARD_URL` is the address for every request; without it, the address that the request was sent to is used.
+`PEGBOARD_RUNTIMES_URL` is the address for runtimes, if it is a different one.
 """
 
 from urllib.parse import urlsplit
@@ -15,29 +15,29 @@ from core.web_origins import address_problem, format_origin, origin_of
 
 
 def public_url(path: str, request: HttpRequest | Request | None = None) -> str:
-    """The whole address of a path of ours. Without a setting and without a request: the path alone."""
+    """Return the full address of a path. Without a setting and without a request: the path alone."""
     if settings.PUBLIC_URL or request is None:
         return f"{settings.PUBLIC_URL}{path}"
     return request.build_absolute_uri(path)
 
 
 def runtimes_url(path: str, request: HttpRequest | Request | None = None) -> str:
-    """The same for programs that run released tools, where they have processes of their own."""
+    """Return the full address of a path for agent runtimes, which may have separate web processes."""
     return f"{settings.RUNTIMES_URL}{path}" if settings.RUNTIMES_URL else public_url(path, request)
 
 
 def own_address_problems() -> list[str]:
-    """Return why Pegboard cannot be at the addresses that its settings name."""
+    """Return the problems of the addresses in the settings."""
     addresses = {"PEGBOARD_URL": settings.PUBLIC_URL, "PEGBOARD_RUNTIMES_URL": settings.RUNTIMES_URL}
     problems = (address_problem(variable, address) for variable, address in addresses.items())
     return [problem for problem in problems if problem]
 
 
 def is_foreign_page(request: HttpRequest) -> bool:
-    """Whether a page of another site sent the request, by its `Origin`; a program sends none.
+    """Return whether a page of another site sent the request, by its `Origin` header. Programs send none.
 
-    An origin is a scheme, a host and a port (RFC 6454). Own origins are the address of the request,
-    `PEGBOARD_URL`, `PEGBOARD_RUNTIMES_URL` and `PEGBOARD_ORIGINS`.
+    Pegboard's origins (scheme, host and port, RFC 6454) are the address of the request, `PEGBOARD_URL`,
+    `PEGBOARD_RUNTIMES_URL` and `PEGBOARD_ORIGINS`.
     """
     if "Origin" not in request.headers:
         return False
@@ -51,7 +51,7 @@ def is_foreign_page(request: HttpRequest) -> bool:
 
 
 def _matches(origin: str, trusted: str) -> bool:
-    # As Django reads CSRF_TRUSTED_ORIGINS: `https://*.example.com` covers all names below that domain.
+    # CSRF_TRUSTED_ORIGINS of Django: `https://*.example.com` covers all names below that domain.
     scheme, _, host = trusted.partition("://")
     if not host.startswith("*"):
         return origin_of(origin) == origin_of(trusted)
@@ -60,7 +60,7 @@ def _matches(origin: str, trusted: str) -> bool:
 
 
 def foreign_page_message(request: HttpRequest) -> str:
-    """Return why a form from a foreign page was refused, and what mends it."""
+    """Return why a form from a foreign page was refused, and how to fix it."""
     origin, own = origin_of(request.headers["Origin"]), origin_of(request.build_absolute_uri("/"))
     if origin is None or own is None:
         return (
@@ -81,10 +81,10 @@ def foreign_page_message(request: HttpRequest) -> str:
 
 
 def is_open_elsewhere(request: HttpRequest) -> bool:
-    """Whether the browser that posted a form has us open under another address than `PEGBOARD_URL`."""
-    # Its cookies are not sent to the other one, so that a sign-in which comes back there finds no session.
+    """Return whether the browser that posted a form shows another address of Pegboard than `PEGBOARD_URL`."""
+    # Cookies are not sent to the other address, so a sign-in that returns there finds no session.
     # Origin is the address that the browser shows; Host may have been rewritten by a proxy.
     origin = urlsplit(request.headers.get("Origin", ""))
-    ours = urlsplit(settings.PUBLIC_URL)
-    is_known = bool(origin.netloc and ours.netloc)
-    return is_known and (origin.scheme, origin.netloc) != (ours.scheme, ours.netloc)
+    public = urlsplit(settings.PUBLIC_URL)
+    has_both = bool(origin.netloc and public.netloc)
+    return has_both and (origin.scheme, origin.netloc) != (public.scheme, public.netloc)

@@ -2,7 +2,7 @@
 
 `statement_timeout` limits one statement, and TCP timeouts detect a host that is gone. Neither limits many
 queries that are each a little slow, or a connection that is open and silent: a stopped server or a stalled
-proxy still acknowledges packets. Eight such requests occupied all eight threads for good
+proxy still acknowledges packets. Eight such requests once occupied all eight threads permanently
 (docs/decisions/0041-limits-and-deadlines.md).
 """
 
@@ -21,7 +21,7 @@ from core.db_errors import QueryDeadlineError
 from core.errors import DomainError
 
 LONG_WRITE_SECONDS = 30.0
-# A long write occupies a thread and holds locks, so a process runs few of them at once.
+# A long write occupies a thread and locks rows, so a process runs few of them at once.
 MAX_LONG_WRITES = 3
 _long_writes = threading.BoundedSemaphore(MAX_LONG_WRITES)
 
@@ -30,7 +30,7 @@ class TooManyLongWritesError(DomainError):
     retry_after = 5
 
     def __init__(self) -> None:
-        message = "Other long changes are being saved. Nothing of this one was saved. Try again in 5 seconds."
+        message = "Other long changes are being saved. This one was not saved. Try again in 5 seconds."
         super().__init__("unavailable", message, status=503)
 
 
@@ -46,7 +46,7 @@ _budget = _Budget()
 
 @contextmanager
 def limit_queries(seconds: float | None) -> Iterator[None]:
-    """Let this thread wait for the database for `seconds` at most, in all its queries together."""
+    """Limit the total time that the queries of this thread may take, in seconds."""
     _budget.seconds = seconds
     try:
         yield
@@ -58,9 +58,9 @@ def limit_queries(seconds: float | None) -> Iterator[None]:
 def long_transaction() -> Iterator[None]:
     """A transaction whose cost grows with what it writes; also a decorator.
 
-    Inside a request its queries may take LONG_WRITE_SECONDS together, in place of what the request has left.
-    Outside a request, and inside another long transaction, it is a plain transaction.
-    Raises TooManyLongWritesError, before anything is written.
+    Inside a request its queries may take LONG_WRITE_SECONDS in total, regardless of the budget of the
+    request. Outside a request, and inside another long transaction, it is a plain transaction. Raises
+    TooManyLongWritesError before anything is written.
     """
     before = _budget.seconds
     if before is None or _budget.is_long_write:
@@ -83,10 +83,10 @@ def long_transaction() -> Iterator[None]:
 def limit_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
     """Make a new connection obey the budget of the thread that uses it (signal `connection_created`)."""
     database: psycopg.Connection = connection.connection
-    # A connection that threads share is announced each time that one of them takes it.
+    # A connection that threads share is announced each time a thread acquires it.
     if "wait" in vars(database):
         return
-    # All that a connection does, from a query to a rollback, goes through its `wait`.
+    # Every query and rollback of a connection goes through its `wait`.
     wait = database.wait
 
     def wait_within_budget(gen: Any, *args: Any, **options: Any) -> Any:
@@ -96,7 +96,7 @@ def limit_connection(connection: BaseDatabaseWrapper, **_: Any) -> None:
         try:
             return wait(gen, *args, **options | {"timeout": max(_budget.seconds, 0.0)})
         except errors._WaitTimeout:
-            # The state of the session is unknown, so the connection cannot be used again.
+            # The state of the session is unknown, so the connection cannot be reused.
             database.pgconn.finish()
             raise QueryDeadlineError("the database is too slow for a page") from None
         finally:

@@ -1,4 +1,4 @@
-"""Our own connection to the broker's server, for data that processes share and that may be lost."""
+"""Connections to Redis for data that processes share and that may be lost."""
 
 import os
 from collections import deque
@@ -13,17 +13,17 @@ from redis.retry import Retry
 
 from core.broker_address import parse_broker_address
 
-TIMEOUT = 1.0  # seconds; every caller can do without an answer
+TIMEOUT = 1.0  # seconds; every caller can continue without a reply
 MAX_WAIT_SECONDS = 10.0  # seconds
 
 
 def client() -> redis.Redis:
-    """Raises redis.RedisError when used while the server is away. Safe to share between threads."""
+    """Return a client, safe to share between threads. Its commands raise redis.RedisError."""
     return _client(settings.REDIS_URL, settings.CA_FILE, TIMEOUT)
 
 
 def waiting_client() -> redis.Redis:
-    """For commands that block for up to `MAX_WAIT_SECONDS` seconds."""
+    """Return a client for commands that block for up to `MAX_WAIT_SECONDS` seconds."""
     return _client(settings.REDIS_URL, settings.CA_FILE, MAX_WAIT_SECONDS + TIMEOUT)
 
 
@@ -41,79 +41,80 @@ def _client(url: str, ca_file: str, timeout: float) -> redis.Redis:
 
 
 @dataclass(slots=True)
-class _Line:
-    """One connection, and how many answers are still to come that no one waits for."""
+class _Connection:
+    """One connection. unread: replies to come that no caller waits for."""
 
-    connection: Any  # redis-py's own
+    redis: Any  # a connection of redis-py
     unread: int = 0
 
     def is_usable(self) -> bool:
-        """Raises redis.TimeoutError while the server does not answer."""
+        """Read outstanding replies. Return whether the connection is open. Raises redis.TimeoutError."""
         try:
             while self.unread:
                 self.unread -= 1
                 try:
-                    self.connection.read_response()
+                    self.redis.read_response()
                 except redis.ResponseError:
                     continue
-            if not self.connection.can_read():
+            if not self.redis.can_read():
                 return True
         except redis.ConnectionError:
             pass
-        # The server has closed it since.
-        self.connection.disconnect()
+        # The server has closed it.
+        self.redis.disconnect()
         return False
 
 
-def ask(*command: str | int) -> Any:
-    """The answer to one command that every call of a runtime gives.
+def execute(*command: str | int) -> Any:
+    """Return the reply to one command of a busy path. Raises redis.RedisError.
 
-    As `client().execute_command`, without what redis-py does around each command, which takes longer than the
-    command. Raises redis.RedisError.
+    It omits the work that `client().execute_command` does around each command and that takes longer than the
+    command.
     """
-    line = _line()
+    connection = _open_connection()
     try:
-        line.connection.send_command(*command, check_health=False)
-        return line.connection.read_response()
+        connection.redis.send_command(*command, check_health=False)
+        return connection.redis.read_response()
     finally:
-        _keep(line)
+        _give_back(connection)
 
 
-def tell(*command: str | int) -> None:
-    """Gives a command whose answer matters to no one, and does not wait for it. Raises redis.RedisError."""
-    line = _line()
+def send(*command: str | int) -> None:
+    """Send a command without waiting for its reply. Raises redis.RedisError."""
+    connection = _open_connection()
     try:
-        line.connection.send_command(*command, check_health=False)
-        line.unread += 1
+        connection.redis.send_command(*command, check_health=False)
+        connection.unread += 1
     finally:
-        _keep(line)
+        _give_back(connection)
 
 
-def _line() -> _Line:
-    # The one that was used last is taken first: what a process tells is done before what it asks then.
-    kept = _kept(settings.REDIS_URL)
-    while kept:
+def _open_connection() -> _Connection:
+    # The last used connection comes first, so a command that was sent runs before the next one of the
+    # process.
+    idle = _idle_connections(settings.REDIS_URL)
+    while idle:
         try:
-            line = kept.pop()
+            connection = idle.pop()
         except IndexError:  # another thread has taken the last one
             break
-        if line.is_usable():
-            return line
-    connection: Any = client().connection_pool.make_connection()
-    connection.connect()
-    return _Line(connection)
+        if connection.is_usable():
+            return connection
+    redis_connection: Any = client().connection_pool.make_connection()
+    redis_connection.connect()
+    return _Connection(redis_connection)
 
 
-def _keep(line: _Line) -> None:
-    # One that has failed is closed already.
-    if line.connection.is_connected:
-        _kept(settings.REDIS_URL).append(line)
+def _give_back(connection: _Connection) -> None:
+    # A failed connection is already closed.
+    if connection.redis.is_connected:
+        _idle_connections(settings.REDIS_URL).append(connection)
 
 
 @lru_cache
-def _kept(url: str) -> deque[_Line]:
+def _idle_connections(url: str) -> deque[_Connection]:
     return deque()
 
 
-# A child has the same sockets as its parent, who goes on using them.
-os.register_at_fork(after_in_child=_kept.cache_clear)
+# A child process shares the sockets of its parent, which continues to use them.
+os.register_at_fork(after_in_child=_idle_connections.cache_clear)

@@ -10,28 +10,28 @@ JSON_TYPES: list[tuple[type[serializers.Field[Any, Any, Any, Any]], type, str]] 
     (serializers.IntegerField, int, "Give a whole number, without quotes."),
     (serializers.CharField, str, "Give a text in quotes."),
 ]
-# As many as a person reads; a body of a megabyte may hold thousands.
+# A person reads no more; a body of a megabyte may contain thousands.
 MAX_REFUSALS = 20
 
 
-def refusals(given: Iterable[str], known: Collection[str], kind: str) -> dict[str, str]:
-    """A sentence for each name that is not among the known ones."""
-    there_are = f"There are: {', '.join(known)}." if known else "This call takes none."
-    unknown = (name for name in given if name not in known)
-    sentence = f"There is no such {kind}. {there_are}"
+def refusals(names: Iterable[str], valid_names: Collection[str], kind: str) -> dict[str, str]:
+    """Return a sentence for each name that is not valid."""
+    hint = f"Valid: {', '.join(valid_names)}." if valid_names else "This call accepts none."
+    unknown = (name for name in names if name not in valid_names)
+    sentence = f"There is no such {kind}. {hint}"
     return {name: sentence for name, _ in zip(unknown, range(MAX_REFUSALS), strict=False)}
 
 
-# A JSON body, taken as the schema says and no further: the framework alone would read 5 as "5" and "yes" as
-# true, and drop a member that it does not know. No docstring: the schema would show it as every body's.
+# A JSON body that is read strictly: the framework alone would accept 5 for "5" and "yes" for true, and drop
+# an unknown member. A comment and no docstring, because the OpenAPI schema would repeat it for every body.
 class Input(serializers.Serializer[Any]):
     @classmethod
-    def taken(cls, data: Any) -> dict[str, Any]:
-        # What `validated_data` holds, for bodies that come all day: copying the fields for each takes longer
-        # than judging it. Judging leaves nothing behind in them, so all threads share them. Raises
+    def parse(cls, data: Any) -> dict[str, Any]:
+        # Returns `validated_data` for busy paths, where copying the fields for each body takes longer than
+        # validating it. Validation stores nothing in the fields, so all threads share them. Raises
         # ValidationError.
-        found: dict[str, Any] = _judge(cls).run_validation(data)
-        return found
+        values: dict[str, Any] = _shared_instance(cls).run_validation(data)
+        return values
 
     def to_internal_value(self, data: Any) -> Any:
         if not isinstance(data, dict):
@@ -45,51 +45,50 @@ class Input(serializers.Serializer[Any]):
         try:
             value = super().to_internal_value(data)
         except serializers.ValidationError as error:
-            found = error.detail if isinstance(error.detail, dict) else {}
-            raise serializers.ValidationError({**found, **faults}) from error
+            details = error.detail if isinstance(error.detail, dict) else {}
+            raise serializers.ValidationError({**details, **faults}) from error
         if faults:
             raise serializers.ValidationError(faults)
         return value
 
 
 @cache
-def _judge(kind: type[Input]) -> Input:
+def _shared_instance(kind: type[Input]) -> Input:
     return kind()
 
 
 def _fault(field: Any, value: Any) -> str:
-    # Why this value is not of the field's JSON type; what else is wrong with it, the field says itself.
+    # Checks the JSON type of the value. The field checks everything else.
     if value is None:
         return ""
     if isinstance(field, serializers.ListField) and isinstance(value, list):
-        return next((fault for below in value if (fault := _fault(field.child, below))), "")
+        return next((fault for entry in value if (fault := _fault(field.child, entry))), "")
     for kind, json_type, sentence in JSON_TYPES:
         if isinstance(field, kind) and type(value) is not json_type:
             return sentence
-    longest = getattr(field, "max_length", None)
-    if isinstance(value, str) and longest is not None and len(value) > longest:
-        # As it was sent: the field itself counts after it has cut the spaces off.
-        return str(field.error_messages["max_length"]).format(max_length=longest)
+    max_length = getattr(field, "max_length", None)
+    if isinstance(value, str) and max_length is not None and len(value) > max_length:
+        # The field itself would count after it has stripped spaces.
+        return str(field.error_messages["max_length"]).format(max_length=max_length)
     return ""
 
 
 def sentences(detail: Any) -> tuple[str, dict[str, str]]:
-    """What a serializer refused: of the whole body, and by path. A path may be one empty name."""
-    found: dict[tuple[str, ...], list[str]] = {}
+    """Return the errors of a serializer: for the whole body, and by path. A path may be one empty name."""
+    errors: dict[tuple[str, ...], list[str]] = {}
     for path, sentence in _sentences(detail, ()):
-        found.setdefault(path, []).append(sentence)
-    general = " ".join(found.pop((), []))
-    return general, {".".join(path): " ".join(said) for path, said in found.items()}
+        errors.setdefault(path, []).append(sentence)
+    general = " ".join(errors.pop((), []))
+    return general, {".".join(path): " ".join(messages) for path, messages in errors.items()}
 
 
 def _sentences(detail: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     if isinstance(detail, dict):
-        for name, below in detail.items():
+        for name, nested_detail in detail.items():
             general = name in (api_settings.NON_FIELD_ERRORS_KEY, "__all__")
-            yield from _sentences(below, path if general else (*path, str(name)))
+            yield from _sentences(nested_detail, path if general else (*path, str(name)))
     elif isinstance(detail, list):
-        for index, below in enumerate(detail):
-            nested = isinstance(below, dict)
-            yield from _sentences(below, (*path, str(index)) if nested else path)
+        for index, entry in enumerate(detail):
+            yield from _sentences(entry, (*path, str(index)) if isinstance(entry, dict) else path)
     else:
         yield path, str(detail)

@@ -1,8 +1,8 @@
 """The server session behind a connection, which a pooler may lend to other clients between two transactions.
 
-A pooler in transaction mode runs each transaction in whichever server session is free. A setting or a
-prepared statement that outlives its transaction there would be lost to us and met by another client.
-docs/decisions/0086-server-sessions.md says how that is avoided.
+A pooler in transaction mode runs each transaction in any free server session. A setting or a prepared
+statement that outlives its transaction would be lost for this client and visible to another.
+docs/decisions/0086-server-sessions.md explains how this is avoided.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _ATTRIBUTE = "pegboard_server_session"
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """is_pooled: something between us and PostgreSQL chooses the session of each transaction.
+    """is_pooled: a pooler chooses the session of each transaction.
     limits: values by the name of a setting, such as {"statement_timeout": "3s"}.
     """
 
@@ -49,9 +49,10 @@ def session_of(connection: psycopg.Connection[Any]) -> ServerSession:
 def begin_session(
     connection: psycopg.Connection[Any], limits: Mapping[str, str], seconds: float
 ) -> ServerSession:
-    """Find out whether a new connection in autocommit has its session to itself, and set the limits if so.
+    """Detect whether a new connection in autocommit has a server session of its own, and if so set the
+    limits.
 
-    A pooler tells its clients a process id of its own making. `seconds` bound the wait for the answer.
+    A pooler reports a process id that is not the server's. seconds: how long to wait for the reply.
     Raises psycopg.Error.
     """
     libpq = connection.pgconn
@@ -77,5 +78,5 @@ def begin_session(
 
 
 def mark_as_pooled(connection: psycopg.Connection[Any]) -> None:
-    """Stop relying on the session of a connection, whose pooler passes process ids on."""
+    """Stop relying on the session of a connection: its pooler passes the process ids of servers on."""
     vars(connection)[_ATTRIBUTE] = ServerSession(is_pooled=True, limits=session_of(connection).limits)

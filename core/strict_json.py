@@ -1,12 +1,12 @@
-"""JSON from a vendor, which can be read in one way only.
+"""Parse JSON from a vendor strictly, as RFC 7493 (I-JSON) requires.
 
-Duplicate keys, other encodings, NaN and endless nesting are refused and not guessed at, as
-https://www.rfc-editor.org/rfc/rfc7493 asks. A good document takes the fast parser alone; the exact
-one names the fault when the fast one fails.
+Duplicate keys, other encodings than UTF-8, NaN and deep nesting are rejected. A valid document needs the fast
+parser only; when that fails, an exact parser names the fault.
 
-A list should lose one item, not a page, to a value that cannot be read or stored: `require_list` reads it
-part by part, and `PartialDocument.problem_in` tells what is wrong with an item. The answer of a call should
-reach its caller, because the tool has run: `require_answer` replaces characters that cannot be stored.
+A value that cannot be read or stored costs one item of a list and not the page: `require_list` reads a list
+part by part, and `PartialDocument.problem_in` returns the fault of an item. The result of a call must reach
+its caller,
+because the tool has run: `require_answer` replaces characters that cannot be stored.
 """
 
 import json
@@ -24,7 +24,7 @@ from core.json_parts import MAX_INTEGER_DIGITS, BrokenPart, UnreadableTextError
 from core.outbound.errors import ProtocolViolationError, printable
 from core.outbound.reply import Reply
 
-# Far below where Python's own recursion ends, and far above what vendors send.
+# Far below Python's recursion limit, and far above the documents of vendors.
 MAX_DEPTH = 64
 MAX_VALUES = 500_000
 MAX_CONTAINERS = 400_000  # an object of one member takes 230 bytes
@@ -37,9 +37,9 @@ _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _RAW = re.compile("[\0\udc80-\udcff]")
 _BEFORE_A_NUMBER = b" :,[\t\r\n"
-# NUL, or half of a surrogate pair: a high one that no low one follows, or a low one after no high one.
-# It starts with one plain character, which the engine skips to fast. An escaped backslash before it
-# makes a false alarm, which costs a closer look and no more.
+# NUL, or half of a surrogate pair: a high one without a low one after it, or a low one without a high one
+# before it. The pattern starts with one plain character, which the engine finds fast. An escaped backslash
+# before it is a false match, which only costs a closer inspection.
 _ODD_ESCAPE = re.compile(
     rb"""\\(?:u0000
           | u[dD](?: [89abAB]..(?!\\u[dD][c-fC-F])
@@ -52,7 +52,7 @@ _ODD_ESCAPE = re.compile(
 class PartialDocument:
     """A document as a vendor sent it, with a `BrokenPart` for each value that cannot be read.
 
-    is_suspect: some value cannot be read or may not be storable, so that each item needs a closer look.
+    is_suspect: a value cannot be read or may not be storable, so each item has to be inspected.
     """
 
     value: Any
@@ -63,7 +63,7 @@ class PartialDocument:
         return unstorable(item) if self.is_suspect else None
 
     def answer_in(self, part: Any) -> "Answer":
-        """Return a part of the document as the answer of a call. Raises as `repaired` does."""
+        """Return a part of the document as the result of a call. Raises as `repaired` does."""
         return repaired(part) if self.is_suspect else Answer(_storable(part))
 
 
@@ -91,7 +91,7 @@ def require_answer(reply: Reply) -> Answer:
 
 
 def _body(reply: Reply) -> bytes:
-    # The content type is taken loosely, but a web page is named as one.
+    # Several content types are accepted. A web page is reported as one.
     kind = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     if not reply.body.strip():
         raise ProtocolViolationError("EMPTY_REPLY", "The reply is empty.")
@@ -110,10 +110,13 @@ def _not_json(reply: Reply, sent: str) -> ProtocolViolationError:
 
 
 def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any:
-    """It may hold so many `times` as many values as usual."""
+    """Parse a document. Raises ProtocolViolationError.
+
+    times: the factor on the usual limit of values.
+    """
     body = body.removeprefix(_BOM)
-    # Three bytes on the wire can be eighty in memory; an honest page of 10 MB stays below. The marks are
-    # counted alone, those inside texts included.
+    # Three bytes on the wire can take eighty in memory. A normal page of 10 MB stays below the limit.
+    # Commas and brackets inside strings are counted, too.
     if len(body) > MAX_CONTAINERS and (
         body.count(b",") > MAX_VALUES * times or body.count(b"{") + body.count(b"[") > MAX_CONTAINERS * times
     ):
@@ -127,7 +130,7 @@ def loads(body: bytes, *, allow_unstorable: bool = False, times: int = 1) -> Any
 
 
 def loads_list(body: bytes) -> PartialDocument:
-    """Read a list whose items may be broken. A fault outside of its items is raised as by `loads`."""
+    """Parse a list whose items may be broken. A fault outside of the items raises what `loads` raises."""
     try:
         return PartialDocument(loads(body, allow_unstorable=True), may_hold_unstorable(body))
     except ProtocolViolationError as error:
@@ -138,9 +141,10 @@ def loads_list(body: bytes) -> PartialDocument:
 
 
 def loads_parts(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDocument:
-    """Read a document any part of which may be broken. It may hold so many `times` as many values as usual.
+    """Parse a document in which any part may be broken.
 
-    Of a repeated key the last value counts, and `repeated` is called with the key.
+    times: the factor on the usual limit of values. The last value of a repeated key is used, and `repeated`
+    is called with the key.
     """
     try:
         return PartialDocument(loads(body, allow_unstorable=True, times=times), may_hold_unstorable(body))
@@ -149,7 +153,7 @@ def loads_parts(body: bytes, times: int, repeated: Callable[[str], None]) -> Par
 
 
 def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str], None] | None = None) -> Any:
-    # Raises `error`, which is what `loads` has raised, where the text as a whole cannot be read.
+    # Raises `error`, the error of `loads`, if the text as a whole cannot be read.
     is_local = error.code in ("JSON_NUMBER", "JSON_DUPLICATE", "JSON_DEPTH")
     if not is_local and not (error.code == "JSON_SYNTAX" and _NOT_FINITE.search(body)):
         raise error
@@ -160,9 +164,8 @@ def _parts(body: bytes, error: ProtocolViolationError, repeated: Callable[[str],
 
 
 def loads_answer(body: bytes) -> Answer:
-    """Read a reply to a call as `loads` does, but replace what cannot be stored in its texts: NUL, half of a
-    surrogate pair, and bytes that are no UTF-8. The tool has run, and its answer is not to be lost.
-    """
+    """Parse the reply to a call, and replace in strings what cannot be stored: NUL, half of a surrogate
+    pair, and bytes that are not UTF-8. The tool has run, so its result must not be lost."""
     try:
         value = loads(body, allow_unstorable=True)
     except ProtocolViolationError as error:
@@ -179,7 +182,7 @@ def loads_answer(body: bytes) -> Answer:
 
 
 def _with_escapes(body: bytes) -> bytes:
-    # What is odd within a text is escaped there, as JSON can state it; outside of texts it stays a fault.
+    # Odd bytes within a string become escapes, which are valid JSON. Elsewhere they remain a fault.
     text = body.removeprefix(_BOM).decode(errors="surrogateescape")
     escaped = _STRING.sub(lambda string: _RAW.sub(lambda raw: f"\\u{ord(raw[0]):04x}", string[0]), text)
     return escaped.encode(errors="surrogateescape")
@@ -188,7 +191,7 @@ def _with_escapes(body: bytes) -> bytes:
 def repaired(value: Any) -> Answer:
     """Return the value with a replacement for each character that cannot be stored.
 
-    Raises ProtocolViolationError for whatever else cannot be stored.
+    Raises ProtocolViolationError for other values that cannot be stored.
     """
     is_repaired = False
 
@@ -201,9 +204,9 @@ def repaired(value: Any) -> Answer:
                 is_repaired = True
                 return _UNSTORABLE.sub(REPLACEMENT, part)
             case dict():
-                return {repair(name, depth): repair(each, depth + 1) for name, each in part.items()}
+                return {repair(name, depth): repair(member, depth + 1) for name, member in part.items()}
             case list():
-                return [repair(each, depth + 1) for each in part]
+                return [repair(entry, depth + 1) for entry in part]
         return part
 
     return Answer(_storable(repair(value, 0)), is_repaired)
@@ -217,7 +220,7 @@ def _storable(value: Any) -> Any:
 
 
 def may_hold_unstorable(body: bytes) -> bool:
-    """Whether a look at every value is worth its price; False is certain, but says nothing of depth."""
+    """Return whether every value has to be inspected. False is certain, except for the depth."""
     if b"\\" in body and _ODD_ESCAPE.search(body):
         return True
     digits = body.translate(_DIGITS)
@@ -225,18 +228,18 @@ def may_hold_unstorable(body: bytes) -> bool:
 
 
 def _holds_big_exponent(digits: bytes) -> bool:
-    # Whether three digits follow an e where a number may stand. Inside strings, UUIDs look like that too.
-    place = digits.find(b"0e000")
-    while place >= 0:
-        before = digits[max(0, place - 200) : place].rstrip(b"0.-")
+    # Three digits follow an e where a number can begin. UUIDs inside strings look like that, too.
+    position = digits.find(b"0e000")
+    while position >= 0:
+        before = digits[max(0, position - 200) : position].rstrip(b"0.-")
         if before[-1:] in _BEFORE_A_NUMBER:
             return True
-        place = digits.find(b"0e000", place + 1)
+        position = digits.find(b"0e000", position + 1)
     return False
 
 
 def unstorable(value: object) -> tuple[str, str] | None:
-    """Code and reason when some string, number or nesting inside `value` cannot be kept."""
+    """Return code and reason if a string, a number or the nesting of `value` cannot be stored."""
     level: list[object] = [value]
     for _ in range(MAX_DEPTH + 1):
         for part in level:
@@ -268,7 +271,7 @@ def _children(part: object) -> list[object]:
 
 
 def _read_exactly(body: bytes, complaint: str) -> object:
-    # Names the fault; returns the document when half surrogate pairs were all that `complaint` was about.
+    # Names the fault, or returns the document if half surrogate pairs caused `complaint`.
     try:
         text = body.decode()
     except UnicodeDecodeError as exc:

@@ -1,9 +1,9 @@
-"""YAML from a vendor, read as the JSON that it stands for and as nothing else.
+"""Read YAML from a vendor as JSON values.
 
-Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is a
-text, 2020-01-01 is a text, 010 is ten. Tags build no objects, aliases count as often as they are
-used, and nesting and size have limits. PyYAML's parser in C turns the text into events; everything
-after the events is done here, where all of it can be counted.
+Scalars follow the core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema): `no` is a string,
+2020-01-01 is a string, 010 is ten. Tags create no objects. The values of an alias count each time it is used,
+and nesting and size are limited. PyYAML's parser in C turns the text into events; this module builds the
+value from them, so that it can count.
 """
 
 import re
@@ -21,7 +21,7 @@ from core.strict_json import PartialDocument
 
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
-CHARACTERS_PER_VALUE = 32  # so that a long text counts for more, each time that it is used
+CHARACTERS_PER_VALUE = 32  # so that a long string counts for more, each time it is used
 MAX_INTEGER_DIGITS = 4300
 
 _NULL = re.compile(r"null|Null|NULL|~|")
@@ -36,7 +36,7 @@ _MERGE = "<<"
 
 @dataclass(slots=True)
 class _Open:
-    """A collection that is not at its end yet; `key` is None while a mapping waits for its next key."""
+    """A collection whose end has not been read. `key` is None while a mapping waits for its next key."""
 
     value: dict[str, Any] | list[Any]
     size_before: int
@@ -48,8 +48,8 @@ class _Open:
 def loads(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDocument:
     """Return the value, with a `BrokenPart` for each number that is too long and each part that is too deep.
 
-    Of a repeated key the last value counts, and `repeated` is called with the key. The document may hold so
-    many `times` as many values as usual.
+    The last value of a repeated key is used, and `repeated` is called with the key.
+    times: the factor on the usual limit of values.
 
     Raises ProtocolViolationError: YAML_SYNTAX, YAML_ALIAS, JSON_TOO_MANY, NOT_UTF8.
     """
@@ -62,30 +62,30 @@ def loads(body: bytes, times: int, repeated: Callable[[str], None]) -> PartialDo
         raise ProtocolViolationError("NOT_UTF8", f"The reply is not UTF-8 (byte {exc.start}).") from exc
     except yaml.YAMLError as exc:
         mark = getattr(exc, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
-        why = printable(str(getattr(exc, "problem", "") or "it cannot be read"))
-        raise ProtocolViolationError("YAML_SYNTAX", f"The reply is not YAML{where}: {why}.") from exc
+        position = f" in line {mark.line + 1}" if mark else ""
+        problem = printable(str(getattr(exc, "problem", "") or "it cannot be read"))
+        raise ProtocolViolationError("YAML_SYNTAX", f"The reply is not YAML{position}: {problem}.") from exc
     if composer.documents != 1:
         raise ProtocolViolationError("YAML_SYNTAX", "The reply is not one YAML document.")
-    # In double quotes a NUL may also be written like this.
+    # Within double quotes YAML also allows these escapes of NUL.
     is_suspect = b"\\0" in body or b"\\x00" in body or strict_json.may_hold_unstorable(body)
     return PartialDocument(composer.result, is_suspect=is_suspect or composer.has_broken_parts)
 
 
 class _Composer:
-    """Builds the value out of events, without recursion."""
+    """Builds the value from events, without recursion."""
 
-    def __init__(self, most_values: int, repeated: Callable[[str], None]) -> None:
-        self.most_values = most_values
+    def __init__(self, max_values: int, repeated: Callable[[str], None]) -> None:
+        self.max_values = max_values
         self.repeated = repeated
         self.result: Any = None
         self.documents = 0
         self.has_broken_parts = False
-        self._skipped = 0  # collections that are open inside a part that is too deep
+        self._skipped = 0  # open collections inside a part that is too deep
         self._open: list[_Open] = []
         self._size = 0
         self._anchors: dict[str, tuple[Any, int]] = {}
-        self._takers: dict[type, Callable[[Any], None]] = {
+        self._handlers: dict[type, Callable[[Any], None]] = {
             yaml.ScalarEvent: self._scalar,
             yaml.MappingStartEvent: self._start_mapping,
             yaml.SequenceStartEvent: self._start_sequence,
@@ -100,8 +100,8 @@ class _Composer:
             self._count(1)
             self._skipped += isinstance(event, yaml.CollectionStartEvent)
             self._skipped -= isinstance(event, yaml.CollectionEndEvent)
-        elif taker := self._takers.get(type(event)):
-            taker(event)
+        elif handler := self._handlers.get(type(event)):
+            handler(event)
 
     def _start_document(self, event: yaml.DocumentStartEvent) -> None:
         self.documents += 1
@@ -110,11 +110,11 @@ class _Composer:
     def _scalar(self, event: yaml.ScalarEvent) -> None:
         size = 1 + len(event.value) // CHARACTERS_PER_VALUE
         self._count(size)
-        value = event.value if self._is_key() else _resolved(event)
+        value = event.value if self._is_key() else _resolve_scalar(event)
         self.has_broken_parts |= isinstance(value, BrokenPart)
         if event.anchor:
             self._anchors[event.anchor] = (value, size)
-        self._put(value)
+        self._add(value)
 
     def _start_mapping(self, event: yaml.MappingStartEvent) -> None:
         self._start(_Open({}, self._size, event.anchor))
@@ -129,7 +129,7 @@ class _Composer:
         if len(self._open) >= MAX_DEPTH:
             self.has_broken_parts = True
             self._skipped = 1
-            self._put(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
+            self._add(BrokenPart("JSON_DEPTH", f"values nested more than {MAX_DEPTH} deep"))
         else:
             self._open.append(opened)
 
@@ -140,7 +140,7 @@ class _Composer:
             value = ended.value = {k: v for part in reversed(ended.merged) for k, v in part.items()} | value
         if ended.anchor:
             self._anchors[ended.anchor] = (value, self._size - ended.size_before)
-        self._put(value)
+        self._add(value)
 
     def _alias(self, event: yaml.AliasEvent) -> None:
         if event.anchor not in self._anchors:
@@ -148,19 +148,19 @@ class _Composer:
             raise ProtocolViolationError("YAML_ALIAS", message)
         value, size = self._anchors[event.anchor]
         self._count(size)
-        self._put(value)
+        self._add(value)
 
     def _is_key(self) -> bool:
         return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is None
 
     def _count(self, size: int) -> None:
         self._size += size
-        if self._size > self.most_values:
+        if self._size > self.max_values:
             raise ProtocolViolationError(
-                "JSON_TOO_MANY", f"The reply holds more than {self.most_values:,} values."
+                "JSON_TOO_MANY", f"The reply holds more than {self.max_values:,} values."
             )
 
-    def _put(self, value: Any) -> None:
+    def _add(self, value: Any) -> None:
         if not self._open:
             self.result = value
             return
@@ -169,7 +169,7 @@ class _Composer:
             top.value.append(value)
         elif top.key is None:
             if not isinstance(value, str):
-                message = "The reply uses something else than a text as a key."
+                message = "The reply uses a value other than a string as a key."
                 raise ProtocolViolationError("YAML_SYNTAX", message)
             top.key = value
         else:
@@ -183,7 +183,7 @@ class _Composer:
             top.value[key] = value
 
 
-def _resolved(event: yaml.ScalarEvent) -> Any:
+def _resolve_scalar(event: yaml.ScalarEvent) -> Any:
     text: str = event.value
     tag = (event.tag or "").removeprefix(_PREFIX)
     if tag == "str" or (not event.tag and not event.implicit[0]) or event.tag == "!":

@@ -1,6 +1,6 @@
-"""Messages to workers are hints: the work they name is in PostgreSQL, and is found without them.
+"""Send messages to workers. A message is a hint: the work it names is in PostgreSQL and is found without it.
 
-So no process waits for a broker that is away, and no page for one that is slow.
+Therefore no process waits for an unreachable broker, and no page waits for a slow one.
 """
 
 import logging
@@ -13,24 +13,27 @@ from kombu.exceptions import OperationalError as BrokerError
 logger = logging.getLogger(__name__)
 
 
-def give(send: Callable[[], object], what: str) -> bool:
-    """Whether `send` has handed its message over; for a page within settings.BROKER_TIMEOUT seconds.
+def dispatch(send: Callable[[], object], description: str) -> bool:
+    """Call `send` and return whether the broker accepted its message, within settings.BROKER_TIMEOUT seconds.
 
-    Otherwise `what`, with which a log line begins, waits until a worker looks for it.
+    description: the work, for the log. If the broker did not accept the message, a worker finds the work
+    later.
     """
     if settings.BROKER_TIMEOUT is None:
-        return _give(send, what)
-    given: list[bool] = []
-    thread = threading.Thread(target=lambda: given.append(_give(send, what)), name="dispatch", daemon=True)
+        return _send(send, description)
+    results: list[bool] = []
+    thread = threading.Thread(
+        target=lambda: results.append(_send(send, description)), name="dispatch", daemon=True
+    )
     thread.start()
     thread.join(settings.BROKER_TIMEOUT)
-    return given == [True]
+    return results == [True]
 
 
-def _give(send: Callable[[], object], what: str) -> bool:
+def _send(send: Callable[[], object], description: str) -> bool:
     try:
         send()
     except (BrokerError, OSError) as exc:
-        logger.warning("%s waits for the broker: %s", what, exc)
+        logger.warning("%s waits for the broker: %s", description, exc)
         return False
     return True

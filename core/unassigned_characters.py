@@ -1,7 +1,7 @@
-"""Code points that are no character yet: general category Cn of Unicode 17.0 without the 66 noncharacters.
+"""Unassigned code points: general category Cn of Unicode 17.0 without the 66 noncharacters.
 
-Pinned here rather than asked of the interpreter, whose Unicode may be years older and would call new
-letters unassigned. For a newer Unicode take the ranges of DerivedGeneralCategory.txt and raise
+The table is pinned here because the interpreter's Unicode may be years older and would report new letters as
+unassigned. For a newer Unicode copy the ranges of DerivedGeneralCategory.txt and raise
 `REVISION` in catalog/rules/inspection/__init__.py.
 """
 
@@ -78,10 +78,10 @@ E01F0-EFFFD
 """
 
 
-def _range(written: str) -> tuple[int, int]:
-    first, _, last = written.partition("-")
+def _range(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
     return int(first, 16), int(last or first, 16)
 
 
-# First and last code point of each, in order.
+# First and last code point of each range, in order.
 UNASSIGNED = tuple(map(_range, _RANGES.split()))

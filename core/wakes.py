@@ -1,9 +1,8 @@
-"""Messages that wake workers. The work that waits is in PostgreSQL, so any message may be lost or come late.
+"""Messages that wake workers. The queue is in PostgreSQL, so a message may be lost or arrive late.
 
-A message names a row that is due when it is sent. The worker that receives it performs what is due by then,
-the oldest first, until nothing is due or the time of its task is over. So no more than a few messages of a
-task are ever queued, however long its rows wait and however many processes look for them.
-docs/decisions/0076-queue-of-calls.md has the reasons.
+A message names a row that is due when it is sent. The worker that receives it performs all due rows, the
+oldest first, until none is left or its time is over. Few messages of a task are queued at any time,
+regardless of how many rows wait. docs/decisions/0076-queue-of-calls.md has the reasons.
 """
 
 import json
@@ -20,16 +19,16 @@ from kombu.exceptions import OperationalError as BrokerError
 
 from core import redis_client, task_dispatch
 
-# Of one task in one queue: as many as the largest worker has threads.
+# Per task and queue: the number of threads of the largest worker.
 MAX_WAKES = 64
-# The newest messages of a longer queue include all of a task, whose number is bounded.
+# The newest messages of a longer queue include all messages of a task, because their number is bounded.
 MAX_READ = 1_000
-# A task begins no other row after so many seconds.
+# A task starts no new row after this many seconds.
 TASK_SECONDS = 60.0
 
 
 def count_wakes(task: str, queue: str) -> int:
-    """Return how many messages of this task no worker has received yet. Raises BrokerError."""
+    """Return the number of messages of this task that no worker has received yet. Raises BrokerError."""
     try:
         messages = redis_client.client().lrange(queue, 0, MAX_READ - 1)
     except redis.RedisError as exc:
@@ -38,20 +37,20 @@ def count_wakes(task: str, queue: str) -> int:
 
 
 def wake_worker(task: str, *arguments: object, queue: str = "") -> bool:
-    """Send a message, unless enough of the task are queued. Return whether the broker could be reached."""
+    """Send a message, unless enough messages of the task are queued. Return whether the broker answered."""
     queue = queue or settings.CELERY_TASK_DEFAULT_QUEUE
 
     def send() -> None:
         if count_wakes(task, queue) < MAX_WAKES:
             current_app.send_task(task, args=list(arguments), queue=queue)
 
-    return task_dispatch.give(send, f"{task} {' '.join(map(str, arguments))}")
+    return task_dispatch.dispatch(send, f"{task} {' '.join(map(str, arguments))}")
 
 
 def send_missing(task: str, due: Iterable[Any], *, queue: str = "") -> None:
-    """Send as many messages as fewer of the task are queued than rows are due.
+    """Send messages until as many are queued as rows are due, at most `MAX_WAKES`.
 
-    `due` are their arguments, one for each row, the oldest first; `MAX_WAKES` of them are read.
+    due: the argument of the task for each due row, the oldest first.
     """
     due = list(islice(due, MAX_WAKES))
     queue = queue or settings.CELERY_TASK_DEFAULT_QUEUE
@@ -63,15 +62,15 @@ def send_missing(task: str, due: Iterable[Any], *, queue: str = "") -> None:
         for argument in due[: max(0, missing)]:
             current_app.send_task(task, args=[argument], queue=queue)
 
-    task_dispatch.give(send, f"{task} of {len(due)} rows")
+    task_dispatch.dispatch(send, f"{task} of {len(due)} rows")
 
 
 def perform_due(
     due: Callable[[], QuerySet[Any]], perform: Callable[[Any], object], *, seconds: float = TASK_SECONDS
 ) -> None:
-    """Perform the rows that are due, each once, until none is left or the time is over.
+    """Perform each due row once, until none is left or the time is over.
 
-    `perform` gets the primary key and claims the row itself, because another worker may be faster.
+    perform: receives the primary key and claims the row, because another worker may be faster.
     """
     ends = time.monotonic() + seconds
     performed: set[Any] = set()

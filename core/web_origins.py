@@ -7,7 +7,7 @@ Origin = tuple[str, str, int | None]
 
 
 def origin_of(address: str) -> Origin | None:
-    """Return the origin with its port, or None for what is no address, such as `null`."""
+    """Return the origin with its port, or None if the text is not an address, such as `null`."""
     try:
         parts = urlsplit(address)
         port = parts.port
@@ -19,25 +19,25 @@ def origin_of(address: str) -> Origin | None:
 
 
 def format_origin(origin: Origin) -> str:
-    """Write an origin as browsers send it: without the usual port."""
+    """Format an origin as browsers send it: without the default port."""
     scheme, host, port = origin
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}" if port in (None, DEFAULT_PORTS.get(scheme)) else f"{scheme}://{host}:{port}"
 
 
 def address_problem(variable: str, address: str) -> str:
-    """Return why Pegboard cannot be at this address; empty if it can, and for no address."""
+    """Return why Pegboard cannot use this address as its own; "" if it can or if the address is empty."""
     if not address:
         return ""
     origin = origin_of(address)
     if origin is None or origin[0] not in DEFAULT_PORTS:
-        return f"{variable} is no address of a website: write it as https://pegboard.example.com."
+        return f"{variable} is not the address of a website. Write it as https://pegboard.example.com."
     parts = urlsplit(address)
     if parts.username is not None or parts.query or parts.fragment:
         return f"{variable} contains more than a scheme, a host and a port: write {format_origin(origin)}."
     if parts.path.strip("/"):
         return (
             f"{variable} has the path {parts.path}, and Pegboard cannot be served below a path. "
-            f"Give it a host name of its own, such as https://pegboard.example.com, and write that."
+            f"Use a separate host name, such as https://pegboard.example.com."
         )
     return ""

@@ -87,7 +87,7 @@ def create_agent(
     agent.limits_vendors = vendors is not None
     _apply(agent, {"name": name, "description": description, "parent": parent, "retry": retry or {}})
     _settle_team(agent, team)
-    agent.slug = slugs.checked(slug) if slug else _free_slug(agent.name)
+    agent.slug = slugs.parse_slug(slug) if slug else _free_slug(agent.name)
     _save(agent)
     agent_vendors.name_vendors(agent, vendors or ())
     transfers.follow(agent)
@@ -109,7 +109,7 @@ def update_agent(
     _apply(agent, changes)
     _settle_team(agent, changes.get("team"))
     if "slug" in changes:
-        agent.slug = slugs.checked(changes["slug"])
+        agent.slug = slugs.parse_slug(changes["slug"])
     after = facts(agent)
     if "vendors" in changes:
         named = changes["vendors"]
@@ -291,7 +291,7 @@ def _vendor_facts(agent: Agent, named: Collection[Vendor]) -> dict[str, Any]:
 def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
-        if why := display_names.why_not(agent.name, MAX_NAME_LENGTH):
+        if why := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
             raise DomainError("invalid", "An agent cannot be called so.", fields={"name": why})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)

@@ -181,7 +181,7 @@ def revoke(key: ApiKey, *, actor: User | None, why: str = "") -> None:
 
 def _check(name: str, scopes: list[str], expires_at: datetime, now: datetime, *, is_narrowed: bool) -> None:
     fields = {}
-    if fault := display_names.why_not(name.strip(), 100):
+    if fault := display_names.name_problem(name.strip(), 100):
         fields["name"] = fault
     if not scopes or not set(scopes) <= set(Scope.values):
         fields["scopes"] = f"Choose at least one of {', '.join(Scope.values)}."

@@ -22,7 +22,7 @@ def create_team(*, actor: User, name: str, slug: str = "") -> Team:
     _check_name(name)
     # A name without Latin letters gets a random slug.
     proposed_slug = slug.strip() or slugs.from_name(name) or f"team-{secrets.token_hex(4)}"
-    team = Team(name=name, slug=slugs.checked(proposed_slug))
+    team = Team(name=name, slug=slugs.parse_slug(proposed_slug))
     try:
         with transaction.atomic():
             team.save()
@@ -104,5 +104,5 @@ def facts(team: Team) -> dict[str, Any]:
 
 
 def _check_name(name: str) -> None:
-    if fault := display_names.why_not(name, MAX_NAME_LENGTH):
+    if fault := display_names.name_problem(name, MAX_NAME_LENGTH):
         raise DomainError("invalid", "A team cannot have this name.", fields={"name": fault})

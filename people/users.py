@@ -98,7 +98,7 @@ def _check(user: User, password: str | None = None) -> None:
     except ValidationError as error:
         fields = {name: " ".join(sentences) for name, sentences in error.message_dict.items()}
     # After Django's own checks, because this sentence is clearer.
-    if user.name and (fault := display_names.why_not(user.name, 150)):
+    if user.name and (fault := display_names.name_problem(user.name, 150)):
         fields["name"] = fault
     if password is not None:
         try:

@@ -25,7 +25,7 @@ def keep(
 ) -> Example:
     """Raises DomainError for a name that cannot be had, and where the tool has enough examples."""
     name = name.strip()
-    if why := display_names.why_not(name, MAX_NAME_LENGTH):
+    if why := display_names.name_problem(name, MAX_NAME_LENGTH):
         raise DomainError("invalid", "Give the example another name.", fields={"name": why})
     if Example.objects.filter(tool=tool).count() >= MAX_PER_TOOL:
         message = f"A tool has up to {MAX_PER_TOOL} examples. Remove one first."

@@ -99,7 +99,7 @@ def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
         # Lost with the server, it ends by itself.
         with suppress(redis.RedisError):
             if not _local.is_server_away:
-                redis_client.tell("ZREM", f"{limit.key}:busy", turn_id)
+                redis_client.send("ZREM", f"{limit.key}:busy", turn_id)
 
 
 def _too_busy(limit: RateLimit, answer: float) -> str:
@@ -129,7 +129,7 @@ def take(limit: RateLimit, turn_id: str, patience: float, longest: float, now: f
     clock = "" if now is None else round(now * 1000)
     keys = (f"{limit.key}:busy", f"{limit.key}:starts")
     given = (turn_id, limit.per_second, limit.at_once, *milliseconds, clock)
-    return int(redis_client.ask("EVAL", TAKE_A_TURN, len(keys), *keys, *given))
+    return int(redis_client.execute("EVAL", TAKE_A_TURN, len(keys), *keys, *given))
 
 
 class _LocalLimit:

@@ -25,12 +25,12 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
             if credential.sealed:
                 sessions.decrypt(credential)
         except UndecryptableError as error:
-            return _locked(error.why)
+            return _locked(error.problem)
         return grant_status.status_of(credential.grant, now)
     try:
         secret = sessions.decrypt(credential).reveal()
     except UndecryptableError as error:
-        return _locked(error.why)
+        return _locked(error.problem)
     # A signed token is sent in its place, and is long.
     is_short = credential.kind != CredentialKind.JWT and secret_echo.is_too_short(secret)
     warning = f" {TOO_SHORT}" if is_short else ""

@@ -341,7 +341,7 @@ def _in_order(chosen: Iterable[str]) -> list[str]:
 def _check(webhook: Webhook, url: str) -> None:
     # Raises DomainError for what cannot be kept.
     fields = {}
-    if why := display_names.why_not(webhook.name, 100):
+    if why := display_names.name_problem(webhook.name, 100):
         fields["name"] = why
     # Without a new address the one that is there stays.
     if url or not (webhook.sealed_url or webhook.url):

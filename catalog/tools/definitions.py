@@ -204,7 +204,7 @@ def checked(parts: Parts) -> dict[str, Any]:
     faults: dict[str, str] = {}
     if why := definition.why_no_name(parts.name):
         faults["name"] = why
-    if parts.title and (why := display_names.why_not(parts.title, MAX_TITLE_LENGTH)):
+    if parts.title and (why := display_names.name_problem(parts.title, MAX_TITLE_LENGTH)):
         faults["title"] = why
     if not parts.description:
         faults["description"] = "Say what it does, and when to use it: a model chooses it by these words."

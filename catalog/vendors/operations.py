@@ -113,7 +113,7 @@ def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credential
 
 def _check_vendor(vendor: Vendor) -> None:
     check_name(vendor.name, 120)
-    vendor.slug = slugs.checked(vendor.slug)
+    vendor.slug = slugs.parse_slug(vendor.slug)
     if len(vendor.homepage) > 500:
         raise invalid(homepage="Give a web address of up to 500 characters.")
     if vendor.homepage:

@@ -203,7 +203,7 @@ class EnvironmentList(GenericAPIView[Environment]):
     )
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        values = EnvironmentInput.taken(request.data)
+        values = EnvironmentInput.parse(request.data)
         environment = binding_moves.create_environment(
             agent,
             actor=person(request),
@@ -277,7 +277,7 @@ class BindingList(GenericAPIView[Binding]):
     def post(self, request: Request, slug: str, env: str) -> Response:
         """Binds an activity to a tool, in place of what was bound to it."""
         environment = chosen_environment(request, slug, env)
-        given = BindingInput.taken(request.data)
+        given = BindingInput.parse(request.data)
         pin = chosen_tool(environment, given["tool"], given.get("agent", ""))
         if pin is None:
             raise invalid(tool=f"“{environment.agent}” has no tool of this name.")
@@ -302,7 +302,7 @@ class BindingDetail(GenericAPIView[Binding]):
     @extend_schema(parameters=[NAME, TOOL, AGENT], request=BindingChange)
     def put(self, request: Request, slug: str, env: str, tool: str) -> Response:
         environment, pin = self._chosen(request, slug, env, tool)
-        return _bound(request, environment, pin, BindingChange.taken(request.data))
+        return _bound(request, environment, pin, BindingChange.parse(request.data))
 
     @extend_schema(
         operation_id="agents_environments_bindings_move",
@@ -318,7 +318,7 @@ class BindingDetail(GenericAPIView[Binding]):
     def patch(self, request: Request, slug: str, env: str, tool: str) -> Response:
         """Moves the binding to another version of its activity, or binds another activity."""
         environment, pin = self._chosen(request, slug, env, tool)
-        given = BindingPatch.taken(request.data)
+        given = BindingPatch.parse(request.data)
         if "activity" not in given:
             activity = environments.bound_in(environment, [pin])[0].activity
             if activity is None:
@@ -329,7 +329,7 @@ class BindingDetail(GenericAPIView[Binding]):
     @extend_schema(parameters=[NAME, TOOL, AGENT, AcceptanceInput], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
         environment, pin = self._chosen(request, slug, env, tool)
-        values = AcceptanceInput.taken(
+        values = AcceptanceInput.parse(
             {
                 "accept": request.query_params.getlist("accept"),
                 "reason": request.query_params.get("reason", ""),
@@ -375,7 +375,7 @@ class NamedActivityDetail(GenericAPIView[Binding]):
     def patch(self, request: Request, slug: str, tool: str) -> Response:
         """Move the tool to a version of the activity that has the name now."""
         agent, pin = self._find_pin(request, slug, tool)
-        values = NamedActivityChange.taken(request.data)
+        values = NamedActivityChange.parse(request.data)
         activity = environments.find_named_activity(pin)
         if activity is None:
             raise invalid(activity="No activity has the name by which one runs for this tool.")

@@ -286,7 +286,7 @@ class MockDetail(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=MockInput, responses=MockOutput)
     def put(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
-        given = MockInput.taken(request.data)
+        given = MockInput.parse(request.data)
         saved = mocks.save(mocked.pin, actor=person(request), config=given, expected=expected(request))
         return self._answer(saved)
 
@@ -294,7 +294,7 @@ class MockDetail(GenericAPIView[Pin]):
     def patch(self, request: Request, slug: str, name: str) -> Response:
         """Switches situations on or off, and leaves the rest of the mock as it is."""
         mocked = chosen_mock(request, slug, name)
-        given = MockSwitch.taken(request.data)
+        given = MockSwitch.parse(request.data)
         return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=given["switch"]))
 
     def _answer(self, mocked: MockedTool) -> Response:
@@ -311,7 +311,7 @@ class MockPreview(APIView):
     @extend_schema(request=MockPreviewInput, responses=MockAnswerOutput)
     def post(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
-        given = MockPreviewInput.taken(request.data)
+        given = MockPreviewInput.parse(request.data)
         arguments = given.pop("arguments", {})
         reply = mocks.preview(mocked.pin, {**mocked.config, **given}, arguments)
         return Response(MockAnswerOutput(answer_of(reply)).data)
@@ -353,7 +353,7 @@ class MockAssertions(APIView):
     def put(self, request: Request, slug: str) -> Response:
         """In place of those that were kept."""
         agent = chosen_agent(request, slug)
-        said = AssertionsInput.taken(request.data)["assertions"]
+        said = AssertionsInput.parse(request.data)["assertions"]
         return self._answer(mocks.set_assertions(agent, actor=person(request), said=said))
 
     def _answer(self, asserted: Sequence[Assertion]) -> Response:
@@ -370,7 +370,7 @@ class MockJudgement(APIView):
     @extend_schema(request=JudgeInput, responses=JudgedOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = JudgeInput.taken(request.data)
+        given = JudgeInput.parse(request.data)
         said = given.pop("assertions", None)
         asserted = mocks.asserted(agent) if said is None else mocks.read_assertions(agent, said)
         verdicts = mocks.judged(agent, asserted, Asked(**given))

@@ -294,7 +294,7 @@ def _confirm_lines(procedure: Procedure, actor: User) -> None:
 
 def _checked_title(title: str) -> str:
     title = title.strip()
-    if why := display_names.why_not(title, MAX_TITLE_LENGTH):
+    if why := display_names.name_problem(title, MAX_TITLE_LENGTH):
         raise DomainError("invalid", "A procedure cannot be called so.", fields={"title": why})
     return title
 
@@ -316,7 +316,7 @@ def _checked_reason(why: str) -> str:
 def _free_slug(agent: Agent, title: str, wanted: str) -> str:
     taken = set(agent.procedures.live().values_list("slug", flat=True)) | RESERVED
     if wanted:
-        wanted = slugs.checked(wanted)
+        wanted = slugs.parse_slug(wanted)
         if wanted in taken:
             message = f"“{agent}” has a procedure at “{wanted}” already."
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)

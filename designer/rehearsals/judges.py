@@ -117,7 +117,7 @@ def _apply(judge: RehearsalJudge, given: dict[str, Any]) -> None:
         value = given.get(member, getattr(judge, member))
         setattr(judge, member, value.strip() if isinstance(value, str) else value)
     fields = {}
-    if why := display_names.why_not(judge.name, 100):
+    if why := display_names.name_problem(judge.name, 100):
         fields["name"] = why
     elif live().filter(name=judge.name).exclude(pk=judge.pk).exists():
         fields["name"] = "Another judge has this name."

@@ -86,7 +86,7 @@ class ReleaseInvoke(GenericAPIView[Release]):
         return self.invoked(request, slug, number, name)
 
     def invoked(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
-        asked, sub = _named(RuntimeCallInput.taken(request.data), request), "" if sub == slug else sub
+        asked, sub = _named(RuntimeCallInput.parse(request.data), request), "" if sub == slug else sub
         actor, key = person(request), key_of(request)
         try:
             release = found_release(request, slug, number)

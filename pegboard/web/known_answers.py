@@ -86,7 +86,7 @@ class KnownAnswers:
             return self.application(meta, start)
         if question.name in _known and (found := _found(question)):
             row, answer = found
-            number = log_context.taken_request_id(meta.get(tracing.META, ""))
+            number = log_context.accept_request_id(meta.get(tracing.META, ""))
             body = answer.before + question.number + answer.after
             start(answer.status, [*answer.headers, (tracing.HEADER, number), *_length(answer, body)])
             _trace(meta, row, answer, number, began)

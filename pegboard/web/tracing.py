@@ -37,7 +37,7 @@ class TraceMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
-        number = log_context.taken_request_id(request.META.get(META, ""))
+        number = log_context.accept_request_id(request.META.get(META, ""))
         facts: log_context.Facts = {
             "request_id": number,
             "user_id": lambda: known_user(request),

@@ -26,7 +26,7 @@ from celery import current_app
 from core import redis_client
 def own(): return redis_client.client().ping()
 def waiting(): return redis_client.waiting_client().ping()
-def quick(): return redis_client.ask("PING")
+def quick(): return redis_client.execute("PING")
 def sender():
     with current_app.connection_for_write() as connection:
         connection.ensure_connection(max_retries=1, timeout=5)

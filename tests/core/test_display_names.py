@@ -26,17 +26,17 @@ STRANGE = {
     ["Acme", "天気", "Größe & Co.", "می‌خواهم", "👩‍💻 desk", "☀️ desk", "Prix\xa0: bas", "क्‍ष", "a" * 100],
 )
 def test_name_without_hidden_characters_is_taken(name):
-    assert display_names.why_not(name, 100) == ""
+    assert display_names.name_problem(name, 100) == ""
 
 
 @pytest.mark.parametrize("character", STRANGE.values(), ids=STRANGE)
 def test_hidden_character_is_named(character):
-    assert f"U+{ord(character):04X}" in display_names.why_not(f"Ac{character}me", 100)
+    assert f"U+{ord(character):04X}" in display_names.name_problem(f"Ac{character}me", 100)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\u200d", " \u200c ", "a" * 101])
 def test_nothing_to_read_is_no_name(name):
-    assert display_names.why_not(name, 100) == "Give a name of up to 100 characters."
+    assert display_names.name_problem(name, 100) == "Give a name of up to 100 characters."
 
 
 @pytest.mark.django_db

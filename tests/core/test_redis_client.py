@@ -6,7 +6,7 @@ import pytest
 import redis
 
 from core import redis_client
-from core.redis_client import ask, tell
+from core.redis_client import execute, send
 
 NAME = "pegboard:test:line"
 
@@ -18,39 +18,39 @@ def clean():
     redis_client.client().delete(NAME)
 
 
-def test_what_was_told_is_done_before_what_is_asked_next():
+def test_commands_sent_run_before_the_next_command_executed():
     for number in range(1, 50):
-        tell("INCR", NAME)
-        assert ask("GET", NAME) == str(number)
-    tell("INCR", NAME)
-    tell("INCR", NAME)
-    assert ask("GET", NAME) == "51"
+        send("INCR", NAME)
+        assert execute("GET", NAME) == str(number)
+    send("INCR", NAME)
+    send("INCR", NAME)
+    assert execute("GET", NAME) == "51"
 
 
-def test_error_is_told_of_the_command_that_was_asked_alone():
-    ask("SET", NAME, "no number")
-    tell("INCR", NAME)
-    assert ask("GET", NAME) == "no number"
+def test_error_is_reported_for_its_own_command_only():
+    execute("SET", NAME, "no number")
+    send("INCR", NAME)
+    assert execute("GET", NAME) == "no number"
     with pytest.raises(redis.ResponseError, match="integer"):
-        ask("INCR", NAME)
-    assert ask("GET", NAME) == "no number"
+        execute("INCR", NAME)
+    assert execute("GET", NAME) == "no number"
 
 
 def test_connection_that_the_server_has_closed_is_replaced():
-    number = ask("CLIENT", "ID")
-    assert ask("CLIENT", "ID") == number
+    number = execute("CLIENT", "ID")
+    assert execute("CLIENT", "ID") == number
     redis_client.client().client_kill_filter(_id=number)
-    assert ask("CLIENT", "ID") != number
-    tell("SET", NAME, "told")
-    redis_client.client().client_kill_filter(_id=ask("CLIENT", "ID"))
-    assert ask("GET", NAME) == "told"
+    assert execute("CLIENT", "ID") != number
+    send("SET", NAME, "told")
+    redis_client.client().client_kill_filter(_id=execute("CLIENT", "ID"))
+    assert execute("GET", NAME) == "told"
 
 
 def test_threads_do_not_read_each_others_answers():
     def work(number: int) -> None:
         for _ in range(50):
-            tell("INCR", NAME)
-            answers[number] += ask("ECHO", str(number)) == str(number)
+            send("INCR", NAME)
+            answers[number] += execute("ECHO", str(number)) == str(number)
 
     answers = [0] * 4
     threads = [threading.Thread(target=work, args=[number]) for number in range(4)]

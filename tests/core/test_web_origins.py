@@ -12,11 +12,11 @@ GOOD = [
     "https://a.example/",
 ]
 BAD = {
-    "pegboard.example": "no address",
-    "ftp://pegboard.example": "no address",
-    "https://": "no address",
-    "https://[half": "no address",
-    "https://a.example:port": "no address",
+    "pegboard.example": "not the address",
+    "ftp://pegboard.example": "not the address",
+    "https://": "not the address",
+    "https://[half": "not the address",
+    "https://a.example:port": "not the address",
     "https://a.example/pegboard": "path /pegboard",
     "https://a.example//x": "path //x",
     "https://ada@a.example": "write https://a.example",

@@ -128,7 +128,7 @@ def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
 
 
 def _hidden(text: Text, found: Found) -> Alarm:
-    what = found.kind.what
+    what = found.kind.description
     if said := decoded_tags(text.value[found.start : found.end]):
         what = f"{what}, spelling “{said[:80]}”"
     where = excerpt(text.value, found.start, found.end)
