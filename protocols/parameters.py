@@ -22,7 +22,7 @@ import msgspec
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
-from core.schema import bounds, regular_expressions, subschemas
+from core.schema import bounds, pointers, regular_expressions, subschemas
 from protocols import members
 from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
@@ -202,7 +202,7 @@ def _elsewhere(schema: object) -> str:
     base = schema.get("$id") if isinstance(schema, dict) else None
     inside = {_absolute(base, "")}
     led: list[str] = []
-    for each in subschemas.every(schema):
+    for each in subschemas.walk(schema):
         inside |= {_absolute(base, each["$id"])} if isinstance(each.get("$id"), str) else set()
         led += [each[word] for word in subschemas.REFERENCES if isinstance(each.get(word), str)]
     return next((ref for ref in led if not ref.startswith("#") and _absolute(base, ref) not in inside), "")
@@ -283,7 +283,7 @@ def _referred(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
     if root is None or not isinstance(reference, str):
         return None
     try:
-        target = subschemas.pointed(root, reference)
+        target = pointers.resolve_reference(root, reference)
     except LookupError:
         return None
     beside = {name: value for name, value in schema.items() if name != "$ref"}

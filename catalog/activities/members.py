@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.schema import pointers, subschemas
+from core.schema import pointers
 from protocols.signature import Parameter
 
 # Deeper, or more, is typed by hand: a list to choose from stays one.
@@ -39,7 +39,7 @@ def _followed(schema: Any, document: Mapping[str, Any]) -> Any:
     # A reference to a reference is followed once: whatever lies behind is typed by hand.
     if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
         try:
-            return subschemas.pointed(document, schema["$ref"])
+            return pointers.resolve_reference(document, schema["$ref"])
         except (LookupError, ValueError):
             return None
     return schema

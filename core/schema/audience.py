@@ -140,7 +140,7 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
     which a reference is the digest of its target; the digests are refined until they distinguish no more.
     """
     definitions = dict(_definitions(schema, ()))
-    if not definitions or any(name in each for each in subschemas.every(schema) for name in _NAMED_OTHERWISE):
+    if not definitions or any(name in each for each in subschemas.walk(schema) for name in _NAMED_OTHERWISE):
         return schema
     if len(definitions) * len(repr(schema)) > MAX_RENAMING_WORK:
         return schema

@@ -8,7 +8,7 @@ multiplied by the parts of the value it bounds the whole.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 
 MAX_MEETING = 10_000
 # The count itself must end, also for a schema that refers to itself.
@@ -90,7 +90,7 @@ class _Count:
         for keyword in subschemas.REFERENCES:
             if isinstance(schema.get(keyword), str):
                 try:
-                    target = subschemas.pointed(self._document, schema[keyword])
+                    target = pointers.resolve_reference(self._document, schema[keyword])
                 except LookupError as exc:
                     raise TooComplexError from exc
                 yield target

@@ -48,7 +48,7 @@ def schema_for(
 
 def has_direction(direction: Literal["request", "response"], schema: Any) -> bool:
     """Return whether some part of the schema does not go in the direction."""
-    return any(part.get(_FLAGS[direction]) is True for part in subschemas.every(schema))
+    return any(part.get(_FLAGS[direction]) is True for part in subschemas.walk(schema))
 
 
 class _Writer:

@@ -73,3 +73,8 @@ def resolve(value: Any, steps: Iterable[str]) -> Any:
     for step in steps:
         value = step_into(value, step)
     return value
+
+
+def resolve_reference(document: Any, reference: str) -> Any:
+    """Return the part of `document` that a reference such as `#/$defs/a` points to. Raises PointerError."""
+    return resolve(document, split_fragment(reference))

@@ -15,7 +15,7 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from core.schema import sample_texts, subschemas, validation
+from core.schema import pointers, sample_texts, subschemas, validation
 
 # The first tries fill in what is optional as chance has it; the last ones leave out what can be left out.
 MAX_TRIES = 40
@@ -175,7 +175,7 @@ class _Maker:
         while reference := said.pop("$ref", None) or said.pop("$dynamicRef", None):
             seen += 1
             try:
-                found = subschemas.pointed(self.root, str(reference))
+                found = pointers.resolve_reference(self.root, str(reference))
             except LookupError:
                 found = False
             if seen > 20 or found is False:

@@ -7,8 +7,6 @@ What stands elsewhere (in `enum`, `const`, `default`, `examples`) is data, and a
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from core.schema import pointers
-
 # What a schema is applied to: the same value, or a part of it.
 IN_PLACE = ("not", "if", "then", "else")
 IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
@@ -55,26 +53,10 @@ def change_below(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value) if keyword in ONES else value
 
 
-def every(schema: Any) -> list[dict[str, Any]]:
-    """Every schema that is an object, wherever it stands inside; the innermost first."""
-    found: list[dict[str, Any]] = []
-
-    def note(each: dict[str, Any]) -> dict[str, Any]:
-        found.append(each)
-        return each
-
-    mapped(schema, note)
-    return found
-
-
 def references(schema: Any) -> Iterator[str]:
-    for each in every(schema):
-        yield from (each[keyword] for keyword in REFERENCES if isinstance(each.get(keyword), str))
-
-
-def pointed(document: Any, pointer: str) -> Any:
-    """What a reference such as `#/$defs/a` leads to within `document`. Raises LookupError."""
-    return pointers.resolve(document, pointers.split_fragment(pointer))
+    """Yield every reference of a schema and of the schemas inside it."""
+    for subschema in walk(schema):
+        yield from (subschema[keyword] for keyword in REFERENCES if isinstance(subschema.get(keyword), str))
 
 
 def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:

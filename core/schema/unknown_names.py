@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 
 MAX_REPORTED = 10
 # Objects of the value and schemas that are looked at; what lies beyond is not reported.
@@ -95,7 +95,7 @@ class _Search:
         for keyword in subschemas.REFERENCES:
             if isinstance(reference := schema.get(keyword), str):
                 try:
-                    yield subschemas.pointed(self._document, reference)
+                    yield pointers.resolve_reference(self._document, reference)
                 except LookupError:
                     continue
 

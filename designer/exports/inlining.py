@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 
 # What one schema may grow to; many references to large definitions multiply.
 MAX_PARTS = 20_000
@@ -50,7 +50,7 @@ class _Inliner:
                     # A definition that contains itself has no end without references.
                     if reference in trail or self._parts > MAX_PARTS:
                         raise LookupError(reference)
-                    target = subschemas.pointed(self.document, str(reference))
+                    target = pointers.resolve_reference(self.document, str(reference))
                 except LookupError:
                     self.is_cut = True
                 beside = joined(beside, self.without_references(target, (*trail, str(reference))))

@@ -68,7 +68,7 @@ def fault_of_schema(schema: Mapping[str, Any]) -> validation.Fault | None:
 
 def why_too_large(schema: Mapping[str, Any], subset: Subset) -> str:
     """Return which of the sizes a strict schema exceeds: what follows its tool's name in a sentence."""
-    each = subschemas.every(schema)
+    each = list(subschemas.walk(schema))
     names = [name for one in each for name in one.get("properties", {})]
     enums = [[value for value in one["enum"] if value is not None] for one in each if "enum" in one]
     texts = [[value for value in enum if isinstance(value, str)] for enum in enums]

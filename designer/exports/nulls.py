@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers
 
 
 def without_absent(schema: Any, value: Any) -> Any:
@@ -49,7 +49,7 @@ def _places(schema: Any, root: Any, value: Any) -> Iterator[dict[str, Any]]:
 def _led(schema: Any, root: Any) -> Any:
     # What a reference leads to; the schema itself where it is none, or leads nowhere.
     try:
-        return subschemas.pointed(root, str(schema["$ref"]))
+        return pointers.resolve_reference(root, str(schema["$ref"]))
     except (LookupError, TypeError):
         return schema
 

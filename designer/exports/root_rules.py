@@ -8,7 +8,7 @@ any rule may stand.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 from designer.signatures import model_names
 
 # Of references that lead to each other.
@@ -71,7 +71,7 @@ def _target(part: Any, document: Mapping[str, Any]) -> Any:
     while isinstance(part, dict) and part.keys() == {"$ref"} and str(part["$ref"]) not in seen:
         seen.add(str(part["$ref"]))
         try:
-            part = subschemas.pointed(document, str(part["$ref"]))
+            part = pointers.resolve_reference(document, str(part["$ref"]))
         except LookupError:
             break
     return part

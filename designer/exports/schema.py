@@ -198,7 +198,7 @@ def _is_an_object(schema: dict[str, Any]) -> bool:
         inner = each.get("allOf")
         waiting += inner if isinstance(inner, list) else []
         with suppress(LookupError):
-            waiting.append(subschemas.pointed(schema, str(each.get("$ref"))))
+            waiting.append(pointers.resolve_reference(schema, str(each.get("$ref"))))
     return False
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.canonical_json import canonical
-from core.schema import subschemas
+from core.schema import pointers, subschemas
 from designer.exports import openai_chat, schema
 from designer.exports.base import carried, remarks
 from designer.signatures.effective import effective, misfits
@@ -134,7 +134,7 @@ def test_references_to_renamed_and_hidden_inputs_lead_on():
 
     assert set(out["properties"]) == {"a_b", "c"}
     for reference in subschemas.references(out):
-        assert subschemas.pointed(out, reference) is not None
+        assert pointers.resolve_reference(out, reference) is not None
     judge = jsonschema_rs.Draft202012Validator(out)
     assert judge.is_valid({"c": "four"})
     assert not judge.is_valid({"c": "much too long for both"} | {"a_b": ""})
@@ -189,13 +189,13 @@ def linked(draw):
 @given(linked())
 def test_no_reference_ever_leads_nowhere(case):
     inputs, hidden = case
-    assert all(subschemas.pointed(inputs, each) is not None for each in subschemas.references(inputs))
+    assert all(pointers.resolve_reference(inputs, each) is not None for each in subschemas.references(inputs))
 
     out = exported(inputs, **{name: {"hidden": True} for name in hidden})
 
     assert len(out.get("properties", {})) == len(inputs["properties"]) - len(hidden)
     for reference in subschemas.references(out):
-        assert subschemas.pointed(out, reference) is not None
+        assert pointers.resolve_reference(out, reference) is not None
 
 
 @pytest.mark.parametrize("outputs", [{"type": "array"}, {"type": "string", "enum": ["a"]}, {}])
