@@ -1,4 +1,5 @@
-"""The scheduler: what needs no worker runs in its own process, and so while the broker is away."""
+"""The scheduler. Work that needs no worker runs in its own process, so it continues while the broker is
+down."""
 
 import time
 from contextlib import suppress
@@ -15,21 +16,22 @@ from pegboard import periodic
 from pegboard.celery import report_ready
 
 ALIVE = "pegboard:scheduler"
-# Many ticks long, so that one that is late does not look like a scheduler that is gone.
+# Many ticks long, so that one late tick does not look like a missing scheduler.
 ALIVE_SECONDS = 60
 SPREAD = timedelta(seconds=5)
 
 
 class InProcessScheduler(Scheduler):
-    """Keeps no file, because what is due is in PostgreSQL. All but `periodic.WORK` is sent as messages."""
+    """Stores no file, because due work is in PostgreSQL. Sends messages for everything except
+    `periodic.WORK`."""
 
-    # The inherited one waits for the broker for ever, and no tick would run meanwhile.
+    # The inherited producer waits for the broker without limit, and no tick would run meanwhile.
     producer = None  # type: ignore[assignment]
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
-        """Tells pages, `doctor` and the container's health check that a scheduler runs.
+        """Record for pages, `doctor` and the health check of the container that a scheduler runs.
 
-        It also runs while that cannot be stored.
+        A failure to record it does not stop the tick.
         """
         report_ready()
         with suppress(redis.RedisError):
@@ -38,7 +40,7 @@ class InProcessScheduler(Scheduler):
         return wait
 
     def setup_schedule(self) -> None:
-        """Spread the messages, because a worker starts a process for each of those that come at once."""
+        """Spread the messages, because a worker starts a process for each message of a burst."""
         super().setup_schedule()
         messages = [entry for entry in self.schedule.values() if entry.task not in periodic.WORK]
         for position, entry in enumerate(messages):

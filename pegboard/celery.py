@@ -1,4 +1,4 @@
-"""The task queue. It carries ids only and is a hint: the truth about work to do is in PostgreSQL."""
+"""The task queue. A message contains ids only and is a hint: the work to do is in PostgreSQL."""
 
 import gc
 import os
@@ -23,7 +23,7 @@ app.steps["worker"].add(Watchdog)
 @signals.worker_ready.connect
 @signals.beat_init.connect
 def report_ready(**_: object) -> None:
-    """Touch the file that `manage.py up` and health checks look at."""
+    """Touch the file that `manage.py up` and health checks watch."""
     if path := os.environ.get("PEGBOARD_READY_FILE"):
         Path(path).touch()
 
@@ -43,10 +43,10 @@ def import_task_modules() -> None:
 
 @signals.worker_init.connect
 def share_modules_with_children(**_: object) -> None:
-    """Import what tasks need before the pool forks, so that its processes share the memory of the modules.
+    """Import the modules of tasks before the pool forks, so that its processes share their memory.
 
-    Modules are never freed. The garbage collector does not look through frozen objects: otherwise it takes a
-    tenth of the time of an enumeration, and writes to each of them.
+    Modules are never freed. The garbage collector skips frozen objects; otherwise it takes a tenth of the
+    time of an enumeration and writes to each of them.
     """
     import_task_modules()
     gc.collect()
@@ -55,4 +55,4 @@ def share_modules_with_children(**_: object) -> None:
 
 @signals.worker_process_init.connect
 def freeze(**_: object) -> None:
-    gc.freeze()  # what the pool has made since
+    gc.freeze()  # objects that the pool has created since

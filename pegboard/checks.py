@@ -1,4 +1,4 @@
-"""What `manage.py check --deploy` says about settings that are fine on one person's machine only."""
+"""Checks of `manage.py check --deploy`: settings that are acceptable only on a personal machine."""
 
 import os
 from collections.abc import Sequence
@@ -18,15 +18,15 @@ LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 def failpoints(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
     if os.environ.get("DEBUG_CRASH") != "1":
         return []
-    hint = "Take DEBUG_CRASH and CRASHPOINT out of the environment."
+    hint = "Remove DEBUG_CRASH and CRASHPOINT from the environment."
     return [Error("Failpoints are armed: processes kill themselves.", hint=hint, id="pegboard.E001")]
 
 
 def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Vendors on this machine itself, or anywhere at all, are for trying the product out."""
+    """Vendors on this machine, or on any network, are acceptable only for a trial."""
     if egress(app_configs):
         return []
-    hint = "Name the networks that your vendors, or the receivers of callbacks, live in, and their ports."
+    hint = "List the networks and ports of your vendors and of the receivers of callbacks."
     try:
         policies = outbound_policy(), callback_policy()
     except ValueError as exc:
@@ -35,12 +35,12 @@ def open_networks(app_configs: Sequence[AppConfig] | None, **options: Any) -> li
         Error(f"{policy.setting} opens {entry.network}.", hint=hint, id="pegboard.E002")
         for policy in policies
         for entry in policy.allow
-        if entry.network.prefixlen == 0 or any(_touches(entry.network, each) for each in LOOPBACK)
+        if entry.network.prefixlen == 0 or any(_overlaps(entry.network, network) for network in LOOPBACK)
     ]
 
 
 def egress(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """An outbound proxy or a file of authorities that cannot be used."""
+    """An unusable outbound proxy or CA file."""
     try:
         installation_egress()
     except ValueError as exc:
@@ -53,17 +53,17 @@ def keys(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckM
 
 
 def proxies(app_configs: Sequence[AppConfig] | None, **options: Any) -> list[CheckMessage]:
-    """Requests that come through a proxy, and that no proxy is known to encrypt or to slow down."""
+    """Requests arrive through a proxy, but no proxy is configured for encryption and limits."""
     if not settings.NUM_PROXIES or settings.HTTPS:
         return []
     hint = (
         "Set PEGBOARD_HTTPS=1. A proxy must end TLS, overwrite X-Forwarded-Proto, append to X-Forwarded-For, "
-        "buffer requests and replies but for event streams, and limit the connections of one address: "
+        "buffer requests and replies except event streams, and limit the connections of one address: "
         "docs/operations.md."
     )
-    message = "PEGBOARD_PROXIES announces a proxy, and PEGBOARD_HTTPS is not set."
+    message = "PEGBOARD_PROXIES names a proxy, but PEGBOARD_HTTPS is not set."
     return [Warning(message, hint=hint, id="pegboard.W001")]
 
 
-def _touches(network: Any, other: Any) -> bool:
+def _overlaps(network: Any, other: Any) -> bool:
     return bool(network.version == other.version and network.overlaps(other))

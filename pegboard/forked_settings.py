@@ -1,4 +1,4 @@
-"""Settings of a process that is forked from one which has read its settings already."""
+"""Settings of a process that is forked from one that has already read its settings."""
 
 import os
 from contextlib import suppress

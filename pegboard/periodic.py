@@ -1,8 +1,8 @@
-"""What must happen whether or not a scheduler runs: start what is due, resume what died, send again.
+"""Periodic work that must not depend on a scheduler: start due work, resume interrupted work, send again.
 
-The scheduler does it every few seconds. Each process of a worker does it too, more rarely, because a
-scheduler that is down, or whose clock was set back by a day, must not stop all enumeration. All of it may
-run anywhere, at any time and twice.
+The scheduler performs it every few seconds. Each worker process performs it too, less often, because a
+scheduler that is down, or whose clock was set back by a day, must not stop all enumeration. Each function may
+run in any process, at any time, and twice.
 """
 
 import logging
@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 logger = logging.getLogger(__name__)
 
-WORKERS_LOOK_EVERY = 10.0  # seconds
+SWEEP_EVERY = 10.0  # seconds
 TICK = "catalog.enumeration.schedule.tick"
 WORK = (
     TICK,
@@ -28,27 +28,27 @@ WORK = (
 
 
 def perform(name: str) -> None:
-    """Never raises, so that its caller runs on and calls it the next time."""
+    """Run one function and log its errors, so that the caller continues."""
     close_old_connections()
     try:
         import_string(name)()
     except DatabaseError as exc:
-        logger.warning("the database is away: %s", exc)
+        logger.warning("the database is unreachable: %s", exc)
     except Exception:
-        logger.exception("%s failed; the next one tries again", name)
+        logger.exception("%s failed and will be repeated", name)
 
 
 def begin(**_: object) -> None:
-    """In a worker's process, beside its tasks."""
+    """Start a thread that performs the work in this worker process."""
     threading.Thread(target=_sweep, name="sweep", daemon=True).start()
 
 
 def _sweep() -> None:
     pause = threading.Event()
-    # Not all in step.
-    pause.wait(random.uniform(0, WORKERS_LOOK_EVERY))  # noqa: S311 - spreads load, guards nothing
+    # Avoids that all processes run at the same moment.
+    pause.wait(random.uniform(0, SWEEP_EVERY))  # noqa: S311 - only spreads the load
     while True:
         for name in WORK:
             perform(name)
         connection.close()
-        pause.wait(WORKERS_LOOK_EVERY)
+        pause.wait(SWEEP_EVERY)

@@ -1,4 +1,4 @@
-"""The pooler between this process and PostgreSQL, if there is one, and in which mode it runs."""
+"""Detect a pooler between this process and PostgreSQL, and its mode."""
 
 from contextlib import ExitStack
 from typing import Any, Literal
@@ -11,7 +11,7 @@ from psycopg.pq import ExecStatus
 from core.server_session import session_of
 
 Mode = Literal["none", "session", "transaction", "statement"]
-# So many clients ask for a session of their own before we believe that each gets one.
+# This many clients must get a session of their own before session mode is assumed.
 CLIENTS = 5
 WAIT_SECONDS = 2.0
 
@@ -23,13 +23,13 @@ NEEDS_POSTGRESQL = (
 
 
 def is_pooled() -> bool:
-    """Raises DatabaseError."""
+    """Return whether there is a pooler. Raises DatabaseError."""
     connection.ensure_connection()
     return session_of(connection.connection).is_pooled
 
 
 def find_mode() -> Mode:
-    """Watch which server session each of several clients is given. Raises DatabaseError."""
+    """Compare the server sessions of several clients. Raises DatabaseError."""
     if not is_pooled():
         return "none"
     with connection.wrap_database_errors, ExitStack() as clients:
@@ -38,12 +38,12 @@ def find_mode() -> Mode:
         for _ in range(CLIENTS):
             other = clients.enter_context(_client())
             try:
-                _ask(other, b"BEGIN")
+                _query(other, b"BEGIN")
                 # In session mode a client keeps its session, and no other client gets it.
                 if _backend(other) == session or _backend(watched) != session:
                     return "transaction"
             except errors.ConnectionTimeout:
-                return "session"  # all sessions are taken, by clients that do nothing
+                return "session"  # idle clients occupy all sessions
             except psycopg.Error as error:
                 if "statement pooling" in str(error):
                     return "statement"
@@ -72,11 +72,11 @@ def _client() -> psycopg.Connection[Any]:
 
 
 def _backend(client: psycopg.Connection[Any]) -> bytes | None:
-    return _ask(client, b"SELECT pg_backend_pid()")
+    return _query(client, b"SELECT pg_backend_pid()")
 
 
-def _ask(client: psycopg.Connection[Any], query: bytes) -> bytes | None:
-    """Return the first value of the answer. Closes the connection if no answer comes in time."""
+def _query(client: psycopg.Connection[Any], query: bytes) -> bytes | None:
+    """Return the first value of the reply. Close the connection if no reply arrives in time."""
     client.pgconn.send_query(query)
     try:
         (result,) = client.wait(generators.execute(client.pgconn), timeout=WAIT_SECONDS)

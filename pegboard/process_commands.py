@@ -1,6 +1,6 @@
-"""The commands of the processes, for `make run` and for messages that advise to start one.
+"""The commands that start the processes, for `make run` and for messages.
 
-docker-compose.yml, deploy/systemd/ and deploy/helm/ have the same; tests compare them.
+docker-compose.yml, deploy/systemd/ and deploy/helm/ contain the same commands; tests compare them.
 """
 
 import os
@@ -9,12 +9,12 @@ import shlex
 from core.own_commands import program_path
 
 GUNICORN = ("gunicorn", "-c", "python:pegboard.gunicorn")
-# For the processes that runtimes are given: a thread costs little while it waits for a vendor.
+# For the web processes of runtimes: a thread costs little while it waits for a vendor.
 FOR_RUNTIMES = {"WEB_WORKERS": "2", "WEB_THREADS": "256"}
 _WORKER = ("celery", "-A", "pegboard", "worker", "--loglevel", "INFO")
-# Chatter between workers that one machine does not need and a big deployment should not have.
+# Messages between workers, which one machine does not need and a large deployment should not have.
 _QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat")
-# As many processes as there is work for; idle ones end after half a minute.
+# The number of processes follows the work; idle ones end after half a minute.
 WORKER = (*_WORKER, "--queues", "enumeration", "--autoscale", "14,1", *_QUIET)
 # Threads, because a call may take a day and costs little while it waits for its vendor.
 _CALLS = ("--queues", "calls", "--hostname", "calls@%h", "--pool", "threads", "--concurrency", "64")

@@ -9,7 +9,7 @@ from typing import Any
 
 from pegboard.server_addresses import check_redis_address, parse_database_address
 
-# A machine that is gone is noticed after some fifteen seconds instead of two hours.
+# A lost machine is detected after about fifteen seconds instead of two hours.
 KEEPALIVE = {
     "keepalives_idle": "6",
     "keepalives_interval": "3",
@@ -21,12 +21,12 @@ KEEPALIVE = {
 def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings by name.
 
-    SERVES_PAGES: a page waits less long than a worker does. The web server sets this for itself.
-    QUERY_DEADLINE: seconds that one request may wait for the database, all queries together.
-    BROKER_TIMEOUT: seconds that a request may wait for the broker to take a message.
-    DATABASE_CONNECTIONS: how many connections all threads of a process share; 0: each thread has its own.
-    CALLS_IN_A_PROCESS: how many threads of one process may make calls of tools at once; pegboard/gunicorn.py
-    sets it for its own.
+    SERVES_PAGES: set by the web server; a page waits for a shorter time than a worker.
+    QUERY_DEADLINE: seconds that all queries of one request may take in total.
+    BROKER_TIMEOUT: seconds that a request may wait for the broker to accept a message.
+    DATABASE_CONNECTIONS: the number of connections that all threads of a process share; 0: one per thread.
+    CALLS_IN_A_PROCESS: the number of threads of a process that may send calls at once; pegboard/gunicorn.py
+    sets it for web processes.
     """
     serves_pages = environ.get("PEGBOARD_SERVES_PAGES") == "1"
     database_connections = int(environ.get("PEGBOARD_DATABASE_CONNECTIONS", "0"))
@@ -49,7 +49,7 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
             "socket_connect_timeout": 1 if serves_pages else 2,
             "socket_timeout": 1 if serves_pages else 5,
             "socket_keepalive": not redis_url.startswith(("redis+socket", "unix")),
-            # For the sender: one more try and no long wait, because `tick` sends again what was not sent.
+            # One more attempt and no long wait, because `tick` sends lost messages again.
             "max_retries": 1,
             "interval_start": 0.1,
         },
@@ -57,9 +57,9 @@ def process_settings(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> dict[str, object]:
-    """Return `postgresql://user:password@host:port/name?host=/socket/dir` as a DATABASES entry.
+    """Return the DATABASES entry for `postgresql://user:password@host:port/name?host=/socket/dir`.
 
-    Several hosts, with commas between them, are tried in their order, as libpq does.
+    Several hosts, separated by commas, are tried in order, as in libpq.
     """
     parts = parse_database_address("DATABASE_URL", address)
     limits = {
@@ -67,8 +67,8 @@ def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> 
         "lock_timeout": "2s" if serves_pages else "5s",
         "idle_in_transaction_session_timeout": "30s",
     }
-    # A limit that the address sets in its own `options` stays as it is there.
-    stated = re.findall(r"(\w+)\s*=", parts.options.get("options", ""))
+    # Limits that the address sets in its `options` take precedence.
+    address_limits = re.findall(r"(\w+)\s*=", parts.options.get("options", ""))
     return {
         "ENGINE": "core.postgresql" if shares_connections else "core.pooler_safe",
         "NAME": parts.name,
@@ -81,7 +81,7 @@ def _database(address: str, *, serves_pages: bool, shares_connections: bool) -> 
         "OPTIONS": {
             "connect_timeout": 2 if serves_pages else 5,
             **KEEPALIVE,
-            "limits": {name: value for name, value in limits.items() if name not in stated},
+            "limits": {name: value for name, value in limits.items() if name not in address_limits},
             **parts.options,
         },
     }

@@ -1,6 +1,6 @@
-"""Addresses of servers, such as `postgresql://user:password@host:port/name?option=value`, in variables.
+"""Parse server addresses such as `postgresql://user:password@host:port/name?option=value`. Pure.
 
-What cannot be read is refused with a sentence that repeats nothing of it: there is a password in it. Pure.
+Error messages repeat no part of an address, because it contains a password.
 """
 
 import re
@@ -22,7 +22,7 @@ _ENCODE = "Write / as %2F, ? as %3F, # as %23, [ as %5B, ] as %5D and % as %25 i
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """hosts and ports: as many, "" for a port that is not stated. path: without its first slash."""
+    """hosts, ports: of equal length; "" for a missing port. path: without the leading slash."""
 
     scheme: str
     user: str
@@ -44,21 +44,21 @@ class ServerAddress:
 def parse_address(
     variable: str, address: str, schemes: Sequence[str], *, has_many_hosts: bool = False
 ) -> ServerAddress:
-    """Raises ImproperlyConfigured, which names the variable."""
+    """Parse an address. Raises ImproperlyConfigured, which names the variable."""
     match = _ADDRESS.fullmatch(address)
     starts = " or ".join(f"{scheme}://" for scheme in schemes)
     if address.partition("://")[0].lower() not in schemes or "://" not in address:
         raise ImproperlyConfigured(f"{variable} must start with {starts}")
     if match is None or "@" in match["path"]:
-        # The part before / ? or # was taken for the host: it begins inside the password.
-        raise ImproperlyConfigured(f"{variable} has a character in it that ends its host. {_ENCODE}")
+        # An unencoded / ? or # in the password ended the host too early.
+        raise ImproperlyConfigured(f"{variable} contains a character that ends the host too early. {_ENCODE}")
     credentials, _, location = match["authority"].rpartition("@")
     if "[" in credentials or "]" in credentials:
         raise ImproperlyConfigured(f"{variable} has a bracket in its user or password. {_ENCODE}")
     user, _, password = credentials.partition(":")
     hosts, ports = _parse_hosts(variable, location)
     if len(hosts) > 1 and not has_many_hosts:
-        raise ImproperlyConfigured(f"{variable} names several hosts. Only DATABASE_URL may.")
+        raise ImproperlyConfigured(f"{variable} names several hosts, which only DATABASE_URL may do.")
     return ServerAddress(
         scheme=match["scheme"].lower(),
         user=unquote(user),
@@ -86,10 +86,10 @@ def _parse_hosts(variable: str, location: str) -> tuple[tuple[str, ...], tuple[s
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """An address of PostgreSQL as all processes of Pegboard read it. libpq splits it at other characters.
+    """An address of PostgreSQL. All processes use this parser, because libpq splits addresses differently.
 
-    host, port: several of them with commas in between; "" if not stated.
-    options: what the address states beside these, by libpq's names.
+    host, port: several are separated by commas; "" if missing.
+    options: the other parameters, by their names in libpq.
     """
 
     host: str
@@ -101,7 +101,7 @@ class DatabaseAddress:
 
     def parameters(self) -> dict[str, Any]:
         """Return the arguments of `psycopg.connect`."""
-        stated = {
+        parameters = {
             "host": self.host,
             "port": self.port,
             "user": self.user,
@@ -111,25 +111,25 @@ class DatabaseAddress:
         return (
             {"connect_timeout": "10"}
             | self.options
-            | {name: value for name, value in stated.items() if value}
+            | {name: value for name, value in parameters.items() if value}
         )
 
     def url(self) -> str:
-        """Return an address that reads as this one."""
+        """Return a URL that parses to this address."""
         credentials = ":".join(quote(text, safe="") for text in (self.user, self.password) if text)
         server = {name: value for name, value in (("host", self.host), ("port", self.port)) if value}
         return f"postgresql://{credentials}@/{quote(self.name, safe='')}?{urlencode(server | self.options)}"
 
 
 def parse_database_address(variable: str, address: str) -> DatabaseAddress:
-    """Raises ImproperlyConfigured, which names the variable."""
+    """Parse an address of PostgreSQL. Raises ImproperlyConfigured, which names the variable."""
     parts = parse_address(variable, address, ("postgresql", "postgres"), has_many_hosts=True)
     options = dict(parts.options)
     name = options.pop("dbname", parts.path)
     if not name:
         raise ImproperlyConfigured(f"{variable} names no database: postgresql://user:password@host:port/name")
     host = options.pop("host", ",".join(parts.hosts))
-    # Where one host has a port, each needs one.
+    # If one host has a port, each needs one.
     has_port = len(parts.ports) > 1 and any(parts.ports)
     port = ",".join(port or ("5432" if has_port else "") for port in parts.ports).strip(",")
     port = port or options.pop("port", "")
@@ -139,7 +139,8 @@ def parse_database_address(variable: str, address: str) -> DatabaseAddress:
 
 
 def check_redis_address(address: str) -> None:
-    """Refuse what a client of the broker would read as another server or user. See parse_address."""
+    """Reject an address that a client of the broker would read as another server or user. See
+    parse_address."""
     scheme = address.partition("://")[0].lower()
     if scheme in ("redis+socket", "unix"):
         return
@@ -150,5 +151,5 @@ def check_redis_address(address: str) -> None:
         raise ImproperlyConfigured("REDIS_URL must end with the number of a database, such as /0.")
     if parts.user and not parts.password:
         raise ImproperlyConfigured(
-            f"REDIS_URL has a user and no password. For a password alone: {parts.scheme}://:password@host:6379/0"
+            f"REDIS_URL has a user but no password. For a password without a user: {parts.scheme}://:password@host:6379/0"
         )

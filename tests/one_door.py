@@ -38,7 +38,7 @@ ITSELF = {("pegboard/local/product.py", "_page_answers")}
 # The deployment names its mail server, as it does its database: no person can lead it elsewhere.
 MAIL_SERVER = {("core/mail_backend.py", "open")}
 # The command line that a developer runs elsewhere: it asks the Pegboard that its user names.
-CLIENT = {("pegboard/client.py", "ask_bytes")}
+CLIENT = {("pegboard/client.py", "request_bytes")}
 OTHER_SIDE = ("tests/", "demo/", "benchmarks/")
 NOT_OURS = (".venv/", ".data/", ".cache/")
 # What a child process was given on its command line was written by a test.

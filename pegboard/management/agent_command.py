@@ -1,4 +1,4 @@
-"""The command line of `pegboard.client` beside the database: the views of REST answer it in this process."""
+"""The commands of `pegboard.client` inside this installation: REST views answer in the same process."""
 
 import argparse
 import json
@@ -20,41 +20,41 @@ AS = "--as"
 
 
 class InProcess(client.Server):
-    """As one user, without an API key: what a view answers is what its address would answer that user."""
+    """Calls REST views as one user, without an API key and without HTTP."""
 
     def __init__(self, username: str) -> None:
         user = User.objects.filter(username__iexact=username, is_active=True).first()
         if user is None:
-            raise client.CommandError(f"No user signs in as {username}.")
+            raise client.CommandError(f"There is no active user {username}.")
         self.user, self.url = user, "Pegboard"
 
-    def ask_bytes(self, method: str, path: str, body: Any = None, **query: str | int) -> bytes:
-        sent = b"" if body is None else json.dumps(body).encode()
+    def request_bytes(self, method: str, path: str, body: Any = None, **query: str | int) -> bytes:
+        content = b"" if body is None else json.dumps(body).encode()
         address = f"/api/v1/{unquote(path)}"
         hosts = (name.lstrip(".*") for name in settings.ALLOWED_HOSTS)
         request = WSGIRequest(
             {
                 "REQUEST_METHOD": method,
-                "PATH_INFO": address.encode().decode("latin-1"),  # as WSGI has it
+                "PATH_INFO": address.encode().decode("latin-1"),  # the encoding of WSGI
                 "QUERY_STRING": urlencode(query),
                 "CONTENT_TYPE": "application/json",
-                "CONTENT_LENGTH": str(len(sent)),
+                "CONTENT_LENGTH": str(len(content)),
                 "SERVER_NAME": next(filter(None, hosts), "localhost"),
                 "SERVER_PORT": "80",
                 "wsgi.url_scheme": "http",
-                "wsgi.input": BytesIO(sent),
+                "wsgi.input": BytesIO(content),
             }
         )
-        # Django REST framework's own way in without a session or a key.
+        # Django REST framework skips authentication for a request with this attribute.
         request.user = request._force_auth_user = self.user  # type: ignore[attr-defined]
         request.resolver_match = match = resolve(address)
         response = match.func(request, *match.args, **match.kwargs)
         if hasattr(response, "render"):
             response.render()
-        answer = b"".join(response)
+        reply = b"".join(response)
         if response.status_code >= 300:
-            raise client.refusal(response.status_code, answer, response.headers.get("Location", ""))
-        return answer
+            raise client.refusal(response.status_code, reply, response.headers.get("Location", ""))
+        return reply
 
 
 def add_arguments(parser: argparse.ArgumentParser, *, is_required: bool = True) -> None:
@@ -63,15 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser, *, is_required: bool = True) 
         dest="username",
         metavar="USER",
         required=is_required,
-        help="who does it, for rights and audit trail",
+        help="the user, for permissions and the audit trail",
     )
-    parser.add_argument("--json", action="store_true", help="print what Pegboard answers, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the reply as JSON")
 
 
 def carry_out(name: str, options: dict[str, Any]) -> None:
-    """Ends with the exit statuses of the client."""
-    given = argparse.Namespace(**options)
-    status = client.carry_out(client.COMMANDS[name].run, partial(InProcess, given.username), given)
+    """Run a command and exit with its status."""
+    arguments = argparse.Namespace(**options)
+    status = client.carry_out(client.COMMANDS[name].run, partial(InProcess, arguments.username), arguments)
     if status:
         sys.exit(status)
 
@@ -81,10 +81,10 @@ class AgentCommand(BaseCommand):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.help = client.COMMANDS[self.name].says
+        self.help = client.COMMANDS[self.name].description
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        # A command's own --version means a tool's, and comes before Django's.
+        # --version of `pin` is the version of a tool and replaces Django's option.
         return super().create_parser(prog_name, subcommand, conflict_handler="resolve", **kwargs)
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -1,4 +1,4 @@
-"""The API reference, drawn from the same document that `/api/schema/` answers. Knows no Django view."""
+"""The data of the API reference, from the document of `/api/schema/`. Independent of Django views."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ METHODS = ("get", "post", "put", "patch", "delete")
 
 @dataclass(frozen=True)
 class Member:
-    """One parameter, or one member of a body; `name` is dotted, and `[]` goes into a list."""
+    """A parameter, or a member of a body. name: with dots for nested members and `[]` for list entries."""
 
     name: str
     type: str
@@ -69,7 +69,7 @@ class Call:
 
 @cache
 def document() -> bytes:
-    # The schema as JSON. It follows from the code alone, so a process draws it once.
+    # The schema depends on the code alone, so a process generates it once.
     schema = SchemaGenerator().get_schema(request=None, public=True)  # type: ignore[no-untyped-call]
     plain = json.loads(OpenApiJsonRenderer().render(schema))
     return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()
@@ -88,14 +88,14 @@ def calls() -> tuple[Call, ...]:
 
 
 def groups() -> dict[str, list[Call]]:
-    named: dict[str, list[Call]] = {}
+    calls_by_group: dict[str, list[Call]] = {}
     for call in calls():
-        named.setdefault(call.group, []).append(call)
-    return named
+        calls_by_group.setdefault(call.group, []).append(call)
+    return calls_by_group
 
 
 class Shapes:
-    """The named components of the schema, so that a reference can be followed."""
+    """The components of the schema, to resolve references."""
 
     def __init__(self, components: dict[str, Any]) -> None:
         self.components = components
@@ -112,12 +112,12 @@ class Shapes:
         if "items" in schema and depth < MAX_DEPTH:
             yield from self.members(schema["items"], f"{prefix}[]", depth + 1)
         required = schema.get("required", ())
-        for name, below in schema.get("properties", {}).items():
+        for name, member in schema.get("properties", {}).items():
             full = f"{prefix}.{name}" if prefix else name
-            shape = self.follow(below)
+            shape = self.follow(member)
             yield Member(full, self.words(shape), name in required, shape.get("description", ""))
             if depth < MAX_DEPTH:
-                yield from self.members(below, full, depth + 1)
+                yield from self.members(member, full, depth + 1)
 
     def words(self, schema: dict[str, Any]) -> str:
         schema = self.follow(schema)
@@ -139,8 +139,8 @@ class Shapes:
             case "object":
                 required = schema.get("required", ())
                 return {
-                    name: self.example(below)
-                    for name, below in schema.get("properties", {}).items()
+                    name: self.example(member)
+                    for name, member in schema.get("properties", {}).items()
                     if name in required
                 }
             case "array":
@@ -167,10 +167,10 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
         summary=operation.get("summary") or operation.get("description", ""),
         role=operation.get("x-role", ""),
         parameters=[
-            _parameter(given, shapes)
-            for given in operation.get("parameters", ())
+            _parameter(parameter, shapes)
+            for parameter in operation.get("parameters", ())
             # The overview explains it once for all writes.
-            if given.get("description") != IDEMPOTENCY_KEY
+            if parameter.get("description") != IDEMPOTENCY_KEY
         ],
         body=list(shapes.members(body)) if body is not None else [],
         replies=replies,
@@ -178,13 +178,13 @@ def _call(method: str, path: str, operation: dict[str, Any], shapes: Shapes) -> 
     )
 
 
-def _parameter(given: dict[str, Any], shapes: Shapes) -> Member:
+def _parameter(parameter: dict[str, Any], shapes: Shapes) -> Member:
     return Member(
-        given["name"],
-        shapes.words(given["schema"]),
-        given.get("required", False),
-        given.get("description", ""),
-        given["in"],
+        parameter["name"],
+        shapes.words(parameter["schema"]),
+        parameter.get("required", False),
+        parameter.get("description", ""),
+        parameter["in"],
     )
 
 

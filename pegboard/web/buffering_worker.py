@@ -1,8 +1,8 @@
-"""gunicorn's worker with threads, which get a request once all of it has arrived.
+"""gunicorn's worker with threads, which receive a request once all of it has arrived.
 
-gunicorn gives a connection to a thread with its first byte, so a few slow clients take all threads. Here the
-loop that accepts connections reads them too. The head and the body of a request have a deadline each, and
-one address has a bounded number of requests that are arriving. docs/decisions/0077-buffered-requests.md.
+gunicorn assigns a connection to a thread at its first byte, so a few slow clients occupy all threads. Here
+the loop that accepts connections also reads them. The head and the body of a request have a deadline each,
+and one address has a bounded number of requests that are arriving. docs/decisions/0077-buffered-requests.md.
 """
 
 import errno
@@ -26,13 +26,13 @@ from pegboard.web.request_buffer import RequestBuffer, RequestHead
 
 HEAD_SECONDS, BODY_SECONDS = 10.0, 60.0
 LINGER_SECONDS = 2.0
-# A client that does not read its reply for so long is given up.
+# A client that does not read its reply for this long is disconnected.
 SEND_SECONDS = 30
 READ_BYTES = 64 * 1024
 # The largest body that any view accepts, and what its chunks add.
 MAX_BODY_BYTES = 12 * 1024**2 + 1024**2
 REQUESTS_OF_ONE_ADDRESS = 128
-# Of the connections that a process may have; the rest is for requests that are being answered.
+# Share of the connections of a process; the others are for requests that are being answered.
 ARRIVING_SHARE = 0.75
 LOOK_EVERY = 0.5  # seconds
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -42,8 +42,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Arrival:
     """A connection whose next request is arriving.
 
-    ends: the deadline, by the monotonic clock. is_kept: it was kept open after a request. is_read: the loop
-    waits for its bytes. is_over: its reply was sent, and only its end is waited for.
+    ends: the deadline, by the monotonic clock. is_kept: a keep-alive connection after a request. is_read: the
+    loop waits for its bytes. is_over: its reply was sent, and the loop waits for the client to close it.
     """
 
     conn: TConn
@@ -56,12 +56,12 @@ class Arrival:
 
     @property
     def takes_place(self) -> bool:
-        """True unless it is kept open between two requests: it counts for its address."""
+        """True unless it is idle between two requests. It counts for its address."""
         return not self.is_over and (self.request.has_begun or not self.is_kept)
 
 
 class BufferedUnreader(Unreader):  # type: ignore[misc]  # gunicorn has no types
-    """Reads a request that has arrived, so no thread waits for its client here."""
+    """Reads a request that has arrived, so no thread waits for a client."""
 
     def __init__(self, request: RequestBuffer) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
 
     def load_wsgi(self) -> None:
         super().load_wsgi()
-        # It needs models, which are there once the application is loaded.
+        # It needs models, which exist after the application is loaded.
         self._keys: Any = import_module("pegboard.web.keys_first")
 
     def accept(self, listener: socket.socket) -> None:
@@ -195,14 +195,16 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         if self._keys.is_without_credential(head):
             self._answer(arrival)
         elif self._keys.has_key_to_check(head):
-            # The thread needs no more than one look into the database.
+            # The thread needs a single query.
             self._unwatch(arrival)
             check: Future[bool] = self.tpool.submit(self._keys.is_key_known, head)
-            check.add_done_callback(lambda done: self.method_queue.defer(self._go_on, arrival, head, done))
+            check.add_done_callback(
+                lambda done: self.method_queue.defer(self._continue_after_check, arrival, head, done)
+            )
         else:
             self._ask_for_body(arrival, head)
 
-    def _go_on(self, arrival: Arrival, head: RequestHead, check: "Future[bool]") -> None:
+    def _continue_after_check(self, arrival: Arrival, head: RequestHead, check: "Future[bool]") -> None:
         if self._arrivals.get(arrival.conn) is not arrival:
             return
         if check.exception() is None and not check.result():
@@ -217,8 +219,8 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         self._watch(arrival)
 
     def _answer(self, arrival: Arrival) -> None:
-        # With what has arrived: of a request that is refused anyway, this is its head. What follows on its
-        # connection would be taken for another request, so the connection is closed then.
+        # A rejected request is answered with its head alone. Its body would be read as another request, so
+        # the connection is closed afterwards.
         self._forget(arrival)
         conn = arrival.conn
         conn.init()
@@ -247,9 +249,9 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
         del self._arrivals[arrival.conn]
 
     def _linger(self, conn: TConn) -> None:
-        """Closes a connection once its client has had a moment to read the reply (RFC 9112, section 9.6).
+        """Close a connection after its client has had a moment to read the reply (RFC 9112, section 9.6).
 
-        gunicorn does the same in its loop, where all other connections would wait meanwhile.
+        gunicorn does this inside its loop, where all other connections would wait.
         """
         arrival = self._expect(conn, LINGER_SECONDS)
         arrival.is_over = True
@@ -266,7 +268,7 @@ class BufferingWorker(ThreadWorker):  # type: ignore[misc]
 
 
 def _received(sock: socket.socket) -> bytes | None:
-    """None where nothing is there yet, b"" at the end of the connection."""
+    """Return the available bytes, None if there are none yet, or b"" at the end of the connection."""
     try:
         return sock.recv(READ_BYTES)
     except (BlockingIOError, InterruptedError):

@@ -1,7 +1,7 @@
-"""Bodies that come in chunks, without a length that is said before: some programs send all of theirs so.
+"""Read bodies that arrive in chunks without a Content-Length, as some programs send all of theirs.
 
-Django reads as much of a body as its length says, so it would read nothing of one without a length, and a
-call would be made without its arguments. Such a body is taken whole here, and has a length from then on.
+Django reads as many bytes as Content-Length states, so it would read nothing, and a call would lose its
+arguments. This application reads the whole body and sets its length.
 """
 
 import io
@@ -19,7 +19,7 @@ AT_ONCE = 64 * 1024
 
 
 class ChunkedBodies:
-    """As the web server calls an application, in front of Django."""
+    """A WSGI application in front of Django."""
 
     def __init__(self, application: Application) -> None:
         self._application = application
@@ -31,7 +31,7 @@ class ChunkedBodies:
         try:
             length = _copy(meta["wsgi.input"], body)
         except OSError:
-            # The client went away, or what it sent are no chunks.
+            # The client disconnected, or the chunks are malformed.
             body.close()
             start_response("400 Bad Request", [("Content-Type", "text/plain"), ("Connection", "close")])
             return [b"Bad Request: the chunks of the body cannot be read.\n"]
@@ -41,7 +41,7 @@ class ChunkedBodies:
 
 
 class _Reply:
-    """The server closes it, and with it the body that it was an answer to."""
+    """A reply that also closes the body of its request."""
 
     def __init__(self, reply: Iterable[bytes], body: IO[bytes]) -> None:
         self._reply, self._body = reply, body
@@ -56,13 +56,13 @@ class _Reply:
 
 
 def _is_chunked(meta: Mapping[str, Any]) -> bool:
-    # Only a server that marks the end of the body can be read to it.
+    # The end of the body is only detectable if the server marks it.
     return bool(meta.get("HTTP_TRANSFER_ENCODING")) and bool(meta.get("wsgi.input_terminated"))
 
 
 def _copy(chunks: io.BufferedIOBase, body: IO[bytes]) -> int:
-    # One byte more than may be, for which the bounds of every request refuse it.
-    length, most = 0, settings.MAX_BODY_BYTES + 1
-    while length < most and (read := chunks.read(min(AT_ONCE, most - length))):
-        length += body.write(read)
+    # Reads one byte more than the limit, so that BoundsMiddleware rejects a longer body.
+    length, limit = 0, settings.MAX_BODY_BYTES + 1
+    while length < limit and (piece := chunks.read(min(AT_ONCE, limit - length))):
+        length += body.write(piece)
     return length

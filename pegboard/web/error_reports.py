@@ -1,7 +1,7 @@
-"""What Django's reports of unexpected errors may show: where it happened, and no value that may be a secret.
+"""Django's reports of unexpected errors, without values that may be secrets.
 
-Django hides what a developer remembered to mark. Secrets pass through plain variables and forms, so here
-every value is struck out and names and types stay; addresses of servers lose their passwords.
+Django hides only what a developer marked. Secrets also pass through plain variables and forms, so these
+reports omit every value and show names and types. Passwords are removed from addresses of servers.
 """
 
 import re
@@ -22,7 +22,7 @@ class ReportFilter(SafeExceptionReporterFilter):
     )
 
     def is_active(self, request: HttpRequest | None) -> bool:
-        """With PEGBOARD_DEBUG too."""
+        """Filter with PEGBOARD_DEBUG too."""
         return True
 
     def cleanse_setting(self, key: Any, value: Any) -> Any:
@@ -41,7 +41,7 @@ class ReportFilter(SafeExceptionReporterFilter):
 
 
 class Reporter(ExceptionReporter):
-    """Leaves out query strings too: the reply to a sign-in at a vendor comes in one."""
+    """Omits query strings, too: the reply to a sign-in at a vendor arrives in one."""
 
     def get_traceback_data(self) -> dict[str, Any]:
         data = super().get_traceback_data()

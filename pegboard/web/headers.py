@@ -14,8 +14,8 @@ CONTENT_SECURITY_POLICY = "; ".join(
     ]
 )
 ON_EVERY_REPLY = {
-    # What is shown depends on who asks, and must not be kept by a shared browser or proxy. Files,
-    # and releases with their ETag, say themselves how long they may be kept.
+    # Replies depend on the user, so a shared browser or proxy must not store them. Files, and releases with
+    # an ETag, set their own caching header.
     "Cache-Control": "private, no-store",
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
@@ -26,6 +26,5 @@ ON_EVERY_REPLY = {
     "X-Frame-Options": "DENY",
 }
 
-# A 304 has no body to protect a browser from: the reply that the browser has kept came with these, and they
-# stay as they were (RFC 9110, 15.4.5; RFC 9111, 4.3.4).
-LEFT_OUT_OF_304 = frozenset(ON_EVERY_REPLY) - {"Cache-Control"}
+# A 304 has no body, and the cached reply keeps its headers (RFC 9110, 15.4.5; RFC 9111, 4.3.4).
+OMITTED_FROM_304 = frozenset(ON_EVERY_REPLY) - {"Cache-Control"}

@@ -1,4 +1,4 @@
-"""What every request and every reply must keep to, whatever view answers."""
+"""Rules for every request and reply, regardless of the view."""
 
 import logging
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from rest_framework.permissions import SAFE_METHODS
 from core import db_errors, proxy_signs
 from core.errors import DomainError
 from pegboard.web import views
-from pegboard.web.headers import LEFT_OUT_OF_304, ON_EVERY_REPLY
+from pegboard.web.headers import OMITTED_FROM_304, ON_EVERY_REPLY
 
 logger = logging.getLogger(__name__)
 
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 PROBES = ("/healthz", "/readyz")
-MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server itself takes 8,190
+MAX_ADDRESS_LENGTH = 8_000  # bytes of path and query; the web server accepts 8,190
 # Browsers send about twenty, and proxies add some.
 MAX_HEADERS = 100
 
@@ -38,13 +38,13 @@ class SecurityHeadersMiddleware:
         for name, value in ON_EVERY_REPLY.items():
             response.headers.setdefault(name, value)
         if response.status_code == HTTPStatus.NOT_MODIFIED:
-            for name in LEFT_OUT_OF_304:
+            for name in OMITTED_FROM_304:
                 del response.headers[name]
         return response
 
 
 class ProxySignsMiddleware:
-    """Notes requests that show a proxy which the settings do not know, for `doctor`."""
+    """Records signs of a proxy that the settings do not mention, for `doctor`."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -59,9 +59,9 @@ class ProxySignsMiddleware:
 
 
 class HostMiddleware:
-    """Refuses a host that is not in PEGBOARD_HOSTS, before any other layer can answer, but for probes.
+    """Rejects a host that is not in PEGBOARD_HOSTS before any other layer replies, except for probes.
 
-    Django checks the host in `CommonMiddleware`, which answers for runtimes are given without.
+    Django checks the host in `CommonMiddleware`, which requests of runtimes bypass.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -74,9 +74,9 @@ class HostMiddleware:
 
 
 class BoundsMiddleware:
-    """How long an address, how many headers and how large a body may be, before anything reads them.
+    """Limits the length of the address, the number of headers and the size of the body, before they are read.
 
-    A view that takes more than a megabyte says so in `largest_body`, as API views do.
+    A view that accepts more than a megabyte declares it in `largest_body`.
     """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
@@ -104,13 +104,13 @@ class BoundsMiddleware:
 
 
 def _declared_size(request: HttpRequest) -> int:
-    # A body without a length has been given one (pegboard/web/chunked_bodies.py), or is not read at all.
+    # pegboard/web/chunked_bodies.py sets the length of a chunked body. Other bodies without one are not read.
     length = request.META.get("CONTENT_LENGTH") or "0"
     return int(length) if length.isascii() and length.isdigit() else 0
 
 
 class RefuseNulMiddleware:
-    """PostgreSQL stores neither NUL nor broken UTF-8, so both are refused before anything looks them up."""
+    """Rejects NUL and invalid UTF-8, which PostgreSQL cannot store, before any query."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -130,7 +130,7 @@ def _is_unreadable(request: HttpRequest) -> bool:
         query = unquote_to_bytes(request.META.get("QUERY_STRING", "")).decode()
     except UnicodeDecodeError:
         return True
-    # In the path, Django has put back the percent signs of what is not UTF-8; nothing has such a name.
+    # In the path, Django keeps the percent-encoding of invalid UTF-8, which matches no name.
     if "\0" in request.path_info or "\0" in query:
         return True
     if any("\0" in value for value in request.COOKIES.values()):
@@ -141,7 +141,7 @@ def _is_unreadable(request: HttpRequest) -> bool:
 
 
 class ProbeMiddleware:
-    """Answers probes before Django's own layers check the host: they know an address, and no name."""
+    """Answers probes before Django checks the host, because probes use an address and not a name."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -155,7 +155,7 @@ class ProbeMiddleware:
 
 
 class MethodMiddleware:
-    """Answers a method that an address does not take with a sentence, where Django has an empty page."""
+    """Replies to an unsupported method with a sentence instead of Django's empty page."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -168,7 +168,7 @@ class MethodMiddleware:
 
 
 class DomainErrorMiddleware:
-    """What a page did not explain itself: a cursor that is no longer known, a database that is away."""
+    """Replies to errors that a page did not handle: an expired cursor, an unreachable database."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -182,7 +182,7 @@ class DomainErrorMiddleware:
                 return views.problem(request, exception.status, exception.code, exception.message)
             case DataError():
                 return views.bad_request(request)
-        if found := db_errors.outage(exception, is_write=request.method not in SAFE_METHODS):
+        if outage := db_errors.outage(exception, is_write=request.method not in SAFE_METHODS):
             logger.warning("the database: %s", exception)
-            return views.unavailable(request, found)
+            return views.unavailable(request, outage)
         return None

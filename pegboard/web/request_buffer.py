@@ -1,7 +1,7 @@
-"""The bytes of a request as they arrive, and whether all of it has come. Pure: it is fed with bytes.
+"""Collect the bytes of a request and detect its end. Pure: the caller feeds the bytes.
 
-It only decides how long to wait. The web server's own parser reads the bytes again, and refuses what is no
-request (RFC 9112).
+This only decides how long to wait. The parser of the web server reads the bytes again and rejects malformed
+requests (RFC 9112).
 """
 
 import tempfile
@@ -27,7 +27,7 @@ class RequestHead:
 
     @cached_property
     def body_length(self) -> int | None:
-        """In bytes; None for one that comes in chunks, or whose length is no number."""
+        """The length in bytes; None for a chunked body and for an invalid Content-Length."""
         length = self.headers.get("content-length", "0")
         return None if self.is_chunked or not (length.isascii() and length.isdigit()) else int(length)
 
@@ -44,7 +44,7 @@ class RequestHead:
 class RequestBuffer:
     """Collects the bytes of one request.
 
-    is_complete: it can be answered. is_whole: all of it has arrived.
+    is_complete: it can be answered. is_whole: all its bytes have arrived.
     """
 
     def __init__(self, max_body: int) -> None:
@@ -73,7 +73,7 @@ class RequestBuffer:
         self.is_complete = self.is_whole or is_refused or self._body > self._max_body
 
     def bytes_so_far(self) -> IO[bytes]:
-        """All that has arrived, from its beginning. Nothing can be fed after this."""
+        """Return the file with all bytes from the beginning. Nothing can be fed afterwards."""
         self._file.seek(0)
         return self._file
 
@@ -81,8 +81,7 @@ class RequestBuffer:
         self._file.close()
 
     def _is_refused(self, head: RequestHead, piece: bytes) -> bool:
-        # Whether no more of it is read because it is refused: a length that is no number, a body that is too
-        # large, chunks that are none.
+        # An invalid length, a body that is too large, or malformed chunks: the rest is not read.
         if self._chunks:
             self.is_whole = self._chunks.feed(piece) and not self._chunks.is_broken
             return self._chunks.is_broken

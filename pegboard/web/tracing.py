@@ -1,4 +1,4 @@
-"""Every request has a number, a duration, and one line in the log."""
+"""Give each request an id, measure its duration, and write one log line."""
 
 import logging
 import time
@@ -21,32 +21,34 @@ REQUESTS = Histogram(
     SECONDS,
 )
 RATE_LIMITED = Counter(
-    "pegboard_requests_rate_limited_total", "Requests that came too fast and were answered 429.", ("route",)
+    "pegboard_requests_rate_limited_total",
+    "Requests that exceeded a rate limit and were answered with 429.",
+    ("route",),
 )
-# Asked every few seconds by machines: counted and not logged.
+# Machines request these every few seconds: counted, but not logged.
 QUIET = {"healthz", "readyz", "metrics"}
-# Their addresses are secrets: who has one may use it.
-UNSAID = {"run-hint", "grant-authorize"}
+# Their addresses are secrets: anyone who has one may use it.
+SECRET_ADDRESSES = {"run-hint", "grant-authorize"}
 
 
 class TraceMiddleware:
-    """The outermost middleware, so that every reply is counted and has a number."""
+    """The outermost middleware, so that every reply is counted and has an id."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         began = time.perf_counter()
-        number = log_context.accept_request_id(request.META.get(META, ""))
+        request_id = log_context.accept_request_id(request.META.get(META, ""))
         facts: log_context.Facts = {
-            "request_id": number,
+            "request_id": request_id,
             "user_id": lambda: known_user(request),
             "route": lambda: route_of(request),
         }
         token = log_context.begin(facts)
         try:
             response = self.get_response(request)
-            response.headers[HEADER] = number
+            response.headers[HEADER] = request_id
             _count(request, response, time.perf_counter() - began)
         finally:
             log_context.end(token)
@@ -55,15 +57,15 @@ class TraceMiddleware:
 
 def _count(request: HttpRequest, response: HttpResponse, seconds: float) -> None:
     route, status = route_of(request) or "none", response.status_code
-    # For what stands around Django: pegboard/web/known_answers.py.
+    # Read outside of Django by pegboard/web/known_answers.py.
     request.META[ROUTE] = route
     match = request.resolver_match
-    path = f"/{match.route}" if match and route in UNSAID else request.path
+    path = f"/{match.route}" if match and route in SECRET_ADDRESSES else request.path
     tell(route, status, seconds, request.method, path)
 
 
 def tell(route: str, status: int, seconds: float, method: str | None, path: str) -> None:
-    """Counts one request, and writes its line."""
+    """Count one request and write its log line."""
     REQUESTS.observe(seconds, route, f"{status // 100}xx")
     if status == 429:
         RATE_LIMITED.add(route)
@@ -73,13 +75,14 @@ def tell(route: str, status: int, seconds: float, method: str | None, path: str)
 
 
 def route_of(request: HttpRequest) -> str | None:
-    """The name of the URL pattern: as many as there are routes, whatever addresses are requested."""
+    """Return the name of the URL pattern. There are as many as routes, regardless of the requested
+    addresses."""
     match = request.resolver_match
     return match.view_name if match else None
 
 
 def known_user(request: HttpRequest) -> int | None:
-    """The user, if something has loaded them before: a log line makes no query."""
+    """Return the id of the user if it is already loaded, because a log line must not cause a query."""
     user = request.__dict__.get("user")
     if isinstance(user, LazyObject) and user.__dict__.get("_wrapped") is empty:
         return None

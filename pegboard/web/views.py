@@ -40,7 +40,7 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def readyz(request: HttpRequest) -> JsonResponse:
-    # Ready while the database answers: without the queue pages and exports work, and enumeration waits.
+    # Ready while the database answers. Pages and exports work without the queue; enumeration waits.
     database = database_state()
     facts: dict[str, Any] = {"database": database, "queue": "ok" if _queue_answers() else "unreachable"}
     if database == "ok":
@@ -78,7 +78,9 @@ def bad_request(request: HttpRequest, exception: Exception | None = None) -> Htt
 
 
 def permission_denied(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    return problem(request, 403, "permission_denied", str(exception or "") or "You may not do this.")
+    return problem(
+        request, 403, "permission_denied", str(exception or "") or "You do not have permission for this."
+    )
 
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
@@ -92,35 +94,35 @@ def page_not_found(request: HttpRequest, exception: Exception | None = None) -> 
 
 
 def method_not_allowed(request: HttpRequest, allowed: str) -> HttpResponse:
-    """`allowed` is the Allow header: the methods that the address takes."""
+    """allowed: the Allow header, with the methods of the address."""
     if "POST" in allowed and "GET" not in allowed:
-        says = "This address only takes what a button sends. Open its page, and press the button there."
+        message = (
+            "This address accepts only the request of a button. Open the page and press the button there."
+        )
     else:
-        says = f"This address takes {allowed} and not {request.method}."
-    response = problem(request, 405, "method_not_allowed", says)
+        message = f"This address accepts {allowed}, not {request.method}."
+    response = problem(request, 405, "method_not_allowed", message)
     response["Allow"] = allowed
     return response
 
 
 def too_large(request: HttpRequest, limit: int) -> HttpResponse:
-    """`limit` is in bytes."""
+    """limit: in bytes."""
     return problem(request, 413, "too_large", f"The body is larger than {limit // 1024**2} MB.")
 
 
-def unavailable(request: HttpRequest, found: Outage) -> HttpResponse:
-    response = problem(request, 503, found.code, found.message)
+def unavailable(request: HttpRequest, outage: Outage) -> HttpResponse:
+    response = problem(request, 503, outage.code, outage.message)
     response["Retry-After"] = str(RETRY_AFTER)
     return response
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    # Also for errors of the database that a middleware raises.
-    if found := outage(sys.exception(), is_write=request.method not in SAFE_METHODS):
-        return unavailable(request, found)
-    says = (
-        f"Pegboard failed to answer. The error has been recorded under the number {log_context.request_id()}."
-    )
-    return problem(request, 500, "server_error", says)
+    # Handles errors of the database in a middleware, too.
+    if cause := outage(sys.exception(), is_write=request.method not in SAFE_METHODS):
+        return unavailable(request, cause)
+    message = f"Pegboard could not answer. The log contains the error with the id {log_context.request_id()}."
+    return problem(request, 500, "server_error", message)
 
 
 class ApiSchema(APIView):
@@ -152,13 +154,13 @@ def api_docs_group(request: HttpRequest, group: str) -> HttpResponse:
 @public
 @csrf_exempt
 def unknown_call(request: HttpRequest) -> HttpResponse:
-    # An API client gets a sentence where Django would redirect it to the address with a slash.
+    # An API client gets a sentence; Django would redirect it to the address with a slash.
     try:
         is_call = resolve(f"{request.path_info}/").func is not unknown_call
     except Resolver404:
         is_call = False
     if is_call:
-        return problem(request, 404, "missing_slash", "This address ends with a slash.")
+        return problem(request, 404, "missing_slash", "The address must end with a slash.")
     return page_not_found(request)
 
 
@@ -167,15 +169,15 @@ def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpR
         return JsonResponse({"code": code, "message": message}, status=status)
     if request.path_info.startswith(ROOT):
         return serve_views.problem(request, status, code, message)
-    # A page that explains a failure must not need what may have failed: 400 and 500 use no database.
+    # A page about a failure must not need what may have failed: 400 and 500 use no database.
     with_person = request if status in (403, 404, 405) else None
     template = loader.select_template([f"{status}.html", "400.html"])
-    # Two slashes at the start would lead to another site.
-    again = f"/{request.path.lstrip('/')}"
+    # Two leading slashes would link to another site.
+    path = f"/{request.path.lstrip('/')}"
     context = {
         "message": message,
-        "again": again,
-        "page": _page_of(again) if request.method in ("GET", "HEAD") else again,
+        "again": path,
+        "page": _page_of(path) if request.method in ("GET", "HEAD") else path,
         "request_id": log_context.request_id(),
     }
     return HttpResponse(template.render(context, with_person), status=status)

@@ -56,7 +56,7 @@ def test_an_agent_is_pinned_published_promoted_exported_and_checked(run, desk, b
     assert run("pin", "desk", str(tool.pk), "--version", "1")[0] == 0
     status, printed, _ = run("publish", "desk", "--note", "First", "--json")
     assert (status, json.loads(printed)["number"]) == (0, 1)
-    assert run("promote", "desk", "live", "1") == (0, "“live” leads to release 1.", "")
+    assert run("promote", "desk", "live", "1") == (0, "“live” points to release 1.", "")
     lock, tools = tmp_path / "pegboard.lock.json", tmp_path / "tools.json"
     assert run("export", "desk", "lock", "-o", str(lock))[0] == 0
     status, printed, _ = run("export", "desk", "mcp", "--json", "--output", str(tools))
@@ -111,7 +111,7 @@ def test_rights_are_those_of_the_user_who_is_named(run, desk, bob):
     tool = make_tool(name="sky")
     status, _, said = run("pin", "desk", str(tool.pk), by="eve")
     assert (status, said) == (2, "You need the designer role. An administrator can give it to you.")
-    assert run("pin", "desk", str(tool.pk), by="nil")[::2] == (2, "No user signs in as nil.")
+    assert run("pin", "desk", str(tool.pk), by="nil")[::2] == (2, "There is no active user nil.")
     desk.team = teams.create_team(actor=make_user(Role.ADMIN), name="Closed")
     desk.save()
     assert run("pin", "desk", str(tool.pk))[0] == 2

