@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
@@ -16,10 +16,11 @@ import msgspec
 from core.schema import validation
 from designer.exports import inputs, judge, round_trip, schema, transfers
 from designer.exports.contracts import WHOLE, Contract
-from designer.exports.document import ReleaseDocument, ReleasedTool
+from designer.exports.document import ReleaseDocument
 from designer.exports.inputs import WrittenInputs, WrittenOutputs
 from designer.exports.parts import Places
 from designer.exports.round_trip import Exported
+from designer.exports.verdicts import VerdictCache, digest
 from designer.exports.wire import Wire, by_alias, by_vendors_name
 from designer.signatures.effective import Effective
 from protocols.signature import Parameter, ParameterType
@@ -68,6 +69,9 @@ class Limits:
     contract: Contract = WHOLE
     shows_vendors_schema: bool = False
     as_listed: Callable[[Effective], Effective] | None = None
+    verdicts: VerdictCache[tuple[Remark, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=VerdictCache
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +135,7 @@ MEMBERS: dict[str, tuple[Callable[[Effective], bool], str]] = {
 def remarks(release: ReleaseDocument, limits: Limits) -> list[Remark]:
     if limits.of == "procedures":
         return list(_about_procedures(release))
-    found = [remark for tool in release.tools for remark in _about(tool, limits)]
+    found = [remark for tool in release.tools for remark in _evaluate(tool.signature, limits)]
     # A target may take the last of two, or refuse the request; either way a call could mean the other tool.
     for name, times in Counter(tool.signature.name for tool in release.tools).items():
         if times > 1:
@@ -180,6 +184,10 @@ def carried(release: ReleaseDocument, limits: Limits) -> Carried:
     return Carried(msgspec.structs.replace(release, tools=fitting), left_out, found)
 
 
+def _evaluate(signature: Effective, limits: Limits) -> tuple[Remark, ...]:
+    return limits.verdicts.get(digest(signature), lambda: tuple(_about(signature, limits)))
+
+
 def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
     if not release.procedures:
         message = "This release has no procedures, and this format holds nothing else: write one, publish."
@@ -189,8 +197,8 @@ def _about_procedures(release: ReleaseDocument) -> Iterator[Remark]:
         yield Remark("loses", "tools_by_name", "", message)
 
 
-def _about(tool: ReleasedTool, limits: Limits) -> Iterator[Remark]:
-    signature = tool.signature if limits.as_listed is None else limits.as_listed(tool.signature)
+def _about(signature: Effective, limits: Limits) -> Iterator[Remark]:
+    signature = signature if limits.as_listed is None else limits.as_listed(signature)
     name = signature.name
     if limits.as_listed and not signature.inputs and schema.takes_members(schema.of_inputs(signature)):
         message = f"“{name}” takes inputs that are not listed by name, and this format has no place for them."

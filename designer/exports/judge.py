@@ -1,11 +1,13 @@
 """Finds what a target refuses of a tool, by the rules of its contract. Pure."""
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.schema import loops, regex_dialects, subschemas, validation
 from designer.exports.contracts import Contract, Rule, Subset
+from designer.exports.verdicts import VerdictCache, digest
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -19,11 +21,23 @@ class BrokenRule(NamedTuple):
 
 def broken_rules(schema: Mapping[str, Any], contract: Contract) -> list[BrokenRule]:
     """Return what the target refuses of an input or output schema, each rule once."""
+    schema_digest = digest(schema)
     return [
         BrokenRule(rule, what)
         for rule in contract.rules
-        if (find := _FINDERS.get(rule.refuses)) and (what := next(find(schema, rule), ""))
+        if rule.refuses in _FINDERS and (what := _find_breach(schema, schema_digest, rule))
     ]
+
+
+# Formats share most of their rules, and a schema is checked before and after it is rewritten.
+_breaches: VerdictCache[str] = VerdictCache()
+
+
+def _find_breach(schema: Mapping[str, Any], schema_digest: bytes, rule: Rule) -> str:
+    """Return how the schema breaks the rule, "" where it does not."""
+    criteria = (rule.refuses, sorted(rule.keywords), rule.pattern, rule.dialects)
+    key = hashlib.sha256(schema_digest + repr(criteria).encode()).digest()
+    return _breaches.get(key, lambda: next(_FINDERS[rule.refuses](schema, rule), ""))
 
 
 def broken_name(name: str, contract: Contract) -> Rule | None:

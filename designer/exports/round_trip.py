@@ -5,15 +5,12 @@ validated against the vendor's schema, and arguments that fit the vendor's schem
 same tool always gives the same values. A value that cannot be made up proves nothing.
 """
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from core.canonical_json import canonical
 from core.schema import samples, validation
 from core.schema.samples import UnmetSchemaError
 from designer.exports import nulls
@@ -25,7 +22,6 @@ from protocols import parameters
 USUAL_TRIES = ((1, samples.USUAL_FULLNESS), (2, 0.0))
 # Before a tool is left out, more values are tried, which take other branches.
 MORE_TRIES = tuple((seed, samples.USUAL_FULLNESS if seed % 2 else 0.0) for seed in range(3, 11))
-MAX_REMEMBERED = 10_000  # results
 
 
 class RoundTrip(msgspec.Struct, frozen=True):
@@ -49,70 +45,21 @@ class Exported(NamedTuple):
 
 
 def check(tool: Effective, exported: Exported, *, is_quick: bool = True) -> RoundTrip:
-    """is_quick: stop at the first arguments that fit both schemas."""
-    return _remembered(_Case(tool, exported, is_quick))
+    """Compare what one format accepts with what the vendor accepts.
 
-
-def vendor_schema(tool: Effective) -> Any:
-    """Return the vendor's schema of all inputs, the hidden ones too."""
-    whole = whole_input(tool)
-    if whole is not None:
-        return parameters.write_parameter(whole.parameter)
-    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    return parameters.write([each.parameter for each in all_inputs], tool.schema_rest)
-
-
-class _Case:
-    """Hashed by all that the outcome depends on, so that pages ask for it once."""
-
-    def __init__(self, tool: Effective, exported: Exported, is_quick: bool) -> None:
-        self.tool, self.exported, self.is_quick = tool, exported, is_quick
-        self.vendor_schema = vendor_schema(tool)
-        all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-        self.presets = {each.parameter.name: each.preset for each in all_inputs if each.preset is not UNSET}
-        input_names = [
-            [shown.parameter.name, shown.alias, shown.parameter.is_whole, shown.is_required]
-            for shown in tool.inputs
-        ]
-        parts = [
-            exported.schema,
-            msgspec.to_builtins(exported.names),
-            [self.vendor_schema],
-            self.presets,
-            input_names,
-            [hidden.parameter.name for hidden in tool.hidden],
-            is_quick,
-        ]
-        self.key = hashlib.sha256(canonical(parts)).digest()
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Case) and self.key == other.key
-
-
-@lru_cache(maxsize=MAX_REMEMBERED)
-def _remembered(case: _Case) -> RoundTrip:
-    outcome = _outcome(case)
-    # What the key was made of is not needed any more, and may be large.
-    for member in ("tool", "exported", "vendor_schema", "presets"):
-        delattr(case, member)
-    return outcome
-
-
-def _outcome(case: _Case) -> RoundTrip:
-    vendor_check = validation.checked(case.vendor_schema)
-    export_check = validation.checked(case.exported.schema)
+    is_quick: stop at the first arguments that fit both schemas.
+    """
+    vendor_schema = write_vendor_schema(tool)
+    vendor_check, export_check = validation.checked(vendor_schema), validation.checked(exported.schema)
     refusals: list[str] = []
     expressible: list[bool] = []
     for tries in (USUAL_TRIES, MORE_TRIES):
-        for value in _values(case.exported.schema, tries):
-            refusals.append(_refusal(case, vendor_check, value))
-            if case.is_quick and not refusals[-1]:
+        for value in _values(exported.schema, tries):
+            refusals.append(_find_refusal(tool, exported.names, vendor_check, value))
+            if is_quick and not refusals[-1]:
                 return RoundTrip(has_common=True)
-        for value in _values(case.vendor_schema, tries):
-            arguments = _arguments_of_a_model(case, vendor_check, value)
+        for value in _values(vendor_schema, tries):
+            arguments = _write_model_arguments(tool, exported, vendor_check, value)
             if arguments is not None:
                 expressible.append(not validation.faults(export_check, arguments))
         if "" in refusals or any(expressible):
@@ -126,6 +73,21 @@ def _outcome(case: _Case) -> RoundTrip:
     )
 
 
+def write_vendor_schema(tool: Effective) -> Any:
+    """Return the vendor's schema of all inputs, the hidden ones too."""
+    whole = whole_input(tool)
+    if whole is not None:
+        return parameters.write_parameter(whole.parameter)
+    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    return parameters.write([each.parameter for each in all_inputs], tool.schema_rest)
+
+
+def presets_of(tool: Effective) -> Mapping[str, Any]:
+    """Return the presets of all inputs by the vendor's names."""
+    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    return {each.parameter.name: each.preset for each in all_inputs if each.preset is not UNSET}
+
+
 def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
     for seed, fullness in tries:
         try:
@@ -135,16 +97,16 @@ def _values(schema: Any, tries: Sequence[tuple[int, float]]) -> Iterator[Any]:
             return
 
 
-def _refusal(case: _Case, vendor_check: validation.Checked, value: Any) -> str:
+def _find_refusal(tool: Effective, names: Wire, vendor_check: validation.Checked, value: Any) -> str:
     """Return why the vendor refuses what a model has written, "" where it does not."""
     if not isinstance(value, dict):
         return "What is given must be an object"
     try:
-        arguments = arguments_for_the_vendor(case.tool, [case.exported.names], value)
+        arguments = arguments_for_the_vendor(tool, [names], value)
     except UnfitError as error:
         return str(error)
-    whole = whole_input(case.tool)
-    sent = {**case.presets, **arguments} if whole is None else arguments.get(whole.parameter.name)
+    whole = whole_input(tool)
+    sent = {**presets_of(tool), **arguments} if whole is None else arguments.get(whole.parameter.name)
     faults = validation.faults(vendor_check, sent)
     if not faults:
         return ""
@@ -152,10 +114,12 @@ def _refusal(case: _Case, vendor_check: validation.Checked, value: Any) -> str:
     return f"“{path}” {faults[0].why}" if path else f"It {faults[0].why}"
 
 
-def _arguments_of_a_model(case: _Case, vendor_check: validation.Checked, value: Any) -> dict[str, Any] | None:
+def _write_model_arguments(
+    tool: Effective, exported: Exported, vendor_check: validation.Checked, value: Any
+) -> dict[str, Any] | None:
     """Return arguments that fit the vendor's schema as a model would write them in the format; None for what
     no model may choose, because a hidden input is another than its preset."""
-    tool, names = case.tool, case.exported.names
+    names = exported.names
     if whole_input(tool) is not None:
         whole = {names.whole: value} if names.whole else value
         return whole if isinstance(whole, dict) else None
@@ -163,11 +127,11 @@ def _arguments_of_a_model(case: _Case, vendor_check: validation.Checked, value: 
         return None
     hidden_names = {hidden.parameter.name for hidden in tool.hidden}
     visible = {name: member for name, member in value.items() if name not in hidden_names}
-    presets = {name: preset for name, preset in case.presets.items() if name in hidden_names}
+    presets = {name: preset for name, preset in presets_of(tool).items() if name in hidden_names}
     if validation.faults(vendor_check, {**presets, **visible}):
         return None
     alias_by_name = {vendor_name: alias for alias, vendor_name in names.inputs.items()}
     arguments: dict[str, Any] = {alias_by_name.get(name, name): member for name, member in visible.items()}
     if names.whole:
         arguments = {names.whole: arguments}
-    return nulls.with_absent(case.exported.schema, arguments) if names.null_is_absent else arguments
+    return nulls.with_absent(exported.schema, arguments) if names.null_is_absent else arguments
