@@ -196,7 +196,7 @@ def _filed(agent: Agent, *, is_first: bool) -> FiledAgent:
         rehearsal_gate=_filed_gate(agent),
         retry=msgspec.convert(agent.retry, FiledRetry),
         vendors=None if allowed is None else tuple(_filed_vendor(vendor) for vendor in allowed.values()),
-        pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned([agent])),
+        pins=tuple(_filed_pin(pin) for pin in pinned_signatures.pinned_items([agent])),
         procedures=tuple(
             FiledProcedure(
                 title=each.title,

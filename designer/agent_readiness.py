@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from catalog.models.tools import ItemKind
 from designer import environments, upgrades
 from designer.models import Agent, Environment, Pin, Procedure, RehearsalStatus
 from designer.procedures import checking
@@ -41,8 +42,9 @@ class AgentReadiness:
 
 def assess_default(agent: Agent) -> AgentReadiness:
     """A sub-agent's tools run in the default environment of the agent that it is published with."""
-    pins = environments.pins_of(agent)
-    newer = _upgrades_of(pins)
+    items = environments.items_of(agent)
+    pins = [pin for pin in items if pin.tool.kind == ItemKind.TOOL]
+    newer = _upgrades_of(items)
     publisher = publishing_agent(agent)
     place = obstacles.default_place(publisher)
     ready = obstacles.of_tools(publisher, _tools(pins, newer), places=[place])[place.pk if place else 0]

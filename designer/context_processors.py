@@ -89,7 +89,7 @@ def _tab_counts(request: HttpRequest) -> dict[str, int]:
     slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
     this = Agent.objects.live().filter(slug=slug)
     counted: dict[str, QuerySet[Any]] = {
-        "tools": Pin.objects.live().filter(agent__in=this),
+        "tools": Pin.objects.live().of_tools().filter(agent__in=this),
         "procedures": Procedure.objects.live().filter(agent__in=this),
         "rehearsals": Rehearsal.objects.filter(agent__in=this),
         "upgrades": pending_work.behind(Pin.objects.live().filter(agent__in=this)),

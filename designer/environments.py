@@ -16,6 +16,7 @@ from django.db.models import Q
 import protocols
 from catalog.activities import interfaces, kinds, operations, reach
 from catalog.models import Activity, ActivityVersion, Call, Tool, ToolVersion
+from catalog.models.tools import ItemKind
 from core.errors import DomainError, invalid
 from core.outbound.errors import printable
 from core.prepared_statements import run_prepared
@@ -393,6 +394,11 @@ def bindings_of(environment: Environment) -> list[Binding]:
 
 def pins_of(agent: Agent) -> list[Pin]:
     """The tools that can be bound: those of the agent, then those of its sub-agents."""
+    return [pin for pin in items_of(agent) if pin.tool.kind == ItemKind.TOOL]
+
+
+def items_of(agent: Agent) -> list[Pin]:
+    """The same with the pins of prompts and resources."""
     below = [each.pk for each in agents.with_all_below([agent])[agent.pk]]
     rows = Pin.objects.live().filter(agent__in=below)
     rows = rows.select_related("agent", "version", "tool__endpoint__vendor")

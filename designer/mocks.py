@@ -269,7 +269,7 @@ def calls(agent: Agent, asked: Asked) -> QuerySet[Call]:
 
 def names(agent: Agent) -> dict[int, str]:
     """What the agent calls its tools, or one below it does, by the ids of the tools."""
-    pins = Pin.objects.live().filter(agent__in=agents.with_all_below([agent])[agent.pk])
+    pins = Pin.objects.live().of_tools().filter(agent__in=agents.with_all_below([agent])[agent.pk])
     below = pins.exclude(agent=agent).values_list("tool_id", "name")
     return dict(below) | dict(pins.filter(agent=agent).values_list("tool_id", "name"))
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Collection, Sequence
 
-from django.db.models import QuerySet
-
 from catalog.models import Tool
 from catalog.models.findings import FindingState
 from catalog.review import holds
@@ -12,19 +10,24 @@ from catalog.rules.retries import Resolved
 from catalog.tools import configurations
 from core.outbound.errors import printable
 from designer import tunings
-from designer.models import Agent, Pin
+from designer.models import Agent, Pin, PinQuerySet
 from designer.signatures import model_names
 from designer.signatures.effective import Effective, Misfit, effective, misfits
 from designer.signatures.words import ParameterWords, Stale, Words, merged
 from designer.tunings import words_of
 
 
-def pinned(agents: Sequence[Agent]) -> QuerySet[Pin]:
-    """The agents' pins with all that their effective signatures need."""
+def pinned(agents: Sequence[Agent]) -> PinQuerySet:
+    """The agents' pins of tools with all that their effective signatures need."""
+    return pinned_items(agents).of_tools()
+
+
+def pinned_items(agents: Sequence[Agent]) -> PinQuerySet:
+    """The same with the pins of prompts and resources."""
     return with_signatures(Pin.objects.live().filter(agent__in=agents))
 
 
-def with_signatures(pins: QuerySet[Pin]) -> QuerySet[Pin]:
+def with_signatures(pins: PinQuerySet) -> PinQuerySet:
     """These pins with all that their effective signatures need."""
     return pins.select_related("version", "tuning", "tool__tuning", "tool__endpoint__vendor", "configuration")
 

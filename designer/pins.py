@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from catalog.models import Configuration, Tool, ToolVersion
 from catalog.models.findings import FindingState
-from catalog.models.tools import ToolStatus, lock_in_order
+from catalog.models.tools import ItemKind, ToolStatus, lock_in_order
 from catalog.review import holds, inspector
 from catalog.rules import retries
 from catalog.rules.retries import Stated
@@ -61,6 +61,7 @@ def pin_tool(
     if agent.pins.live().filter(tool=tool).exists():
         message = f"“{agent}” has “{tool}” already. Move that pin to change its version."
         raise DomainError("already_pinned", message, fields={"tool": message}, status=409)
+    _refuse_taken_address(agent, tool)
     agent_vendors.check(agent, tool)
     chosen = _version(tool, version, ordinal)
     alias = alias.strip()
@@ -72,6 +73,15 @@ def pin_tool(
     pin.save()
     audit.record(actor, "pin", pin, after=_told(pin), agent=pin.agent_id)
     return pin
+
+
+def _refuse_taken_address(agent: Agent, tool: Tool) -> None:
+    # A client reads a resource by its address, which has to lead to one vendor.
+    if tool.kind in (ItemKind.RESOURCE, ItemKind.RESOURCE_TEMPLATE):
+        others = agent.pins.live().filter(tool__kind=tool.kind, tool__tool_id=tool.tool_id)
+        if other := others.select_related("tool__endpoint__vendor").first():
+            message = f"“{agent}” has a resource of {other.tool.endpoint.vendor} with this address already."
+            raise DomainError("address_taken", message, fields={"tool": message}, status=409)
 
 
 @dataclass(frozen=True, slots=True)

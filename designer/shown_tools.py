@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from catalog.models.tools import ItemKind
 from catalog.token_estimate import estimate_tokens
 from core.errors import DomainError
 from core.invisible_characters import HIDDEN
@@ -123,7 +124,13 @@ def find_text(name: str) -> Format:
 
 
 def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
-    """`tried` are words that a designer has typed and not saved; None: those that are kept."""
+    """`tried` are words that a designer has typed and not saved; None: those that are kept.
+
+    Raises DomainError for a prompt or a resource, which no format writes.
+    """
+    if pin.tool.kind != ItemKind.TOOL:
+        message = "Formats write tools. Prompts and resources are served over MCP."
+        raise DomainError("not_a_tool", message, status=409)
     document = composition.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
     judged = carried(document, format_.limits)

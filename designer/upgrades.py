@@ -13,7 +13,7 @@ from catalog.tools import versions
 from core.errors import DomainError
 from designer import agent_vendors, agents, pending_work, pins
 from designer.models import Agent, Pin, Procedure, ProcedureReference
-from designer.pinned_signatures import pinned, words_about
+from designer.pinned_signatures import pinned_items, words_about
 from designer.procedures import broken_lines, impact
 from designer.signatures.effective import misfits
 from designer.signatures.words import merged
@@ -132,7 +132,7 @@ def move(
 ) -> list[Moved]:
     """What came of each, or would in a dry run. Raises DomainError for a pin or version that is not there."""
     asked = {each.pin: each for each in wanted}
-    pins_of_agent = pinned([agent]).select_related("agent", "tool__current")
+    pins_of_agent = pinned_items([agent]).select_related("agent", "tool__current")
     found = {pin.pk: pin for pin in pins_of_agent.filter(pk__in=asked)}
     moves: list[tuple[Pin, ToolVersion]] = []
     for pk, each in asked.items():

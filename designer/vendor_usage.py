@@ -22,7 +22,9 @@ WHERE (release.document LIKE '%%"agents":[%%' OR release.agent_id IN (
 AND EXISTS (
     SELECT FROM (
         SELECT jsonb_path_query(release.document::jsonb, '$.tools[*]') AS held
+        UNION ALL SELECT jsonb_path_query(release.document::jsonb, '$.context[*]')
         UNION ALL SELECT jsonb_path_query(release.document::jsonb, '$.agents[*].tools[*]')
+        UNION ALL SELECT jsonb_path_query(release.document::jsonb, '$.agents[*].context[*]')
     ) shown
     JOIN catalog_tool tool ON tool.id = (held ->> 'id')::bigint
     WHERE tool.endpoint_id = ANY(%(endpoints)s))

@@ -96,6 +96,7 @@ class Wish:
     runs by now. `output` is that of a model that answers itself; `is_a_models`: the model gives one whatever
     runs, and it is not looked at where something does.
 
+    `is_of_context`: the name is that of a prompt or a resource and not of a tool.
     `is_made_here`: by a thread of this process and not by a worker, of a call that its caller streams.
     `side` is what the protocol tells of the program that waits.
     """
@@ -121,6 +122,7 @@ class Wish:
     output: Any = None
     is_a_models: bool = False
     is_made_here: bool = False
+    is_of_context: bool = False
     side: CallerSide = USUAL
 
 
@@ -141,7 +143,8 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
 
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
-    tool = sealed(release).tool(wish.tool, wish.sub_agent)
+    find = sealed(release).context_item if wish.is_of_context else sealed(release).tool
+    tool = find(wish.tool, wish.sub_agent)
     if tool is None:
         raise UnknownToolError(wish.tool)
     if made := _made_before(release, tool, wish, actor=actor, key=key):
@@ -338,7 +341,8 @@ def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
     """The tool of a call or thread that was made through this release, in the version that ran; None where
     the release does not show it."""
     shows = shown(release, call.sub_agent)
-    tool = next((each for each in shows.tools if each.id == call.tool_id), None) if shows else None
+    items = (*shows.tools, *shows.context) if shows else ()
+    tool = next((each for each in items if each.id == call.tool_id), None)
     return fresh_signatures.as_called(tool, call.version) if tool and call.version else tool
 
 

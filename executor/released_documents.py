@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from designer import exports
 from designer.exports import document as release_document
@@ -23,6 +23,14 @@ T = TypeVar("T")
 MAX_CHARACTERS = 32 * 1024 * 1024
 
 
+class _Shown(NamedTuple):
+    """One agent of a release, with its tools and its prompts and resources by name."""
+
+    document: ReleaseDocument
+    tools: dict[str, ReleasedTool]
+    context: dict[str, ReleasedTool]
+
+
 class SealedRelease:
     """What models are shown of one release, by agent of the tree, and their tools by name."""
 
@@ -30,15 +38,20 @@ class SealedRelease:
         self.size = len(text)
         self.document = release_document.decode(text)
         self._derived: dict[Hashable, Any] = {}
-        self._shown: dict[str, tuple[ReleaseDocument, dict[str, ReleasedTool]]] = {}
+        self._shown: dict[str, _Shown] = {}
 
     def at(self, sub_agent: str) -> ReleaseDocument | None:
         found = self._at(sub_agent)
-        return found[0] if found else None
+        return found.document if found else None
 
     def tool(self, name: str, sub_agent: str) -> ReleasedTool | None:
         found = self._at(sub_agent)
-        return found[1].get(name) if found else None
+        return found.tools.get(name) if found else None
+
+    def context_item(self, name: str, sub_agent: str) -> ReleasedTool | None:
+        """Return the prompt or resource of this name."""
+        found = self._at(sub_agent)
+        return found.context.get(name) if found else None
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
         """What `make` makes of the release, which is the same each time. It goes when the release goes, so
@@ -52,11 +65,15 @@ class SealedRelease:
         found: T = self._derived[key]
         return found
 
-    def _at(self, sub_agent: str) -> tuple[ReleaseDocument, dict[str, ReleasedTool]] | None:
+    def _at(self, sub_agent: str) -> "_Shown | None":
         # A name that leads nowhere is not remembered: callers may ask for any.
         if sub_agent not in self._shown and (of_one := self.document.at(sub_agent)):
             shows = transfers.shown(of_one)
-            self._shown[sub_agent] = shows, {tool.signature.name: tool for tool in shows.tools}
+            self._shown[sub_agent] = _Shown(
+                shows,
+                {tool.signature.name: tool for tool in shows.tools},
+                {item.signature.name: item for item in shows.context},
+            )
         return self._shown.get(sub_agent)
 
 

@@ -24,7 +24,7 @@ from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
 from core.outbound.request import IsEnough, RequestMethods
 from core.schema import audience, normalization
-from protocols.signature import Parameter, Signature
+from protocols.signature import ContextKind, Parameter, Signature
 
 OutcomeKind = Literal[
     "ok",
@@ -192,6 +192,7 @@ class Page:
 
     `is_known` says that the last complete run read these very bytes, so every item is unchanged.
     `older` are versions behind the items, where a list shows them too; `versions` gives them again.
+    `unread_kinds` are kinds of items whose list could not be read: known items of these kinds stay.
     """
 
     items: Sequence[Item]
@@ -204,6 +205,7 @@ class Page:
     is_known: bool = False
     older: Sequence[Item] = ()
     ending: Ending = Ending.SIGN
+    unread_kinds: Collection[ContextKind] = ()
 
 
 class KnownPages(Interface):
@@ -380,6 +382,8 @@ class Protocol(ABC):
     content_members: ClassVar[frozenset[str]] = frozenset()
     schema_members: ClassVar[frozenset[str]] = frozenset()
     needed_extensions: ClassVar[frozenset[str]] = frozenset()
+    # Vendors may offer prompts and resources beside tools.
+    offers_context: ClassVar[bool] = False
     # Whether one reply holds the whole list, so that it cannot change while it is read.
     lists_at_once: ClassVar[bool] = False
     # Whether `fetch` asks for one tool; else it reads the list of all.

@@ -10,8 +10,11 @@ from typing import Any, Literal
 import msgspec
 
 ParameterType = Literal["string", "int", "number", "boolean", "enum", "json"]
-ToolKind = Literal["tool", "agent"]
+ContextKind = Literal["prompt", "resource", "resource_template"]
+ToolKind = Literal["tool", "agent"] | ContextKind
 Effect = Literal["reads", "changes", "destroys", "unknown"]
+# What a vendor offers beside tools: texts that a client puts into a model's context.
+CONTEXT_KINDS: tuple[ContextKind, ...] = ("prompt", "resource", "resource_template")
 PARAMETER_TYPES: tuple[ParameterType, ...] = ("string", "int", "number", "boolean", "enum", "json")
 
 
@@ -75,7 +78,7 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 # Weak references tell when what was derived from a signature may go.
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
-    """A tool as the vendor describes it.
+    """A tool, a prompt or a resource as the vendor describes it.
 
     `schema_rest` and `outputs_rest` hold what the schemas of the input and the output object say
     beside their properties (`json_schema.Shape`). `rest` are members of the vendor's document that

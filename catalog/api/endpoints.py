@@ -1,7 +1,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from django.db.models import Count, Q, QuerySet
+from django.db.models import QuerySet
 from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import extend_schema, extend_schema_field
 from rest_framework import serializers
@@ -15,7 +15,6 @@ from catalog.api.retries import RetryChange, RetryStated, taken
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import pace
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
-from catalog.models.tools import ToolStatus
 from catalog.models.vendors import EndpointStatus
 from catalog.rules import policy as policies
 from catalog.rules import retries
@@ -147,6 +146,7 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
     policy = serializers.SerializerMethodField()
     error = serializers.SerializerMethodField()
     tools = serializers.IntegerField(source="tool_count", read_only=True)
+    prompts_and_resources = serializers.IntegerField(source="context_count", read_only=True)
     unavailable_until = serializers.DateTimeField(
         source="circuit.open_until",
         default=None,
@@ -179,6 +179,7 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
             "unavailable_until",
             "held_run",
             "tools",
+            "prompts_and_resources",
             "next_due_at",
             "last_success_at",
             "created_at",
@@ -225,10 +226,7 @@ class RunStarted(serializers.Serializer[Any]):
 
 
 def endpoints() -> QuerySet[Endpoint]:
-    active = Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE))
-    return (
-        Endpoint.objects.live().with_status().select_related("vendor", "circuit").annotate(tool_count=active)
-    )
+    return Endpoint.objects.live().with_status().select_related("vendor", "circuit").with_item_counts()
 
 
 class EndpointList(ListAPIView[Endpoint]):

@@ -12,9 +12,9 @@ from rest_framework.utils.urls import replace_query_param
 
 import protocols
 from catalog.api.progress import ProgressOutput
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, search
-from catalog.search.listing import MAX_QUESTION_LENGTH, SORT_NAMES
+from catalog.search.listing import ANY_KIND, MAX_QUESTION_LENGTH, SORT_NAMES, asked_kinds
 from catalog.tools.progress import catalog_progress
 from core.errors import invalid
 from core.public_url import public_url
@@ -26,7 +26,10 @@ DEFAULT_LIMIT, MAX_LIMIT = 50, 200
 
 class ToolRow(serializers.Serializer[Any]):
     id = serializers.IntegerField()
-    tool_id = serializers.CharField(help_text="The vendor's own id.")
+    tool_id = serializers.CharField(
+        help_text="The vendor's own id; of prompts and resources with their kind before it, as an address."
+    )
+    kind = serializers.ChoiceField(choices=ItemKind.choices)
     name = serializers.CharField()
     title = serializers.CharField()
     description = serializers.CharField()
@@ -77,6 +80,13 @@ PARAMETERS = [
     OpenApiParameter(
         "tag", {"type": "array", "items": SOME_TEXT}, description="The tool has all that are given."
     ),
+    OpenApiParameter(
+        "kind",
+        str,
+        enum=[*ItemKind.values, ANY_KIND],
+        many=True,
+        description="Tools alone, unless prompts and resources are asked for. May be given more than once.",
+    ),
     OpenApiParameter("status", str, enum=ToolStatus.values),
     OpenApiParameter(
         "version",
@@ -123,6 +133,7 @@ def _query(request: Request) -> Query:
         vendor=tuple(given.getlist("vendor")),
         protocol=tuple(given.getlist("protocol")),
         tag=tuple(given.getlist("tag")),
+        kind=asked_kinds(given.getlist("kind")),
         status=given.get("status", ""),
         version=given.get("version", ""),
         endpoint=_whole(given.get("endpoint"), "endpoint", 2**63 - 1),

@@ -70,6 +70,7 @@ class Current:
     """
 
     pk: int
+    kind: str
     is_active: bool
     version: int
     in_effect: int | None
@@ -93,22 +94,22 @@ def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Curr
     """The tools of the endpoint, or `only` one, by what identifies them; see `identity`."""
     tools = Tool.objects.filter(endpoint=endpoint, **({} if only is None else {"pk": only}))
     rows = tools.values_list(
-        *("tool_id", "pk", "status", "current_id", "stopped_id"),
+        *("tool_id", "pk", "kind", "status", "current_id", "stopped_id"),
         *("current__label", "current__label_key", "current__digest", "listed__digest"),
     )
     found: dict[str, Current] = {}
     stopped: dict[int, tuple[str, bool]] = {}
-    for tool_id, pk, status, current, kept_out, *listed in rows.iterator(chunk_size=5_000):
+    for tool_id, pk, kind, status, current, kept_out, *listed in rows.iterator(chunk_size=5_000):
         tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
         if kept_out:
             stopped[kept_out] = tool, kept_out == current
-        found[tool] = Current(pk, is_active, current, current, *listed)
+        found[tool] = Current(pk, kind, is_active, current, current, *listed)
     for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
         tool, is_first = stopped[version.pk]
         held = found[tool]
         in_effect = None if is_first else held.in_effect
         listed = [version.label, version.label_key, version.digest, held.listed_digest]
-        found[tool] = Current(held.pk, held.is_active, version.pk, in_effect, *listed)
+        found[tool] = Current(held.pk, held.kind, held.is_active, version.pk, in_effect, *listed)
     return found
 
 
@@ -205,6 +206,7 @@ class _Pass:
         self.odd: set[str] = set()
         self.older: dict[str, list[tuple[str, str]]] = {}
         self.is_doubtful = False
+        self.unread_kinds: set[str] = set()
         self.waiting: dict[str, Item] = {}
         self.staged: dict[str, str] = {}
         self.pages: list[KnownPage] = []
@@ -303,7 +305,9 @@ class _Pass:
 
     def _take(self, page: Page, number: int) -> None:
         self.harvest.pages = number
-        self.ending = page.ending
+        if page.ending is not Ending.SIGN:  # of any of the vendor's lists
+            self.ending = page.ending
+        self.unread_kinds.update(page.unread_kinds)
         for note in page.notes:
             self._note(note)
         for rejected in page.rejected:
@@ -558,9 +562,12 @@ class _Pass:
         harvest.relisted -= refused
         harvest.as_version -= refused
         harvest.images = {pk: image for pk, image in harvest.images.items() if pk not in refused}
-        active = {tool: held.pk for tool, held in self.current.items() if held.is_active}
-        harvest.was_active = len(active)
-        harvest.missing = [pk for tool, pk in active.items() if tool not in self.seen]
+        harvest.was_active = sum(held.is_active for held in self.current.values())
+        harvest.missing = [
+            held.pk
+            for tool, held in self.current.items()
+            if held.is_active and tool not in self.seen and held.kind not in self.unread_kinds
+        ]
         # A lower version is refused, but its tool is offered again: as the version that stays.
         offered = taken | {tool for tool, each in self.refused.items() if each.code == "VERSION_BACK"}
         known = self.current.items()

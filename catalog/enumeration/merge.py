@@ -90,9 +90,9 @@ WHERE s.tool_pk = g.tool
 """
 ADD_TOOLS = """
     INSERT INTO catalog_tool (id, endpoint_id, tool_id, status, current_id, stopped_id, name, title,
-        description, tags, tokens, version_count, first_seen_at, changed_at)
+        description, tags, tokens, version_count, first_seen_at, changed_at, kind)
     SELECT new_pk, %(endpoint)s, tool_id, 'active', version_pk, CASE WHEN stop <> '' THEN version_pk END,
-        name, title, description, tags, tokens, 1, now(), now()
+        name, title, description, tags, tokens, 1, now(), now(), kind
     FROM staged_tool WHERE tool_pk IS NULL
     """
 FIND_STORED = (

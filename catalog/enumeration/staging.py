@@ -20,6 +20,7 @@ import psycopg
 from django.db import connection
 
 from catalog.models import Finding, KnownPage, Rejection
+from catalog.models.tools import item_kind
 from catalog.pictures.addresses import image_address
 from catalog.rules import policy
 from catalog.token_estimate import tokens_of
@@ -53,6 +54,7 @@ class StagedTool(msgspec.Struct, frozen=True):
     image: str
     nth: int = 1
     same_label_before: int = 0
+    kind: str = "tool"
 
 
 def staged_tool(
@@ -74,6 +76,7 @@ def staged_tool(
         image=image_address(read),
         nth=nth,
         same_label_before=same_label_before,
+        kind=item_kind(read),
     )
 
 
@@ -132,7 +135,7 @@ CREATE TEMP TABLE staged_tool (
     tool_pk bigint, tool_id text NOT NULL, label text NOT NULL, label_key bigint[] NOT NULL,
     digest text NOT NULL, name text NOT NULL, title text NOT NULL, description text NOT NULL,
     tags text[] NOT NULL, tokens integer NOT NULL, signature text NOT NULL, raw text NOT NULL,
-    image text NOT NULL, nth integer NOT NULL, same_label_before integer NOT NULL,
+    image text NOT NULL, nth integer NOT NULL, same_label_before integer NOT NULL, kind text NOT NULL,
     new_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     version_pk bigint NOT NULL DEFAULT nextval(%s::regclass),
     is_stored boolean NOT NULL DEFAULT false,
@@ -316,4 +319,4 @@ def _copy_line(tool: StagedTool) -> str:
         *(tool.signature, tool.raw, tool.image),
     )
     counts = (str(tool.nth), str(tool.same_label_before))
-    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts), *counts]) + "\n"
+    return "\t".join([str(tool.tool_pk or r"\N"), *map(_escaped, texts), *counts, tool.kind]) + "\n"

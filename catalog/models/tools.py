@@ -15,7 +15,7 @@ from catalog.rules.version_names import version_name
 from catalog.token_estimate import tokens_of
 from protocols import losses
 from protocols.losses import Loss
-from protocols.signature import Signature, from_json
+from protocols.signature import CONTEXT_KINDS, Signature, from_json
 
 
 class ToolStatus(models.TextChoices):
@@ -23,10 +23,26 @@ class ToolStatus(models.TextChoices):
     WITHDRAWN = "withdrawn", "Withdrawn"
 
 
+class ItemKind(models.TextChoices):
+    """What a vendor lists: a tool, or a text for the context of a model."""
+
+    TOOL = "tool", "Tool"
+    PROMPT = "prompt", "Prompt"
+    RESOURCE = "resource", "Resource"
+    RESOURCE_TEMPLATE = "resource_template", "Resource template"
+
+
+def item_kind(signature: Signature) -> ItemKind:
+    """Return the kind of item that a signature describes. An agent is a tool."""
+    return ItemKind(signature.kind) if signature.kind in CONTEXT_KINDS else ItemKind.TOOL
+
+
 class Tool(models.Model):
-    """Identity is (endpoint, the vendor's own id). Text columns and `tokens` repeat the current version's
-    for lists, with words of ours in place of the vendor's where `is_tuned` (`tools.effective_texts`).
-    `worded_at` is when those words last changed.
+    """One item that a vendor lists: a tool, or a prompt or a resource, by its `kind`.
+
+    Identity is (endpoint, the vendor's own id); ids of prompts and resources have a prefix that no tool has.
+     Text columns and `tokens` repeat the current version's for lists, with words of ours in place of the
+    vendor's where `is_tuned` (`tools.effective_texts`). `worded_at` is when those words last changed.
 
     `stopped` is the version that the vendor lists and that is held for review or blocked. It equals
     `current` while nothing of this tool has been let through.
@@ -39,6 +55,9 @@ class Tool(models.Model):
         db_index=False,  # tool_by_endpoint
     )
     tool_id = models.CharField(max_length=255)
+    kind = models.CharField(
+        max_length=20, choices=ItemKind.choices, default=ItemKind.TOOL, db_default=ItemKind.TOOL
+    )
     status = models.CharField(max_length=10, choices=ToolStatus.choices, default=ToolStatus.ACTIVE)
     current = models.ForeignKey(
         "catalog.ToolVersion",
@@ -83,6 +102,10 @@ class Tool(models.Model):
                 name="tool_by_words",
             ),
             GinIndex(fields=["tags"], name="tool_by_tag"),
+            # Small, so that tools alone are counted as all items less these.
+            models.Index(
+                fields=["endpoint", "kind"], condition=~models.Q(kind="tool"), name="tool_of_other_kind"
+            ),
         ]
 
     def __str__(self) -> str:

@@ -10,12 +10,13 @@ from typing import Any
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
-from django.db.models.functions import Now
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 import protocols
 from core.encryption import EncryptedField, KeyIdField
 from protocols.base import Protocol
+from protocols.signature import CONTEXT_KINDS
 
 
 class VendorQuerySet(models.QuerySet["Vendor"]):
@@ -132,6 +133,20 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def with_status(self) -> "EndpointQuerySet":
         """With the rows that `status` asks for."""
         return self.select_related("credential__grant")
+
+    def with_item_counts(self) -> "EndpointQuerySet":
+        """Each with `tool_count` and `context_count`: how many tools, and how many prompts and resources, its
+        vendor lists now."""
+        # All items are counted in one index, and those beside tools in another one, which is small.
+        this = Endpoint.objects.filter(pk=models.OuterRef("pk")).order_by()
+        listed = models.Q(tools__status="active")
+        beside_tools = this.filter(listed, tools__kind__in=CONTEXT_KINDS).values("pk")
+        count = models.Count("tools")
+        context_count = Coalesce(models.Subquery(beside_tools.annotate(n=count).values("n")), 0)
+        return self.annotate(
+            context_count=context_count,
+            tool_count=models.Count("tools", filter=listed) - context_count,
+        )
 
     def due(self) -> "EndpointQuerySet":
         """Those whose own interval has passed, by the database's clock."""

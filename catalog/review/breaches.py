@@ -17,15 +17,16 @@ MAX_FINDINGS = 1_000
 
 SAME_NAME = """
 SELECT max(id), name, (array_agg(tool_id ORDER BY id))[1:3], count(*) FROM catalog_tool
-WHERE endpoint_id = %(endpoint)s AND status = 'active'
+WHERE endpoint_id = %(endpoint)s AND status = 'active' AND kind = 'tool'
 GROUP BY name HAVING count(*) > 1 LIMIT %(most)s
 """
 # Only a name with other letters than ASCII can be equal to another one in this way.
 EQUAL_NAMES = """
 SELECT max(id), array_agg(DISTINCT name COLLATE "C") FROM catalog_tool
-WHERE endpoint_id = %(endpoint)s AND status = 'active' AND normalize(name, NFKC) IN (
+WHERE endpoint_id = %(endpoint)s AND status = 'active' AND kind = 'tool' AND normalize(name, NFKC) IN (
     SELECT normalize(name, NFKC) FROM catalog_tool
-    WHERE endpoint_id = %(endpoint)s AND status = 'active' AND octet_length(name) <> char_length(name))
+    WHERE endpoint_id = %(endpoint)s AND status = 'active' AND kind = 'tool'
+        AND octet_length(name) <> char_length(name))
 GROUP BY normalize(name, NFKC) HAVING count(DISTINCT name COLLATE "C") > 1 LIMIT %(most)s
 """
 # To block the finding about a change is to block the version that brought it.

@@ -20,7 +20,7 @@ from catalog import worker_audit
 from catalog.models import Endpoint, Finding, Run, Tool, ToolVersion
 from catalog.models.findings import FindingState
 from catalog.models.runs import RunStatus
-from catalog.models.tools import lock_in_order
+from catalog.models.tools import ItemKind, item_kind, lock_in_order
 from catalog.notifications import outbox
 from catalog.review import holds
 from catalog.review.holds import Caught
@@ -188,7 +188,8 @@ def _inspect(
     by_version = {each.version: each for each in rows}
     told = Finding.objects.filter(version__in=by_version)
     known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
-    listed = {row.tool: row for row in rows if row.is_listed}
+    # A prompt or a resource is not called by its name, so it may have that of a tool.
+    listed = {row.tool: row for row in rows if row.is_listed and item_kind(row.signature) == ItemKind.TOOL}
     named = _newly_named(listed)
     # Its own tools under another name, and what is defined here: a definition and the tool that answers for
     # it may well have one name.
@@ -322,8 +323,8 @@ def _near_misses(
     endpoint: Endpoint, twins: list[int], named: list[_Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
     # Names one letter away from that of another vendor's tool that agents use.
-    others = Tool.objects.filter(pk__in=_used()).exclude(endpoint__vendor=endpoint.vendor_id)
-    others = others.exclude(endpoint__in=twins)
+    others = Tool.objects.filter(pk__in=_used(), kind=ItemKind.TOOL)
+    others = others.exclude(endpoint__vendor=endpoint.vendor_id).exclude(endpoint__in=twins)
     known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
     close = dict(near({row.signature.name for row in named}, known))
     for row in named:
@@ -395,6 +396,7 @@ SELECT DISTINCT ON (said.version) said.version, said.word, vendor.name
 FROM unnest(%s::bigint[], %s::text[]) said (version, word)
 JOIN catalog_tool t
     ON lower("left"(t.name, 100)) = lower(said.word) AND t.name = said.word AND t.status = 'active'
+    AND t.kind = 'tool'
 JOIN catalog_endpoint e ON e.id = t.endpoint_id AND e.removed_at IS NULL AND e.vendor_id <> %s
     AND e.id <> ALL(%s)
 JOIN catalog_vendor vendor ON vendor.id = e.vendor_id AND vendor.removed_at IS NULL

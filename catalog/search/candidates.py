@@ -81,7 +81,8 @@ Row = tuple[int, bool, bool, float, memoryview | None]
 
 
 def _read_postings(counts: dict[int, int], scope: Scope, extent: Extent, values: dict[str, Any]) -> list[Row]:
-    drops = bool(scope.tags or scope.version) or scope.status == ToolStatus.WITHDRAWN or extent.has_sharers
+    is_of_few = bool(scope.tags or scope.version or scope.has_no_tools)
+    drops = is_of_few or scope.status == ToolStatus.WITHDRAWN or extent.has_sharers
     budget = WASTEFUL_BUDGET if drops else BUDGET if len(counts) > 1 else SHORT_BUDGET
     parts = ranking.shares(counts, budget)
     wanted = [

@@ -18,7 +18,7 @@ from django.db.models import Case, F, Func, TextField, When
 import protocols
 from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from catalog.rules.version_names import version_name
 from catalog.search import candidates, fresh, orders, question
 from catalog.search.candidates import Hit
@@ -35,6 +35,7 @@ SORT_NAMES = (RELEVANCE, *orders.SORTS)
 COUNTED = 1_000
 MAX_QUESTION_LENGTH = question.MAX_LENGTH
 TAGS_OFFERED = 40
+ANY_KIND = "any"
 
 COLUMNS = {
     "vendor": F("endpoint__vendor__slug"),
@@ -54,15 +55,22 @@ COLUMNS = {
     "is_stopped": Case(When(stopped=F("current"), then=True), default=False),
 }
 PLAIN = (
-    *("id", "tool_id", "name", "title", "description", "endpoint", "status", "tags", "tokens", "is_tuned"),
-    "changed_at",
+    *("id", "tool_id", "kind", "name", "title", "description", "endpoint", "status", "tags", "tokens"),
+    *("is_tuned", "changed_at"),
 )
+
+
+def asked_kinds(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the kinds of items that a query names: tools where it names none, all for `any`."""
+    if ANY_KIND in names:
+        return ()
+    return tuple(names) or (ItemKind.TOOL,)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
     """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`. `version` is the vendor's
-    own text for the current version.
+    own text for the current version. `kind` names the kinds of items; it is empty for all.
 
     Without `sort` the order is by relevance, or by name when there is no `q`. `within` are the keys of the
     vendors to search at all, beside what is defined here; None for every vendor.
@@ -74,6 +82,7 @@ class Query:
     tag: tuple[str, ...] = ()
     status: str = ""
     version: str = ""
+    kind: tuple[str, ...] = (ItemKind.TOOL,)
     endpoint: int | None = None
     sort: str = ""
     limit: int = 50
@@ -114,7 +123,8 @@ def search(query: Query) -> ResultPage:
 
 def _search(query: Query) -> ResultPage:
     status = ToolStatus(query.status) if query.status else None
-    scope = Scope(_endpoints(query), query.tag, status, version=query.version)
+    kinds = tuple(ItemKind(kind) for kind in query.kind)
+    scope = Scope(_endpoints(query), query.tag, status, version=query.version, kinds=kinds)
     if not query.q.strip():
         return _sorted(query, scope)
     text = query.q[:MAX_QUESTION_LENGTH]
@@ -140,6 +150,8 @@ def _check(query: Query) -> None:
         _refuse("sort", f"Sort by one of: {', '.join(SORT_NAMES)}.")
     if query.status and query.status not in ToolStatus.values:
         _refuse("status", f"A tool's status is one of: {', '.join(ToolStatus.values)}.")
+    if not set(query.kind) <= set(ItemKind.values):
+        _refuse("kind", f"There are these kinds: {', '.join(ItemKind.values)}.")
     for name, texts in {"vendor": query.vendor, "tag": query.tag, "version": (query.version,)}.items():
         # PostgreSQL takes no NUL, and UTF-8 no half of a surrogate pair.
         if any("\0" in text or text.encode(errors="ignore").decode() != text for text in texts):
@@ -274,7 +286,9 @@ def choices() -> dict[str, list[Choice]]:
     endpoints = _used().rows()
     used = {protocol for _, _, protocol in endpoints}
     tags = (text.removeprefix("#") for text in _common_tags().rows())
+    beside_tools = [Choice(kind.value, f"{kind.label}s") for kind in ItemKind if kind != ItemKind.TOOL]
     return {
+        "kind": beside_tools if any(protocols.get(name).offers_context for name in used) else [],
         "vendor": _by_label(Choice(slug, name) for slug, name, _ in endpoints),
         "protocol": [Choice(name, label) for name, label in protocols.choices() if name in used],
         "tag": _by_label(Choice(tag, tag) for tag in tags),

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 
 _LIVING = """t.endpoint_id NOT IN (
     SELECT e.id FROM catalog_endpoint e JOIN catalog_vendor v ON v.id = e.vendor_id
@@ -16,7 +16,7 @@ _OF_VERSION = (
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where to look: `endpoints` is None for all that are not removed; a tool has every one of `tags`, and
-    its current version is called `version` by its vendor.
+    its current version is called `version` by its vendor. `kinds` are of items, and empty for all.
 
     `among` narrows to these tools, which were already found.
     """
@@ -26,11 +26,17 @@ class Scope:
     status: ToolStatus | None = ToolStatus.ACTIVE
     among: Sequence[int] | None = None
     version: str = ""
+    kinds: tuple[ItemKind, ...] = (ItemKind.TOOL,)
 
     @property
     def is_narrowed(self) -> bool:
         is_withdrawn = self.status == ToolStatus.WITHDRAWN
-        return self.endpoints is not None or bool(self.tags or self.version) or is_withdrawn
+        is_of_few = bool(self.tags or self.version or self.has_no_tools)
+        return self.endpoints is not None or is_of_few or is_withdrawn
+
+    @property
+    def has_no_tools(self) -> bool:
+        return bool(self.kinds) and ItemKind.TOOL not in self.kinds
 
     def condition(self) -> str:
         """An SQL condition on `t`, a row of catalog_tool; its parameters are the keys of `values`."""
@@ -40,6 +46,8 @@ class Scope:
                 *(["t.tags @> %(tags)s::text[]"] if self.tags else []),
                 *(["t.status = %(status)s"] if self.status else []),
                 *([_OF_VERSION] if self.version else []),
+                *(["t.kind <> 'tool'"] if self.has_no_tools else []),  # for its index
+                *(["t.kind = ANY(%(kinds)s)"] if self.kinds else []),
                 *(["t.id = ANY(%(among)s)"] if self.among is not None else []),
             ]
         )
@@ -51,4 +59,5 @@ class Scope:
             "status": self.status,
             "among": self.among,
             "version": self.version,
+            "kinds": list(self.kinds),
         }

@@ -16,6 +16,7 @@ from django.utils import timezone
 from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from catalog.models.tools import ItemKind
 from catalog.token_estimate import estimate_tokens
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
 from protocols.signature import Effect
@@ -56,6 +57,7 @@ EFFECTS: dict[Effect, str] = {
     "destroys": "May destroy",
     "unknown": "Effect unknown",
 }
+ITEM_KINDS = dict(ItemKind.choices)
 DEEDS = {
     "pin": "pinned",
     "unpin": "unpinned",
@@ -103,6 +105,11 @@ def tool_tile(name: str, vendor: str, picture: str | None, kind: str = "") -> Sa
 @cache
 def _hue(vendor: str) -> int:
     return hashlib.sha256(vendor.encode()).digest()[0] % HUES
+
+
+@register.filter
+def item_kind(kind: str) -> str:
+    return str(ITEM_KINDS[kind])
 
 
 @register.filter

@@ -25,7 +25,7 @@ from catalog.locking import check_name, locked, origin_of
 from catalog.models import Credential, Endpoint, Finding, Tool, Vendor, VendorRequest
 from catalog.models.findings import FindingState
 from catalog.models.runs import ACTIVE, RunStatus
-from catalog.models.tools import ToolStatus, lock_in_order
+from catalog.models.tools import ItemKind, ToolStatus, lock_in_order
 from catalog.models.vendors import CredentialKind
 from catalog.notifications import outbox
 from catalog.review import policy_changes
@@ -400,9 +400,12 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
 def vendors_with_counts() -> QuerySet[Vendor]:
     """Live vendors with how many live endpoints and active tools each has."""
     endpoints = Endpoint.objects.filter(vendor=OuterRef("pk"), removed_at=None)
-    tools = Tool.objects.filter(endpoint__vendor=OuterRef("pk"), status=ToolStatus.ACTIVE)
+    items = Tool.objects.filter(endpoint__vendor=OuterRef("pk"), status=ToolStatus.ACTIVE)
+    # As `EndpointQuerySet.with_item_counts` counts them.
+    beside_tools = items.exclude(kind=ItemKind.TOOL)
     return Vendor.objects.live().annotate(
-        endpoint_count=_count(endpoints.values("vendor")), tool_count=_count(tools.values("endpoint__vendor"))
+        endpoint_count=_count(endpoints.values("vendor")),
+        tool_count=_count(items.values("endpoint__vendor")) - _count(beside_tools.values("endpoint__vendor")),
     )
 
 

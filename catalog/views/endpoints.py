@@ -23,7 +23,6 @@ from catalog.forms import NEW, ConnectForm, EndpointForm
 from catalog.forms.client_fields import ClientForm
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
 from catalog.models.runs import RunStatus
-from catalog.models.tools import ToolStatus
 from catalog.models.vendors import CredentialKind
 from catalog.second_look import runs as second_look
 from catalog.twins import already_connected
@@ -202,7 +201,7 @@ def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None 
         "opens_after": circuit_breaker.OPENS_AFTER,
         "look": second_look.of(row),
         "signs_in_at": signs_in_at,
-        "tool_count": row.tools.filter(status=ToolStatus.ACTIVE).count(),
+        "counts": Endpoint.objects.with_item_counts().only("pk").get(pk=row.pk),
         "spoken": protocols.get(row.protocol).spoken(row.memory),
     }
 

@@ -1,11 +1,10 @@
 from django.contrib import messages
-from django.db.models import Count, Prefetch, Q
+from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 
 from catalog.forms import VendorForm
 from catalog.models import Endpoint, Vendor, WaitingDecision
-from catalog.models.tools import ToolStatus
 from catalog.tools.progress import progress_of
 from catalog.vendors import operations as vendor_operations
 from catalog.vendors import report_card
@@ -42,11 +41,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, "Saved.")
             return redirect("vendor", row.slug)
-    endpoints = (
-        row.endpoints.filter(removed_at=None)
-        .with_status()
-        .annotate(tool_count=Count("tools", filter=Q(tools__status=ToolStatus.ACTIVE)))
-    )
+    endpoints = row.endpoints.filter(removed_at=None).with_status().with_item_counts()
     findings = WaitingDecision.objects.filter(endpoint__vendor=row).count()
     context = {
         "vendor": row,

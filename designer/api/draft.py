@@ -48,6 +48,10 @@ class DraftOutput(serializers.Serializer[Any]):
     changes = ToolChangeOutput(source="changes.own.tools", many=True)
     procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
     transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
+    # A member of the reply, and not what the class has under this name.
+    context = ToolChangeOutput(  # type: ignore[assignment]
+        source="changes.own.context", many=True, help_text="Prompts and resources."
+    )
     agents = AgentChangeOutput(
         source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
     )

@@ -184,9 +184,9 @@ def _retired(named: Release) -> Retired | None:
 
 
 def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
-    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_tools])
-    held = {(tool.id, tool.version.ordinal) for tool in locked.all_tools}
-    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_tools]).defer(
+    tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_items])
+    held = {(tool.id, tool.version.ordinal) for tool in locked.all_items}
+    rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_items]).defer(
         "signature", "raw"
     )
     old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in held}

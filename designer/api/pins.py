@@ -1,4 +1,4 @@
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from catalog.api.retries import RetryChange, RetryStated, WhenItFailsOutput, taken, when_it_fails
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
+from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from catalog.tools import definitions
 from core import slugs
@@ -19,9 +20,9 @@ from core.errors import DomainError, invalid
 from core.serializers import Input
 from designer import pins
 from designer.api.agents import chosen_agent
-from designer.models import Agent, Pin
+from designer.models import Agent, Pin, PinQuerySet
 from designer.models.pins import PinMode
-from designer.pinned_signatures import effective_of, misfits_of, pinned, retry_of, stale_of
+from designer.pinned_signatures import effective_of, misfits_of, pinned_items, retry_of, stale_of
 from designer.signatures import effective
 from people.api.generics import GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -97,6 +98,7 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
     """`current` is the version that the vendor offers now, and that was let through."""
 
     tool_id = serializers.CharField(source="tool.tool_id", read_only=True, help_text="The vendor's own id.")
+    kind = serializers.ChoiceField(source="tool.kind", choices=ItemKind.choices, read_only=True)
     vendor = serializers.CharField(source="tool.endpoint.vendor.slug", read_only=True)
     current = serializers.CharField(
         source="tool.current.label", read_only=True, help_text="As the vendor numbers it."
@@ -119,6 +121,7 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
             "id",
             "tool",
             "tool_id",
+            "kind",
             "vendor",
             "version",
             "ordinal",
@@ -184,8 +187,9 @@ class PinsOutput(serializers.Serializer[Any]):
     results = PinnedOutput(many=True, help_text="In the order of the request.")
 
 
-def pins_at(request: Request, slug: str) -> QuerySet[Pin]:
-    return pinned([chosen_agent(request, slug)]).select_related("agent", "tool__current")
+def pins_at(request: Request, slug: str) -> PinQuerySet:
+    """The agent's pins of every kind of item."""
+    return pinned_items([chosen_agent(request, slug)]).select_related("agent", "tool__current")
 
 
 def chosen_pin(request: Request, slug: str, pk: int) -> Pin:
@@ -195,12 +199,16 @@ def chosen_pin(request: Request, slug: str, pk: int) -> Pin:
 
 @extend_schema(tags=["pins"])
 class PinList(ListAPIView[Pin]):
+    """The agent's pins of tools. `prompts/` and `resources/` list those of the other kinds."""
+
     write_role = Role.DESIGNER
     serializer_class = PinOutput
     ordering = ("name", "id")
+    kinds: ClassVar[tuple[ItemKind, ...]] = (ItemKind.TOOL,)
+    accepts: ClassVar[tuple[ItemKind, ...]] = tuple(ItemKind)
 
     def get_queryset(self) -> QuerySet[Pin]:
-        return pins_at(self.request, self.kwargs["slug"])
+        return pins_at(self.request, self.kwargs["slug"]).filter(tool__kind__in=self.kinds)
 
     @extend_schema(request=PinInput, responses={201: PinOutput})
     def post(self, request: Request, slug: str) -> Response:
@@ -208,6 +216,9 @@ class PinList(ListAPIView[Pin]):
         given = PinInput(data=request.data)
         given.is_valid(raise_exception=True)
         wanted = _wanted(given.validated_data)
+        if wanted.tool.kind not in self.accepts:
+            kind = wanted.tool.get_kind_display().lower()
+            raise invalid(tool=f"“{wanted.tool}” is a {kind}. Pin it in the list of its kind.")
         pin = pins.pin_tool(
             agent,
             actor=person(request),
@@ -220,6 +231,18 @@ class PinList(ListAPIView[Pin]):
             configuration=wanted.configuration,
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
+
+
+class PromptList(PinList):
+    """The agent's pins of vendors' prompts. A release serves them over MCP."""
+
+    kinds = accepts = (ItemKind.PROMPT,)
+
+
+class ResourceList(PinList):
+    """The agent's pins of vendors' resources and resource templates. A release serves them over MCP."""
+
+    kinds = accepts = (ItemKind.RESOURCE, ItemKind.RESOURCE_TEMPLATE)
 
 
 @extend_schema(tags=["pins"])

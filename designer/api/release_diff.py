@@ -55,6 +55,10 @@ class AgentChangeOutput(serializers.Serializer[Any]):
     tools = ToolChangeOutput(many=True)
     procedures = ProcedureChangeOutput(many=True)
     transfers = TransferChangeOutput(many=True)
+    # A member of the reply, and not what the class has under this name.
+    context = ToolChangeOutput(  # type: ignore[assignment]
+        many=True, help_text="Prompts and resources."
+    )
 
 
 class BindingChangeOutput(serializers.Serializer[Any]):
@@ -72,6 +76,10 @@ class ReleaseDiffOutput(serializers.Serializer[Any]):
     tools = ToolChangeOutput(source="changes.own.tools", many=True)
     procedures = ProcedureChangeOutput(source="changes.own.procedures", many=True)
     transfers = TransferChangeOutput(source="changes.own.transfers", many=True)
+    # A member of the reply, and not what the class has under this name.
+    context = ToolChangeOutput(  # type: ignore[assignment]
+        source="changes.own.context", many=True, help_text="Prompts and resources."
+    )
     agents = AgentChangeOutput(
         source="changes.agents", many=True, help_text="Sub-agents that differ: those that are gone first."
     )

@@ -98,6 +98,7 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
         fields = [
             "id",
             "tool_id",
+            "kind",
             "name",
             "title",
             "description",

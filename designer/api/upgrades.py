@@ -25,7 +25,7 @@ from designer import pins, upgrades, vendor_usage
 from designer.api.agents import chosen_agent
 from designer.api.pins import NotPinnedOutput
 from designer.models import Pin
-from designer.pinned_signatures import pinned
+from designer.pinned_signatures import pinned_items
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
 from people.permissions import person
@@ -162,7 +162,7 @@ class PinMove(GenericAPIView[Pin]):
     def get(self, request: Request, slug: str, pk: int) -> Response:
         given = VersionQuery(data=request.query_params.dict())
         given.is_valid(raise_exception=True)
-        pin = get_object_or_404(pinned([chosen_agent(request, slug)]), pk=pk)
+        pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
         upgrade = upgrades.to(pin, found(pin.tool, **given.validated_data))
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 

@@ -59,6 +59,8 @@ urlpatterns = [
     path(f"{AGENT}pins/<int:pk>/shown/", shown_tools.PinShown.as_view(), name="api-pin-shown"),
     path(f"{AGENT}pins/<int:pk>/move/", upgrades.PinMove.as_view(), name="api-pin-move"),
     path(f"{AGENT}pins/<int:pk>/agent/", pins.PinAgent.as_view(), name="api-pin-agent"),
+    path(f"{AGENT}prompts/", pins.PromptList.as_view(), name="api-prompt-list"),
+    path(f"{AGENT}resources/", pins.ResourceList.as_view(), name="api-resource-list"),
     path(f"{AGENT}pins/several/", pins.PinSeveral.as_view(), name="api-pin-several"),
     path(
         f"{AGENT}pins/<int:pk>/tuning/history/",

@@ -40,7 +40,9 @@ class ReleasedConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasedTool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from.
+    """A tool, or a vendor's prompt or resource by the `kind` of its signature.
+
+    `id` is the catalog's, `tool_id` the vendor's; `tuning` keeps the words by where they came from.
 
     Without `retry` the default policy holds, as in releases from before there were others; `mode` is as in
     `designer.models.Pin`, and its default is left out likewise. So is a `configuration` where none is chosen.
@@ -95,17 +97,20 @@ class ReleasedTransfer(msgspec.Struct, frozen=True, kw_only=True):
     description: str
 
 
-class ReleasedSubAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` is Pegboard's own, `parent` the slug of the agent above."""
+class ReleasedSubAgent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`id` is Pegboard's own, `parent` the slug of the agent above. `context` are prompts and resources."""
 
     id: int
     slug: str
     name: str
     description: str
     parent: str
-    tools: tuple[ReleasedTool, ...] = ()
-    procedures: tuple[ReleasedProcedure, ...] = ()
-    transfers: tuple[ReleasedTransfer, ...] = ()
+    # Written even when they are empty, as every release has them.
+    tools: tuple[ReleasedTool, ...] = msgspec.field(default_factory=lambda: ())
+    procedures: tuple[ReleasedProcedure, ...] = msgspec.field(default_factory=lambda: ())
+    transfers: tuple[ReleasedTransfer, ...] = msgspec.field(default_factory=lambda: ())
+    # Left out when it is empty: such an agent is written as it was before there were prompts and resources.
+    context: tuple[ReleasedTool, ...] = ()
 
 
 class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,9 +122,11 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     tools: tuple[ReleasedTool, ...]
     # Written even when it is empty, as every release with this member has it: such a default is not omitted.
     procedures: tuple[ReleasedProcedure, ...] = msgspec.field(default_factory=lambda: ())
-    # These two are left out when they are empty: an agent alone is written as it was before there were trees.
+    # These are left out when they are empty: an agent alone is written as it was before there were trees, and
+    # one without prompts and resources as it was before there were any.
     transfers: tuple[ReleasedTransfer, ...] = ()
     agents: tuple[ReleasedSubAgent, ...] = ()
+    context: tuple[ReleasedTool, ...] = ()
 
     @property
     def nodes(self) -> tuple[ReleasedSubAgent, ...]:
@@ -133,17 +140,23 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             tools=self.tools,
             procedures=self.procedures,
             transfers=self.transfers,
+            context=self.context,
         )
         return (own, *self.agents)
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing but names in the whole tree."""
-        return not any(node.tools or node.procedures for node in self.nodes)
+        return not any(node.tools or node.procedures or node.context for node in self.nodes)
 
     @property
     def all_tools(self) -> list[ReleasedTool]:
         return [tool for node in self.nodes for tool in node.tools]
+
+    @property
+    def all_items(self) -> list[ReleasedTool]:
+        """All tools, prompts and resources of vendors."""
+        return [item for node in self.nodes for item in (*node.tools, *node.context)]
 
     def at(self, slug: str) -> "ReleaseDocument | None":
         """One agent of the tree as a release of its own; "" is the agent that was published."""
@@ -157,6 +170,7 @@ class ReleaseDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
             tools=node.tools,
             procedures=node.procedures,
             transfers=node.transfers,
+            context=node.context,
         )
 
 

@@ -6,6 +6,7 @@ from django.db.models.functions import Lower
 from django.utils import timezone
 
 from catalog.models import Configuration, Tool, ToolVersion
+from catalog.models.tools import ItemKind
 from designer.models.agents import Agent
 from people.models import User
 
@@ -13,6 +14,10 @@ from people.models import User
 class PinQuerySet(models.QuerySet["Pin"]):
     def live(self) -> "PinQuerySet":
         return self.filter(removed_at=None, agent__removed_at=None)
+
+    def of_tools(self) -> "PinQuerySet":
+        """Those of tools, without those of prompts and resources."""
+        return self.filter(tool__kind=ItemKind.TOOL)
 
     def active(self) -> "PinQuerySet":
         return self.live().filter(agent__archived_at=None)
@@ -29,7 +34,7 @@ class PinMode(models.TextChoices):
 
 
 class Pin(models.Model):
-    """An agent's choice of one version of one tool. Nothing but a person moves it.
+    """An agent's choice of one version of one tool, prompt or resource. Nothing but a person moves it.
 
     `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
     alias, or a legal name derived from the vendor's, unique within the agent whatever its case. `retry` is

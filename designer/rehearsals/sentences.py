@@ -154,7 +154,7 @@ Targets = dict[str, tuple[int | None, int | None]]
 
 
 def _targets(agent: Agent) -> Targets:
-    pins = Pin.objects.live().filter(agent=agent).values_list("name", "tool_id")
+    pins = Pin.objects.live().of_tools().filter(agent=agent).values_list("name", "tool_id")
     found: Targets = {each.name: (None, each.child_id) for each in transfers.of([agent])}
     for name, tool in pins:
         found[name] = (tool, None)

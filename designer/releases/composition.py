@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from django.db.models import Max
 
 from catalog.models import Endpoint
+from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from core.canonical_json import canonical
 from designer import agents, pinned_signatures, transfers
@@ -32,16 +33,24 @@ from designer.signatures.words import Words
 
 @dataclass(frozen=True)
 class Node:
-    """One agent of a tree: its pins, each as it would be released, and what its procedures are made of."""
+    """One agent of a tree: its pins, each as it would be released, and what its procedures are made of.
+
+    `context` are its pins of prompts and resources.
+    """
 
     agent: Agent
     tools: Sequence[tuple[Pin, ReleasedTool]]
+    context: Sequence[tuple[Pin, ReleasedTool]]
     rows: rendering.Rows
     released: ReleasedSubAgent
 
     @property
     def pins(self) -> list[Pin]:
         return [pin for pin, _ in self.tools]
+
+    @property
+    def all_pins(self) -> list[Pin]:
+        return [pin for pin, _ in (*self.tools, *self.context)]
 
 
 def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
@@ -52,12 +61,12 @@ def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
     rows = {agent.pk: agent for tree in below.values() for agent in tree}
     written = rendering.rows_of(rows.values())
     # One query for all pins, and one for each kind of row that procedures are made of.
-    tools: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
-    for pin in pinned_signatures.pinned(list(rows.values())):
+    items: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
+    for pin in pinned_signatures.pinned_items(list(rows.values())):
         # The same object for all, so that nothing is read for each pin.
         pin.agent = rows[pin.agent_id]
-        tools[pin.agent_id].append((pin, released_tool(pin)))
-    nodes = {pk: _node(agent, tools[pk], written[pk], rows) for pk, agent in rows.items()}
+        items[pin.agent_id].append((pin, released_tool(pin)))
+    nodes = {pk: _node(agent, items[pk], written[pk], rows) for pk, agent in rows.items()}
     return {root: [nodes[agent.pk] for agent in tree] for root, tree in below.items()}
 
 
@@ -71,6 +80,7 @@ def document(nodes: Sequence[Node], *, number: int) -> ReleaseDocument:
         procedures=root.procedures,
         transfers=root.transfers,
         agents=tuple(below),
+        context=root.context,
     )
 
 
@@ -106,7 +116,7 @@ def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> Relea
 def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
     # The number is not compared: it differs between any two.
     first, second = (
-        canonical([each.agent, each.tools, each.procedures, each.transfers, each.agents])
+        canonical([each.agent, each.tools, each.procedures, each.transfers, each.agents, each.context])
         for each in (one, other)
     )
     return first == second
@@ -141,10 +151,12 @@ def _configuration(pin: Pin) -> ReleasedConfiguration | None:
 
 def _node(
     agent: Agent,
-    tools: Sequence[tuple[Pin, ReleasedTool]],
+    items: Sequence[tuple[Pin, ReleasedTool]],
     rows: rendering.Rows,
     known: Mapping[int, Agent],
 ) -> Node:
+    tools = [each for each in items if each[0].tool.kind == ItemKind.TOOL]
+    context = [each for each in items if each[0].tool.kind != ItemKind.TOOL]
     parent = known.get(agent.parent_id or 0)
     released = ReleasedSubAgent(
         id=agent.pk,
@@ -155,8 +167,9 @@ def _node(
         tools=_by_name(tool for _, tool in tools),
         procedures=rendering.rendered(rows, ((pin, tool.signature) for pin, tool in tools)),
         transfers=_released_transfers(rows.transfers),
+        context=_by_name(item for _, item in context),
     )
-    return Node(agent, tools, rows, released)
+    return Node(agent, tools, context, rows, released)
 
 
 def _by_name(tools: Iterable[ReleasedTool]) -> tuple[ReleasedTool, ...]:

@@ -91,7 +91,10 @@ class TransferChange:
 
 @dataclass(frozen=True, slots=True)
 class AgentChange:
-    """What differs in one agent; of one that came or is gone, all that it has. `id` is as in the release."""
+    """What differs in one agent; of one that came or is gone, all that it has.
+
+    `id` is as in the release, and `context` are prompts and resources.
+    """
 
     mark: Mark
     id: int
@@ -101,10 +104,12 @@ class AgentChange:
     tools: list[ToolChange]
     procedures: list[ProcedureChange]
     transfers: list[TransferChange]
+    context: list[ToolChange]
 
     @property
     def count(self) -> int:
-        return len(self.agent) + len(self.tools) + len(self.procedures) + len(self.transfers)
+        parts = (self.agent, self.tools, self.procedures, self.transfers, self.context)
+        return sum(len(part) for part in parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,7 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentC
         tools=_between_tools(before.tools, after.tools),
         procedures=_between_procedures(before.procedures, after.procedures),
         transfers=_between_transfers(before.transfers, after.transfers),
+        context=_between_tools(before.context, after.context),
     )
 
 
@@ -160,7 +166,7 @@ def _of_gone(node: ReleasedSubAgent) -> AgentChange:
 
 
 def _emptied(node: ReleasedSubAgent) -> ReleasedSubAgent:
-    return structs.replace(node, tools=(), procedures=(), transfers=())
+    return structs.replace(node, tools=(), procedures=(), transfers=(), context=())
 
 
 def _between_procedures(

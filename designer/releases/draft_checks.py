@@ -74,7 +74,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
     tree, draft, base = draft_facts.tree, draft_facts.draft, draft_facts.base
     broken = _broken(tree, release_document.decode(base.document)) if base else {}
     strands = effective_versions.broken_by(tree[0].agent, draft) if base else {}
-    pins = [pin for node in tree for pin in node.pins]
+    pins = [pin for node in tree for pin in node.all_pins]
     kept, reviewed = pinned_signatures.kept_out(pins), holds.under_review(pin.version for pin in pins)
     rows = [node.agent for node in tree]
     allowed, limits = agent_vendors.of_several(rows), agent_budgets.limits_of(rows)
@@ -82,7 +82,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
     found = []
     for node in tree:
         agent, usable, tools = node.agent, allowed[node.agent.pk], []
-        for pin in node.pins:
+        for pin in node.all_pins:
             state, says = kept.get(pin.pk, (None, ""))
             finding = reviewed.get(pin.version_id)
             limit = usable.against(pin.tool.endpoint.vendor)
@@ -113,6 +113,7 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
                 budget=Budget(row.tokens, row.stops, where) if row else None,
                 more=(
                     *(_remarks_on_procedures(node, kept, reader, typed) if node.rows.procedures else ()),
+                    *_shared_names(node),
                     *readiness_checks(node.pins, tree[0].agent, draft_facts.readiness_at(agent.slug)),
                 ),
                 sub_agent=agent.name if node != tree[0] else "",
@@ -120,6 +121,26 @@ def checks_of(draft_facts: DraftFacts, reader: User) -> list[Check]:
             )
         )
     return checks(*found)
+
+
+def _shared_names(node: Node) -> Iterator[Check]:
+    """Return the checks of prompts that have the name of a procedure, which is served as a prompt too."""
+    slugs = {procedure.slug for procedure in node.released.procedures}
+    for pin, item in node.context:
+        if item.signature.kind == "prompt" and pin.name in slugs:
+            message = (
+                f"The prompt “{pin.name}” and a procedure have the same name. MCP clients would get the "
+                "procedure. Give the prompt another name."
+            )
+            where = reverse("pin", args=[node.agent.slug, pin.pk])
+            yield Check(
+                code="prompt_name_taken",
+                severity="error",
+                message=message,
+                where=where,
+                about=pin.name,
+                accepted_by="designer",
+            )
 
 
 def readiness_checks(pins: Iterable[Pin], root: Agent, ready: Sequence[Readiness]) -> Iterator[Check]:
@@ -199,11 +220,13 @@ def _says_gone(tool: Tool) -> str:
 
 def _broken(tree: Sequence[Node], base: ReleaseDocument) -> dict[int, tuple[str, ...]]:
     """By pin, what its version takes away from the one in `base`, where it is another one."""
-    anywhere = {tool.id: tool.version for tool in base.all_tools}
-    here = {(node.slug, tool.id): tool.version for node in base.nodes for tool in node.tools}
+    anywhere = {item.id: item.version for item in base.all_items}
+    here = {
+        (node.slug, item.id): item.version for node in base.nodes for item in (*node.tools, *node.context)
+    }
     moved = []
     for node in tree:
-        for pin in node.pins:
+        for pin in node.all_pins:
             # A tool that came from another agent of the tree is compared with what that one had.
             old = here.get((node.agent.slug, pin.tool_id), anywhere.get(pin.tool_id))
             if old and old.digest != pin.version.digest:

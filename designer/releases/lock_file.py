@@ -67,9 +67,19 @@ def lock(
             for node in document.nodes
             for tool in node.tools
         ],
+        # Left out where there is none, as before there were prompts and resources.
+        **({"context": context} if (context := _locked_context(document)) else {}),
         # A release whose tools all run at their vendors is locked as it was before there were activities.
         **({"environment": bindings["environment"], "bindings": bound} if bound else {}),
     }
+
+
+def _locked_context(document: ReleaseDocument) -> list[dict[str, Any]]:
+    return [
+        ({"agent": node.slug} if node.parent else {}) | {"kind": item.signature.kind} | _locked(item)
+        for node in document.nodes
+        for item in node.context
+    ]
 
 
 def _locked(tool: ReleasedTool) -> dict[str, Any]:
@@ -107,7 +117,7 @@ def moved(
         message = f"“{channel}” leads to release {now.number}; the lock file names release {locked.number}."
         found.append(Moved("channel_moved", "compatible", "", message))
         found += _between_trees(locked, now)
-    found += _offered(locked.all_tools, offers)
+    found += _offered(locked.all_items, offers)
     return found
 
 
@@ -157,8 +167,8 @@ def _between_trees(locked: ReleaseDocument, now: ReleaseDocument) -> Iterator[Mo
 
 def _between(locked: ReleasedSubAgent, now: ReleasedSubAgent, number: int) -> Iterator[Moved]:
     # What is left of these after the loop came later.
-    new = {tool.id: tool for tool in now.tools}
-    for tool in locked.tools:
+    new = {tool.id: tool for tool in (*now.tools, *now.context)}
+    for tool in (*locked.tools, *locked.context):
         name, other = tool.signature.name, new.pop(tool.id, None)
         if other is None:
             message = f"Release {number} does not have “{name}” any more."

@@ -370,7 +370,7 @@ def verify(release: Release) -> list[str]:
     wrong = []
     if release_document.digest(document) != release.digest:
         wrong.append("The document does not match its digest.")
-    tools = release_document.decode(document).all_tools
+    tools = release_document.decode(document).all_items
     # Without the texts: they are long, and the digest says whether they are the same.
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in tools]).defer("signature", "raw")
     held = {(row.tool_id, row.ordinal): row for row in rows}

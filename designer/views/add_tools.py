@@ -34,7 +34,7 @@ TIGHTEST = min(
     (format_ for format_ in shown_tools.TEXTS.values() if format_.limits.advised_tools),
     key=lambda format_: format_.limits.advised_tools or 0,
 )
-SEARCH_PARAMETERS = ("q", "vendor", "tag", "protocol", "sort")
+SEARCH_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "sort")
 
 
 @requires(Role.DESIGNER)
@@ -245,7 +245,7 @@ class Choice:
 
     @property
     def says_count(self) -> str:
-        return tool_search.says_count(self.page)
+        return tool_search.says_count(self.page, self.asked.get("kind", ""))
 
     @property
     def is_empty_press(self) -> bool:

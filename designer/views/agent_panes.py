@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
 from designer import agent_vendors, pending_work, pinned_signatures, shown_tools, token_budget, transfers
 from designer.agent_vendors import Allowed
@@ -13,13 +13,15 @@ from designer.shown_tools import Budget
 def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -> dict[str, Any]:
     """For `agent_base.html`. `chosen` is what is open: `pin-7`, `procedure-3`, `overview`; "" for none."""
     pins = list(
-        pending_work.with_newer(pinned_signatures.pinned([agent])).select_related(
+        pending_work.with_newer(pinned_signatures.pinned_items([agent])).select_related(
             "tool__current", "tool__stopped", "tool__tool_picture"
         )
     )
     reviews = pending_work.reviews(pins)
     allowed = agent_vendors.of(agent)
-    lines = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
+    every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
+    lines = [line for line in every_line if line["pin"].tool.kind == ItemKind.TOOL]
+    context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]
     below = list(agent.children.live().select_related("transfer").order_by("name"))
     active = [child for child in below if not child.archived_at]
     handed = [
@@ -32,13 +34,17 @@ def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -
         "archived_sub_agents": [] if agent.archived_at else [child for child in below if child.archived_at],
         "allowed": allowed,
         "lines": lines,
+        "line_groups": [
+            ("Tools", lines),
+            *([("Prompts and resources", context_lines)] if context_lines else []),
+        ],
         "is_in_panes": True,
         "total": sum(each["tokens"] or 0 for each in (*lines, *handed)),
         "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
         "chosen": chosen,
         "counted": in_format.format if in_format else shown_tools.USUAL,
         "held_count": sum(review.tone == "bad" for review in reviews.values()),
-        "behind_count": sum(line["is_behind"] for line in lines),
+        "behind_count": sum(line["is_behind"] for line in every_line),
     }
 
 

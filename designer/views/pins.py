@@ -7,6 +7,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
+from catalog.models.tools import ItemKind
 from catalog.rules import retries
 from catalog.token_estimate import tokens_of
 from catalog.tools import configurations
@@ -86,7 +87,7 @@ def _pin_page(
         "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
-        **_seen(form, shown_tools.of(row, format_)),
+        **(_seen(form, shown_tools.of(row, format_)) if row.tool.kind == ItemKind.TOOL else {}),
         **_about(row),
     }
     return render(request, "designer/pin.html", context, status=(choice or form).status)

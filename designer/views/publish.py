@@ -127,12 +127,18 @@ def _says_changes(review: DraftReview) -> str:
     agents = [review.changes.own, *review.changes.agents]
     counted = {
         "tool": sum(len(each.tools) for each in agents),
+        "prompt or resource": sum(len(each.context) for each in agents),
         "procedure": sum(len(each.procedures) for each in agents),
         "transfer": sum(len(each.transfers) for each in agents),
         "sub-agent": len(review.changes.agents),
         "other text": sum(len(each.agent) for each in agents),
     }
-    said = [f"{count} {what}{'s' if count != 1 else ''}" for what, count in counted.items() if count]
+    plurals = {"prompt or resource": "prompts and resources"}
+    said = [
+        f"{count} {what if count == 1 else plurals.get(what, f'{what}s')}"
+        for what, count in counted.items()
+        if count
+    ]
     return get_text_list(said, "and")
 
 

@@ -44,7 +44,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "problem": problem,
         "rows": _shown(page.rows),
-        "count_says": says_count(page),
+        "count_says": says_count(page, asked.get("kind", "")),
         "is_filtered": any(asked.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
         "progress": catalog_progress() if is_catching_up() else None,

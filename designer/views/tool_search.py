@@ -8,8 +8,9 @@ from django.http import QueryDict
 
 from catalog import search
 from catalog.models import ToolPicture, Vendor
-from catalog.models.tools import ToolStatus
+from catalog.models.tools import ItemKind, ToolStatus
 from catalog.search import Query, ResultPage
+from catalog.search.listing import ANY_KIND, asked_kinds
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from core.errors import DomainError
@@ -17,7 +18,7 @@ from designer.agent_vendors import Allowed
 
 EVERYTHING = Allowed()
 ANY_STATUS = "any"
-FILTER_PARAMETERS = ("q", "vendor", "tag", "protocol", "status", "version", "endpoint")
+FILTER_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "status", "version", "endpoint")
 SORTS = {
     "": "Best match",
     "name": "Name",
@@ -26,7 +27,9 @@ SORTS = {
     "tokens": "Fewest tokens",
     "-tokens": "Most tokens",
 }
+NOUNS = {kind.value: kind.label.lower() for kind in ItemKind} | {ANY_KIND: "item"}
 LABELS = {
+    "kind": ("Kind", "Tools"),
     "vendor": ("Vendor", "All vendors"),
     "tag": ("Tag", "All tags"),
     "protocol": ("Protocol", "All protocols"),
@@ -48,6 +51,7 @@ def query_of(asked: QueryDict, allowed: Allowed = EVERYTHING) -> Query:
         vendor=tuple(filter(None, asked.getlist("vendor"))),
         protocol=tuple(filter(None, asked.getlist("protocol"))),
         tag=tuple(filter(None, asked.getlist("tag"))),
+        kind=asked_kinds(list(filter(None, asked.getlist("kind")))),
         status="" if status == ANY_STATUS else status,
         version=asked.get("version", "").strip(),
         endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
@@ -70,16 +74,19 @@ def _pictures() -> CompiledQuery[tuple[Any, str]]:
     return CompiledQuery(rows.values_list("tool", "picture"))
 
 
-def says_count(page: ResultPage) -> str:
+def says_count(page: ResultPage, kind: str = "") -> str:
+    noun = NOUNS.get(kind, "tool")
     if page.is_more:
-        return f"More than {page.count:,} tools"
-    return f"{page.count:,} tool{'' if page.count == 1 else 's'}"
+        return f"More than {page.count:,} {noun}s"
+    return f"{page.count:,} {noun}{'' if page.count == 1 else 's'}"
 
 
 def filters(
     asked: QueryDict, allowed: Allowed = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     offered = search.choices()
+    if offered["kind"]:
+        offered["kind"].append(search.Choice(ANY_KIND, "All kinds"))
     if allowed.vendors is not None:
         usable = {vendor.slug for vendor in (*allowed.vendors.values(), *Vendor.objects.filter(is_own=True))}
         offered["vendor"] = [choice for choice in offered["vendor"] if choice.value in usable]

@@ -3,15 +3,24 @@
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/tools
 
-Tools have no versions here: a tool is its name, and what changed is told by the digest.
+A server's prompts and resources (context.py) are read after its tools. Nothing has versions here: a tool
+is its name, and the digest shows what changed.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from functools import partial
+from typing import Any, Self
 
-from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError, printable
+from core.outbound.errors import (
+    ProtocolError,
+    ProtocolViolationError,
+    RefusedError,
+    UnavailableError,
+    printable,
+)
 from core.schema import audience
 from protocols import members, paging
 from protocols.base import (
@@ -29,9 +38,10 @@ from protocols.base import (
     UnreadableItemError,
 )
 from protocols.mcp import calls as mcp_calls
+from protocols.mcp import context, context_requests, eras
 from protocols.mcp import document as mcp_document
-from protocols.mcp import eras
 from protocols.mcp import headers as mcp_headers
+from protocols.mcp.context import ContextList
 from protocols.mcp.eras import Era
 from protocols.mcp.rpc import Answer, Request
 from protocols.mcp.transport import Transport
@@ -43,7 +53,9 @@ from protocols.mcp.wire import (
     RpcError,
 )
 from protocols.paging import PageGuard
-from protocols.signature import Signature
+from protocols.signature import CONTEXT_KINDS, Signature
+
+NO_TOOL_LIST = "NO_TOOL_LIST"  # the server does not know the method of a list
 
 
 class MCP(Protocol):
@@ -59,6 +71,7 @@ class MCP(Protocol):
     )
     schema_members = frozenset({"inputSchema", "outputSchema"})
     needed_extensions = frozenset({mcp_headers.MARK})
+    offers_context = True
     tells_of_cancel = True
     settings = (
         Setting(
@@ -88,15 +101,19 @@ class MCP(Protocol):
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         with Transport(session, era=self._era) as transport:
-            yield from _listing(transport, known)
+            yield from _everything(transport, known)
 
     def read(self, document: dict[str, Any]) -> Signature:
+        if listed := context.list_of_document(document):
+            return context.read(listed, document)
         return mcp_document.read(document)
 
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
-        return mcp_document.write(signature)
+        return context.write(signature) if signature.kind in CONTEXT_KINDS else mcp_document.write(signature)
 
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
+        if context.list_of_document(document):
+            return document
         # With its title in one place. Those who speak an older revision have it among the annotations.
         claims = document.get("annotations") or {}
         if not isinstance(claims, dict):
@@ -106,6 +123,8 @@ class MCP(Protocol):
         return {**document, "title": title or None, "annotations": beside or None}
 
     def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
+        if listed := context.list_of_document(document):
+            return context.audience_form(listed, document)
         form = super().audience_form(document, read_at)
         if isinstance(claims := form.get("annotations"), dict):
             form["annotations"] = {
@@ -113,7 +132,13 @@ class MCP(Protocol):
             }
         return {**form, "execution": audience.without_extensions(form.get("execution"))}
 
+    def kind_of(self, document: dict[str, Any]) -> str:
+        listed = context.list_of_document(document)
+        return listed.kind.replace("_", " ") if listed else ""
+
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
+        if signature.kind in CONTEXT_KINDS:
+            return ()
         return [Note(code, message) for code, message in mcp_document.list_oddities(document, signature.name)]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
@@ -145,6 +170,8 @@ class MCP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
+        if signature.kind in CONTEXT_KINDS:
+            return context_requests.get(session, tool_id, signature, arguments, self._era)
         return mcp_calls.invoke(
             session, tool_id, signature, arguments, _listed_schema, self.context.questions, self._era
         )
@@ -166,7 +193,66 @@ class MCP(Protocol):
         mcp_calls.give_up(session, state)
 
 
-def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
+@dataclass(frozen=True, slots=True)
+class _List:
+    """One of the lists of a server. `cursor_key` tells its cursors from those of the list of tools."""
+
+    method: str
+    member: str
+    identify: Callable[[object], Item]
+    identity: Callable[[Mapping[str, Any]], str]
+    cursor_key: str = ""
+
+    @classmethod
+    def of_context(cls, listed: ContextList) -> Self:
+        return cls(
+            listed.method,
+            listed.member,
+            partial(context.identify, listed),
+            partial(context.item_id, listed),
+            f"{listed.method} ",
+        )
+
+
+def _everything(transport: Transport, known: KnownPages) -> Iterator[Page]:
+    """Yield the pages of the tools, then those of each list that the server declares beside them."""
+    no_tools: Exception | None = None
+    try:
+        yield from _listing(transport, known, TOOLS)
+    except RefusedError as error:
+        if error.code != NO_TOOL_LIST:
+            raise
+        no_tools = error
+    try:
+        capabilities = transport.server_capabilities()
+    except ProtocolError as error:
+        if no_tools:
+            raise no_tools from error
+        # A vendor without tools is refused; one whose prompts cannot be read keeps those that are known.
+        if not isinstance(error, RpcError) or error.number != METHOD_NOT_FOUND:
+            yield _unread(context.LISTS, error)
+        return
+    declared = [listed for listed in context.LISTS if capabilities.get(listed.capability) is not None]
+    if no_tools and not declared:
+        raise no_tools
+    for listed in declared:
+        try:
+            yield from _listing(transport, known, _List.of_context(listed))
+        except ProtocolError as error:
+            # Some servers declare resources and have no templates.
+            if not isinstance(error, RefusedError) or error.code != NO_TOOL_LIST:
+                yield _unread([listed], error)
+
+
+def _unread(lists: Sequence[ContextList], error: ProtocolError) -> Page:
+    names = ", ".join(listed.method for listed in lists)
+    message = f"Not read: {names}. {error.message} What is known of it stays as it was."
+    return Page(
+        items=(), notes=[Note("LIST_NOT_READ", message)], unread_kinds=[listed.kind for listed in lists]
+    )
+
+
+def _listing(transport: Transport, known: KnownPages, listed: _List) -> Iterator[Page]:
     # A cursor that the vendor no longer knows is no reason to fail: the list is read once more from its
     # start. Then pages that bring nothing new are not shown, which to the caller would be a loop; therefore
     # this second list is guarded here.
@@ -177,7 +263,7 @@ def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
     first: tuple[set[str], str | None] | None = None
     while True:
         try:
-            page = _page(transport, known, cursor)
+            page = _page(transport, known, listed, cursor)
         except RpcError as error:
             if cursor == "" and error.number == INVALID_PARAMS:
                 yield Page(items=(), ending=Ending.REFUSED)
@@ -200,32 +286,34 @@ def _listing(transport: Transport, known: KnownPages) -> Iterator[Page]:
         seen |= tools
         if page.next is None:
             return
-        cursor = page.next
+        cursor = page.next.removeprefix(listed.cursor_key)
 
 
-def _page(transport: Transport, known: KnownPages, cursor: str | None) -> Page:
+def _page(transport: Transport, known: KnownPages, listed: _List, cursor: str | None) -> Page:
     # The first page is remembered under "", so that of an empty cursor is not remembered.
+    key = f"{listed.cursor_key}{cursor or ''}"
     answer = transport.ask(
         Request(
-            "tools/list",
+            listed.method,
             {} if cursor is None else {"cursor": cursor},
-            recall=lambda reply: None if cursor == "" else known.recall(cursor or "", reply),
+            recall=lambda reply: None if cursor == "" else known.recall(key, reply),
         )
     )
-    return answer.page or _page_in(answer, cursor, is_modern=transport.is_modern)
+    return answer.page or _page_in(answer, listed, cursor, is_modern=transport.is_modern)
 
 
-def _page_in(answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
+def _page_in(answer: Answer, listed: _List, cursor: str | None, *, is_modern: bool) -> Page:
     result = answer.result
     kind = result.get("resultType", "complete")
     if kind == "input_required":
         why = "The vendor asks questions before it lists its tools, which a catalog cannot answer."
         raise ProtocolViolationError("INPUT_REQUIRED", why)
-    listed = result.get("tools")
-    if kind != "complete" or not isinstance(listed, list):
-        raise ProtocolViolationError("SHAPE", "The reply has no array “tools”, so it is no list.")
-    items, refused = paging.sort_entries(answer.document, listed, _identified)
-    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    entries = result.get(listed.member)
+    if kind != "complete" or not isinstance(entries, list):
+        why = f"The reply has no array “{listed.member}”, so it is no list."
+        raise ProtocolViolationError("SHAPE", why)
+    items, refused = paging.sort_entries(answer.document, entries, listed.identify)
+    rejected = [Rejected(_called(listed, r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     # Since 2026-07-28 an empty cursor is one like any other (server/utilities/pagination). Earlier servers
     # send it for none.
     after = result.get("nextCursor")
@@ -233,15 +321,15 @@ def _page_in(answer: Answer, cursor: str | None, *, is_modern: bool) -> Page:
     return Page(
         items=items,
         rejected=rejected,
-        next=None if is_last else paging.cursor(after, "nextCursor"),
-        cursor=cursor or "",
+        next=None if is_last else f"{listed.cursor_key}{paging.cursor(after, 'nextCursor')}",
+        cursor=f"{listed.cursor_key}{cursor or ''}",
         body_digest="" if cursor == "" else hashlib.sha256(answer.reply.body).hexdigest(),
     )
 
 
 def _in_words(error: RpcError, host: str) -> Exception:
     if error.number == METHOD_NOT_FOUND:
-        return RefusedError("NO_TOOL_LIST", f"{host} speaks MCP, but offers no tools.")
+        return RefusedError(NO_TOOL_LIST, f"{host} speaks MCP, but offers no tools.")
     if error.number == INTERNAL_ERROR:
         return UnavailableError(error.code, error.message)
     return error
@@ -256,10 +344,13 @@ def _identified(document: object) -> Item:
     return Item(tool_id, "", (), hashlib.sha256(content).hexdigest(), document)
 
 
-def _called(document: object, number: int) -> str:
+TOOLS = _List("tools/list", "tools", _identified, mcp_document.read_tool_id)
+
+
+def _called(listed: _List, document: object, number: int) -> str:
     # The id of a refused item, so that a tool that we know is not taken for gone.
     try:
-        return mcp_document.read_tool_id(document) if isinstance(document, dict) else f"#{number}"
+        return listed.identity(document) if isinstance(document, dict) else f"#{number}"
     except UnreadableItemError:
         return f"#{number}"
 
@@ -268,7 +359,8 @@ def _found(transport: Transport, tool_id: str) -> Item:
     # There is no call for one tool, so it is looked for in the list.
     guard = PageGuard()
     seen: set[str] = set()
-    for page in _listing(transport, NothingKnown()):
+    listed = context.list_of_id(tool_id)
+    for page in _listing(transport, NothingKnown(), _List.of_context(listed) if listed else TOOLS):
         for item in page.items:
             if item.tool_id == tool_id:
                 return item

@@ -15,6 +15,7 @@ from core.value_descriptions import describe_value
 from protocols import members
 from protocols import parameters as json_schema
 from protocols.base import UnreadableItemError
+from protocols.mcp import context
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.icons import best_icon
 from protocols.signature import Annotations, Signature
@@ -35,6 +36,9 @@ HINTS = {
 def read_tool_id(document: Mapping[str, Any]) -> str:
     name = document.get("name")
     if isinstance(name, str) and name.strip() and _TOOL_ID.fullmatch(name):
+        if context.list_of_id(name):
+            reason = f"The name “{printable(name, 60)}” begins as the ids of prompts and resources do here."
+            raise UnreadableItemError("RESERVED_NAME", reason)
         return name
     expected = f"text of 1 to {MAX_TOOL_ID_LENGTH} characters without control characters"
     raise members.wrong("name", name, expected, code="BAD_TOOL_ID")

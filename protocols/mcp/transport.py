@@ -67,6 +67,7 @@ class Transport:
         self.era = era
         self._memory: dict[str, Any] = {"era": era} if era else session.memory
         self._opened: dict[str, str] | None = None
+        self._server_capabilities: object = None
 
     def __enter__(self) -> Self:
         return self
@@ -108,6 +109,15 @@ class Transport:
         except OtherEraError as error:
             raise error.error from error
         return answer or self._find_out(request)
+
+    def server_capabilities(self) -> Mapping[str, Any]:
+        """Return the capabilities that the server declares. It was asked for something before.
+
+        Raises as `ask` does.
+        """
+        if self.is_modern:
+            self._server_capabilities = self.ask(Request("server/discover")).result.get("capabilities")
+        return self._server_capabilities if isinstance(self._server_capabilities, dict) else {}
 
     def answer(self, question: Question, response: Mapping[str, Any] | None) -> Answer:
         """Go on with the call that stopped for `question`; None refuses it. Raises as `ask` does."""
@@ -247,6 +257,7 @@ class Transport:
         if session_id := answer.reply.headers.get("mcp-session-id"):
             headers[SESSION_HEADER] = session_id
         self._memory.update(era="handshake", version=version)
+        self._server_capabilities = answer.result.get("capabilities")
         self._opened = headers
         self.has_opened = True
         self.session.post(

@@ -1,10 +1,11 @@
-"""Procedures of a release as prompts, by their slugs."""
+"""Prompts of a release: its procedures, by their slugs, and the prompts of vendors that are pinned."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from designer.exports.document import ReleaseDocument, ReleasedProcedure
 from executor.serve.base import Operations
+from executor.serve.mcp import context
 from executor.serve.mcp.procedure_arguments import arguments_of, faults_in, with_values
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
@@ -18,7 +19,8 @@ def listed(
     if params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "All prompts are on the first page. Ask without a cursor.")
     shown = operations.shown()
-    return {"prompts": [_listed_prompt(each, shown) for each in shown.procedures]}
+    procedures = [_listed_prompt(each, shown) for each in shown.procedures]
+    return {"prompts": procedures + context.prompts(operations)}
 
 
 def _listed_prompt(procedure: ReleasedProcedure, shown: ReleaseDocument) -> dict[str, Any]:
@@ -42,6 +44,8 @@ def found(
     name = params.get("name")
     procedure = procedures.get(name) if isinstance(name, str) else None
     if procedure is None:
+        if answer := context.get_prompt(request, operations, client, params):
+            return answer
         raise RpcError(INVALID_PARAMS, "There is no such prompt. “prompts/list” names those there are.")
     given = params.get("arguments") or {}
     if not isinstance(given, dict):

@@ -1,9 +1,11 @@
-"""Procedures of a release as resources too, for clients that put what their user chooses into the context."""
+"""Resources of a release: those of vendors, and its procedures once more, for clients whose user chooses what
+goes into the context."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from executor.serve.base import Operations
+from executor.serve.mcp import context
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
 from protocols.mcp.wire import INVALID_PARAMS, RESOURCE_NOT_FOUND
@@ -28,6 +30,7 @@ def listed(
             }
             for uri, each in _by_uri(operations).items()
         ]
+        + context.resources(operations)
     }
 
 
@@ -35,7 +38,7 @@ def templates(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     _refuse_cursor(params)
-    return {"resourceTemplates": []}
+    return {"resourceTemplates": context.templates(operations)}
 
 
 def found(
@@ -44,6 +47,8 @@ def found(
     uri = params.get("uri")
     procedure = _by_uri(operations).get(uri) if isinstance(uri, str) else None
     if procedure is None:
+        if answer := context.read_resource(request, operations, client, params):
+            return answer
         number = INVALID_PARAMS if client.is_modern or not isinstance(uri, str) else RESOURCE_NOT_FOUND
         message = "There is no such resource. “resources/list” names those there are."
         raise RpcError(number, message, {"uri": uri})

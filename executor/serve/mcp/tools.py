@@ -173,7 +173,7 @@ class _ToolCall:
                 format_=FORMAT,
                 is_confirmed=_is_confirmed(self.client, self.params),
                 call_id=read_call_id(self.request),
-                on_behalf_of=_on_behalf_of(self.request, self.params),
+                on_behalf_of=user_of_agent(self.request, self.params),
                 mark=self.client.mark,
                 mode=Mode.STREAM if self.is_followed else Mode.WAIT,
                 is_made_here=self.is_followed,
@@ -182,7 +182,7 @@ class _ToolCall:
         )
 
     def resume(self, call: int, answers: Mapping[str, Any]) -> Answer:
-        self.operations.refuse_other_user(call, _on_behalf_of(self.request, self.params))
+        self.operations.refuse_other_user(call, user_of_agent(self.request, self.params))
         return self.operations.resume(
             call,
             self.name,
@@ -222,7 +222,7 @@ def _is_confirmed(client: Client, params: Mapping[str, Any]) -> bool:
     return isinstance(responses, dict) and questions.is_confirmed(responses)
 
 
-def _on_behalf_of(request: Request, params: Mapping[str, Any]) -> OnBehalfOf | None:
+def user_of_agent(request: Request, params: Mapping[str, Any]) -> OnBehalfOf | None:
     meta = params.get("_meta")
     named = meta.get(USER) if isinstance(meta, dict) else None
     return on_behalf_of(request.user(named.get("id", "") if isinstance(named, dict) else named))

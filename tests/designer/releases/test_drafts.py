@@ -156,7 +156,7 @@ def test_every_member_of_a_release_is_listed():
 
     assert members == CHANGES.keys()
     # What comes from below an agent is in test_trees.py.
-    known = {"schema", "agent", "number", "tools", "procedures", "transfers", "agents"}
+    known = {"schema", "agent", "number", "tools", "procedures", "transfers", "agents", "context"}
     assert set(release_document.ReleaseDocument.__struct_fields__) == known
 
 

@@ -23,7 +23,7 @@ from people import teams
 from people.models import AuditEntry, Role, Scope
 from tests.clients import client_of
 from tests.designer.exports.formats import PROVED, VALIDATORS
-from tests.factories import make_agent, make_pin, make_tool, make_user, make_version
+from tests.factories import make_agent, make_pin, make_signature, make_tool, make_user, make_version
 from tests.module_data import module_data
 from tests.pages import signed_in, text_of
 
@@ -168,6 +168,9 @@ CHANGES = {
     "sub_agent.description": lambda by: agents.update_agent(agent("cards"), actor=by, description="x"),
     "sub_agent.parent": lambda by: agents.update_agent(agent("cards"), actor=by, parent=agent("refills")),
     "sub_agent.tools": lambda by: pins.pin_tool(agent("cards"), actor=by, tool=make_tool(name="other")),
+    "sub_agent.context": lambda by: pins.pin_tool(
+        agent("cards"), actor=by, tool=make_tool(make_signature("greet", kind="prompt"), kind="prompt")
+    ),
     "sub_agent.procedures": lambda by: editing.create_procedure(
         agent("cards"), actor=by, title="Pay", body="Call charge()."
     ),

@@ -75,8 +75,19 @@ FIRST = request(2, version=mcp_transport.MODERN[0])
 GOODBYE = Exchange(method="DELETE", status=204, text="")
 
 
+class ToolServer(ScriptedSession):
+    """A vendor that offers tools alone, and is asked what else there is after the recorded exchanges."""
+
+    def send(self, request):
+        if self.left or json.loads(request.content)["method"] != "server/discover":
+            return super().send(request)
+        number = json.loads(request.content)["id"]
+        error = {"code": -32601, "message": "Method not found"}
+        return Exchange(status=404, body={"jsonrpc": "2.0", "id": number, "error": error}).reply(self.root)
+
+
 def names(*exchanges, memory=None):
-    session = ScriptedSession(*exchanges)
+    session = ToolServer(*exchanges)
     session.memory.update(memory or {})
     pages = list(MCP().enumerate(session, NothingKnown()))
     assert not session.left
@@ -318,7 +329,7 @@ def test_a_list_that_starts_over_and_goes_in_circles_ends():
 
 
 def test_a_tool_that_cannot_be_stored_costs_itself_alone():
-    session = ScriptedSession(modern(tools=[TOOL, {**TOOL, "name": "odd", "description": "\0"}]))
+    session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "odd", "description": "\0"}]))
     (listed,) = MCP().enumerate(session, NothingKnown())
     assert [item.tool_id for item in listed.items] == ["renew_loan"]
     assert [(each.tool, each.code) for each in listed.rejected] == [("odd", "JSON_NUL")]
@@ -337,7 +348,7 @@ LIST = st.fixed_dictionaries(
 @given(LIST | schemas.values)
 def test_whatever_a_vendor_lists_is_read_or_refused_in_our_words(result):
     reply = Exchange(method="POST", json=FIRST, body={"jsonrpc": "2.0", "id": 2, "result": result})
-    session = ScriptedSession(reply)
+    session = ToolServer(reply)
     session.memory["era"] = "modern"
     try:
         listed = next(MCP().enumerate(session, NothingKnown()))
@@ -357,13 +368,13 @@ def test_whatever_a_vendor_answers_is_read_or_refused_in_our_words(text, status,
     headers = STREAM if is_streamed else {}
     text = f"data: {text}\n\n" if is_streamed else text
     reply = Exchange(method="POST", json=FIRST, text=text, status=status, headers=headers)
-    session = ScriptedSession(reply, refuses(handshake()[0].json, 404))
+    session = ToolServer(reply, refuses(handshake()[0].json, 404))
     with suppress(ProtocolError):
         list(MCP().enumerate(session, NothingKnown()))
 
 
 def test_an_error_inside_the_vendor_may_pass():
-    session = ScriptedSession(refuses(FIRST, 200, {"code": -32603, "message": "Oops"}, 2))
+    session = ToolServer(refuses(FIRST, 200, {"code": -32603, "message": "Oops"}, 2))
     session.memory["era"] = "modern"
     with pytest.raises(UnavailableError) as caught:
         list(MCP().enumerate(session, NothingKnown()))
@@ -371,6 +382,6 @@ def test_an_error_inside_the_vendor_may_pass():
 
 
 def test_a_tool_that_is_too_large_costs_itself_alone():
-    session = ScriptedSession(modern(tools=[TOOL, {**TOOL, "name": "huge", "x": "a" * 1_100_000}]))
+    session = ToolServer(modern(tools=[TOOL, {**TOOL, "name": "huge", "x": "a" * 1_100_000}]))
     (listed,) = MCP().enumerate(session, NothingKnown())
     assert [(each.tool, each.code) for each in listed.rejected] == [("huge", "SCHEMA_TOO_BIG")]

@@ -1,0 +1,138 @@
+"""Vendors' prompts and resources of a release, as it was published; their texts come from the vendor.
+
+A request goes to the MCP server of the vendor that offers the prompt or the resource, and nowhere else. An
+address is read if it is pinned, or fits a pinned template. What comes back is passed on as data.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog.calls.runtime import CallerSide
+from designer.exports.document import ReleasedTool
+from executor.calls import Answer, UnknownToolError, Wish
+from executor.serve.base import Operations, explained
+from executor.serve.mcp import tools
+from protocols.mcp import uri_templates
+from protocols.mcp.context import MEDIA_TYPE, URI, vendor_id
+from protocols.mcp.server.clients import Client
+from protocols.mcp.server.messages import RpcError
+from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
+from protocols.server import Request
+from protocols.signature import ContextKind
+
+
+def prompts(operations: Operations) -> list[dict[str, Any]]:
+    return [
+        _entry(item) | {"arguments": _arguments(item)} if item.signature.inputs else _entry(item)
+        for item in _items(operations, "prompt")
+    ]
+
+
+def resources(operations: Operations) -> list[dict[str, Any]]:
+    return [
+        {"uri": vendor_id(item.tool_id), **_entry(item), **_media_type(item)}
+        for item in _items(operations, "resource")
+    ]
+
+
+def templates(operations: Operations) -> list[dict[str, Any]]:
+    return [
+        {"uriTemplate": vendor_id(item.tool_id), **_entry(item), **_media_type(item)}
+        for item in _items(operations, "resource_template")
+    ]
+
+
+def get_prompt(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the messages of a prompt; None where the release has no prompt of this name."""
+    name, arguments = params.get("name"), params.get("arguments")
+    if arguments is not None and not isinstance(arguments, dict):
+        raise RpcError(INVALID_PARAMS, "“arguments” is no object.")
+    item = next((one for one in _items(operations, "prompt") if one.signature.name == name), None)
+    if item is None:
+        return None
+    return _ask_vendor(request, operations, client, params, item, arguments or {})
+
+
+def read_resource(
+    request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
+) -> dict[str, Any] | None:
+    """Return the contents of a resource; None where the release has none at this address."""
+    uri = params.get("uri")
+    for item in _items(operations, "resource"):
+        if vendor_id(item.tool_id) == uri:
+            return _ask_vendor(request, operations, client, params, item, {})
+    for item in _items(operations, "resource_template"):
+        if isinstance(uri, str) and uri_templates.fits(vendor_id(item.tool_id), uri):
+            return _ask_vendor(request, operations, client, params, item, {URI: uri})
+    return None
+
+
+def _items(operations: Operations, kind: ContextKind) -> list[ReleasedTool]:
+    return [item for item in operations.shown().context if item.signature.kind == kind]
+
+
+def _entry(item: ReleasedTool) -> dict[str, Any]:
+    signature = item.signature
+    title = signature.title or signature.wire_name
+    return {
+        "name": signature.name,
+        **({"title": title} if title != signature.name else {}),
+        **({"description": signature.description} if signature.description else {}),
+    }
+
+
+def _arguments(item: ReleasedTool) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each.shown_name,
+            **({"title": each.parameter.title} if each.parameter.title else {}),
+            **({"description": each.parameter.description} if each.parameter.description else {}),
+            "required": each.is_required,
+        }
+        for each in item.signature.inputs
+    ]
+
+
+def _media_type(item: ReleasedTool) -> dict[str, Any]:
+    stated = (item.signature.outputs_rest or {}).get(MEDIA_TYPE)
+    return {"mimeType": stated} if stated else {}
+
+
+def _ask_vendor(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    params: Mapping[str, Any],
+    item: ReleasedTool,
+    arguments: Mapping[str, Any],
+) -> dict[str, Any]:
+    wish = Wish(
+        tool=item.signature.name,
+        arguments=arguments,
+        format_=tools.FORMAT,
+        is_confirmed=True,
+        on_behalf_of=tools.user_of_agent(request, params),
+        mark=client.mark,
+        is_of_context=True,
+        side=CallerSide(has_left=request.has_left if client.is_modern else None, questions=()),
+    )
+    try:
+        answer = operations.run(wish)
+    except UnknownToolError as error:
+        raise RpcError(INVALID_PARAMS, error.message) from error
+    if answer.outcome == "ok" and not answer.result.cut:
+        return dict(answer.result.outputs)
+    raise _error(answer, client, params)
+
+
+def _error(answer: Answer, client: Client, params: Mapping[str, Any]) -> RpcError:
+    code, message = explained(answer)
+    fields = (answer.result.error or {}).get("fields")
+    data = {"code": code, **({"fields": fields} if fields else {})}
+    if code == "NOT_FOUND" and "uri" in params:
+        number = INVALID_PARAMS if client.is_modern else RESOURCE_NOT_FOUND
+        return RpcError(number, message, {"uri": params["uri"], **data})
+    is_callers = answer.outcome == "invalid_arguments" or code == "NOT_FOUND"
+    return RpcError(INVALID_PARAMS if is_callers else INTERNAL_ERROR, message, data)

@@ -1,0 +1,109 @@
+"""Requests for a prompt or a resource at a vendor's MCP server, and the replies as outcomes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from protocols.base import Outcome, Session
+from protocols.calls import outcomes
+from protocols.mcp import headers as mcp_headers
+from protocols.mcp import uri_templates
+from protocols.mcp.context import URI, vendor_id
+from protocols.mcp.eras import Era
+from protocols.mcp.rpc import Answer, Request
+from protocols.mcp.transport import Transport
+from protocols.mcp.wire import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NAME_HEADER,
+    RESOURCE_NOT_FOUND,
+    RpcError,
+)
+from protocols.signature import Signature
+
+
+def get(
+    session: Session, tool_id: str, signature: Signature, arguments: Mapping[str, Any], era: Era
+) -> Outcome:
+    """Get a prompt with its arguments, or read a resource, from the vendor's server."""
+    own_id = vendor_id(tool_id)
+    if signature.kind == "resource_template":
+        uri = arguments.get(URI)
+        if not isinstance(uri, str) or not uri_templates.fits(own_id, uri):
+            message = "The address does not fit the template of this resource."
+            return outcomes.failed("invalid_arguments", "ARGUMENTS", message)
+        own_id = uri
+    request = _build_request(signature.kind, own_id, arguments)
+    try:
+        # No one is there to be asked, and no tool runs.
+        with Transport(session, questions=(), era=era) as transport:
+            return _outcome(transport.ask(request), signature)
+    except RpcError as error:
+        return _complaint(error)
+    except ProtocolError as error:
+        return outcomes.after(error)
+
+
+def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any]) -> Request:
+    # Since 2026-07-28 a header names the prompt or the resource. The request itself may be sent twice.
+    headers = {NAME_HEADER: mcp_headers.safe(own_id)}
+    if kind == "prompt":
+        params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments)}
+        return Request("prompts/get", params, headers=headers)
+    return Request("resources/read", {"uri": own_id}, headers=headers)
+
+
+def _outcome(answer: Answer, signature: Signature) -> Outcome:
+    stored_answer = answer.document.answer_in(answer.result)
+    result: dict[str, Any] = stored_answer.value
+    if result.get("resultType", "complete") != "complete":
+        message = "The vendor asks a question before it answers, which cannot be passed on here."
+        raise RefusedError("ASKS_BACK", message)
+    outputs = _messages(result) if signature.kind == "prompt" else _contents(result)
+    return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
+
+
+def _messages(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the messages of a prompt, and its description if it has one. Raises ProtocolViolationError."""
+    messages = result.get("messages")
+    if not isinstance(messages, list) or not all(map(_is_message, messages)):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “messages” of messages with a role.")
+    description = result.get("description")
+    return {"messages": messages} | ({"description": description} if isinstance(description, str) else {})
+
+
+def _is_message(message: object) -> bool:
+    return (
+        isinstance(message, dict)
+        and message.get("role") in ("user", "assistant")
+        and isinstance(content := message.get("content"), dict)
+        and isinstance(content.get("type"), str)
+    )
+
+
+def _contents(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the contents of a resource. Raises ProtocolViolationError."""
+    contents = result.get("contents")
+    if not isinstance(contents, list) or not all(map(_is_content, contents)):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “contents” of texts or blobs.")
+    return {"contents": contents}
+
+
+def _is_content(content: object) -> bool:
+    return (
+        isinstance(content, dict)
+        and isinstance(content.get("uri"), str)
+        and (isinstance(content.get("text"), str) or isinstance(content.get("blob"), str))
+    )
+
+
+def _complaint(error: RpcError) -> Outcome:
+    vendor = outcomes.vendors(error.number, error.said)
+    reason = printable(error.said or "It did not say why.")
+    if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
+        message = f"The vendor does not have it: {reason}"
+        return outcomes.failed("refused", "NOT_FOUND", message, vendor=vendor)
+    if error.number == INVALID_PARAMS:
+        message = f"The vendor refused the request: {reason}"
+        return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)
+    return outcomes.failed("tool_error", error.code, f"The vendor could not answer: {reason}", vendor=vendor)
