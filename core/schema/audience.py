@@ -2,7 +2,8 @@
 
 What is left out makes no version, so these are the same in the reduced form:
 
-- values of `enum` and names of definitions in another order or under other names;
+- values of `enum`, constants of a union and dependent names in another order;
+- definitions and anchors under other names, and definitions that nothing refers to;
 - `_meta` and extension members (`x-...`), unless a call reads them or they name values of an `enum`;
 - a default or an example that the vendor makes of its clock, which differs in each reading.
 """
@@ -10,12 +11,13 @@ What is left out makes no version, so these are the same in the reduced form:
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any
 
-from core.schema import pointers, subschemas
+from core.schema import loops, pointers, subschemas
 from core.schema.pointers import Steps
 
 Digest = Callable[[object], str]
@@ -27,8 +29,9 @@ CLOCK_WINDOW = timedelta(days=31)
 MAX_RENAMING_WORK = 20_000_000  # bytes
 _EPOCHS = ((10, 1), (13, 1_000), (16, 1_000_000))  # digits, and units in a second
 _MAY_HOLD_MOMENTS = ("default", "example", "examples")
+_ANCHORS = ("$anchor", "$dynamicAnchor", "$recursiveAnchor")
 # A reference that is no pointer, or a name that is a value on the wire: then the names of definitions count.
-_NAMED_OTHERWISE = ("$id", "id", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "discriminator")
+_NAMED_OTHERWISE = (*_ANCHORS, "$id", "id", "$dynamicRef", "$recursiveRef", "discriminator")
 
 
 def is_extension(member: str) -> bool:
@@ -63,10 +66,31 @@ def _reduced_schema(
     reduced: dict[str, Any] = without_extensions(schema, {*needed, *value_names})
     if isinstance(schema.get("enum"), list):
         reduced |= _in_one_order(schema["enum"], value_names)
+    reduced |= {keyword: _without_order(keyword, value) for keyword, value in reduced.items()}
+    for keyword in subschemas.DEFINITIONS:
+        if reduced.get(keyword) == {}:
+            del reduced[keyword]
     if read_at:
         moments = {name: schema[name] for name in _MAY_HOLD_MOMENTS if name in schema}
         reduced |= {name: without_moments(value, read_at) for name, value in moments.items()}
     return reduced
+
+
+def _without_order(keyword: str, value: Any) -> Any:
+    """Return the value of a keyword, sorted where its order means nothing."""
+    if keyword in ("dependentRequired", "dependencies") and isinstance(value, dict):
+        return {
+            name: sorted(names, key=_written) if isinstance(names, list) else names
+            for name, names in value.items()
+        }
+    is_list = keyword in ("anyOf", "oneOf") and isinstance(value, list)
+    if is_list and all(isinstance(branch, dict) and _lists_values(branch) for branch in value):
+        return in_one_order(value)
+    return value
+
+
+def _lists_values(branch: dict[str, Any]) -> bool:
+    return "const" in branch or "enum" in branch or branch.get("type") == "null"
 
 
 def _names_values(member: str, value: Any) -> bool:
@@ -134,14 +158,17 @@ def _aware(moment: datetime) -> datetime:
 
 
 def canonical_names(schema: Any, digest: Digest) -> Any:
-    """Return the schema with its definitions named by their content.
+    """Return the schema with its definitions named by their content, and without unused ones.
 
     Two schemas that differ in these names alone come out equal. The name of a definition is its digest, in
     which a reference is the digest of its target; the digests are refined until they distinguish no more.
     """
+    schema = _without_anchors(schema)
     definitions = dict(_definitions(schema, ()))
-    if not definitions or any(name in each for each in subschemas.walk(schema) for name in _NAMED_OTHERWISE):
+    named = any(name in part for part in subschemas.walk(schema) for name in _NAMED_OTHERWISE)
+    if not definitions or named:
         return schema
+    definitions = _used_definitions(schema, definitions)
     if len(definitions) * len(repr(schema)) > MAX_RENAMING_WORK:
         return schema
     names = dict.fromkeys(definitions, "")
@@ -151,6 +178,42 @@ def canonical_names(schema: Any, digest: Digest) -> Any:
         names = finer
         if is_stable:
             return _renamed(schema, (), names)
+
+
+def _without_anchors(schema: Any) -> Any:
+    """Return the schema with pointers in place of its anchors; the schema itself where one is needed."""
+    if not any(name in part for part in subschemas.walk(schema) for name in _ANCHORS):
+        return schema
+    with_pointers = loops.with_pointers(schema)
+    if not all(map(loops.is_pointer, subschemas.references(with_pointers))):
+        return schema
+
+    def without_names(part: dict[str, Any]) -> dict[str, Any]:
+        return {keyword: value for keyword, value in part.items() if keyword not in _ANCHORS}
+
+    return subschemas.mapped(with_pointers, without_names)
+
+
+def _used_definitions(schema: Any, definitions: Mapping[Steps, Any]) -> dict[Steps, Any]:
+    """Return the definitions that are referred to from outside, or from one of these."""
+    used: dict[Steps, Any] = {}
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        inside = [
+            child for keyword, _, child in subschemas.children(part) if keyword not in subschemas.DEFINITIONS
+        ]
+        waiting += inside
+        for reference in subschemas.own_references(part):
+            with suppress(pointers.PointerError):
+                steps = pointers.split_fragment(reference)
+                parents = [steps[:length] for length in range(1, len(steps) + 1)]
+                new = {
+                    each: definitions[each] for each in parents if each in definitions and each not in used
+                }
+                used |= new
+                waiting += new.values()
+    return used
 
 
 def _definitions(schema: Any, steps: Steps) -> Iterator[tuple[Steps, Any]]:
@@ -166,16 +229,18 @@ def _renamed(schema: Any, steps: Steps, names: Mapping[Steps, str]) -> Any:
         return schema
     renamed = dict(schema)
     groups: dict[str, list[tuple[str, Any]]] = {}
-    for keyword, name, each in subschemas.children(schema):
+    for keyword, name, child in subschemas.children(schema):
         below = (*steps, keyword) if name is None else (*steps, keyword, name)
-        inner = _renamed(each, below, names)
         if name is None:
-            renamed[keyword] = inner
-        else:
-            groups.setdefault(keyword, []).append((names.get(below, name), inner))
+            renamed[keyword] = _renamed(child, below, names)
+            continue
+        entries = groups.setdefault(keyword, [])
+        if keyword not in subschemas.DEFINITIONS or below in names:
+            entries.append((names.get(below, name), _renamed(child, below, names)))
     for keyword, entries in groups.items():
         if keyword in subschemas.DEFINITIONS:
-            renamed[keyword] = sorted(entries, key=_written)
+            del renamed[keyword]
+            renamed |= {keyword: sorted(entries, key=_written)} if entries else {}
         else:
             is_map = isinstance(schema[keyword], dict)
             renamed[keyword] = dict(entries) if is_map else [each for _, each in entries]

@@ -20,6 +20,10 @@ def has_references(document: Any) -> bool:
     return any(keyword in schema for schema in subschemas.walk(document) for keyword in subschemas.REFERENCES)
 
 
+def is_pointer(reference: str) -> bool:
+    return reference == "#" or reference.startswith("#/")
+
+
 def references_of(document: Any) -> References:
     return References(document, dialect_of(document) or Dialect.UNDECLARED)
 
@@ -38,7 +42,7 @@ def target_of(references: References, schema: dict[str, Any]) -> Any:
 def with_pointers(document: dict[str, Any]) -> dict[str, Any]:
     """Return an equal schema in which every reference that leads somewhere is a pointer from the top; the
     schema itself where all are."""
-    if all(reference == "#" or reference.startswith("#/") for reference in subschemas.references(document)):
+    if all(map(is_pointer, subschemas.references(document))):
         return document
     written = copy.deepcopy(document)
     references = references_of(written)

@@ -44,9 +44,14 @@ class Level:
     apart: tuple[Schema, ...] = ()
 
     @property
-    def as_one(self) -> Schema:
-        """A schema that accepts the same values."""
-        return {**self.schema, "allOf": list(self.apart)} if self.apart else self.schema
+    def properties(self) -> Mapping[str, AnySchema]:
+        properties: Mapping[str, AnySchema] = self.schema.get("properties", {})
+        return properties
+
+    @property
+    def required(self) -> Sequence[str]:
+        required: Sequence[str] = self.schema.get("required", ())
+        return required
 
 
 class _ApartError(Exception):

@@ -56,7 +56,13 @@ def change_below(keyword: str, value: Any, change: Callable[[Any], Any]) -> Any:
 def references(schema: Any) -> Iterator[str]:
     """Yield every reference of a schema and of the schemas inside it."""
     for subschema in walk(schema):
-        yield from (subschema[keyword] for keyword in REFERENCES if isinstance(subschema.get(keyword), str))
+        yield from own_references(subschema)
+
+
+def own_references(schema: Any) -> Iterator[str]:
+    """Yield the references that a schema has itself."""
+    if isinstance(schema, dict):
+        yield from (schema[keyword] for keyword in REFERENCES if isinstance(schema.get(keyword), str))
 
 
 def children(schema: Any) -> Iterator[tuple[str, str | None, Any]]:

@@ -28,7 +28,7 @@ def types_of(schema: Mapping[str, Any]) -> frozenset[str]:
     types = EVERY_TYPE
     if "type" in schema:
         types = types_of_words(type_words(schema))
-    listed = _listed(schema)
+    listed = listed_values(schema)
     return types if listed is None else types & frozenset(map(type_of, listed))
 
 
@@ -51,14 +51,15 @@ def type_words(schema: Mapping[str, Any]) -> list[str]:
 
 def values_of(schema: Mapping[str, Any]) -> list[Any] | None:
     """Return all values that `enum`, `const` and `type` let in, where these list them; None where not."""
-    listed = _listed(schema)
+    listed = listed_values(schema)
     if listed is not None:
         types = types_of_words(type_words(schema)) if "type" in schema else EVERY_TYPE
         return [value for value in listed if type_of(value) in types]
     return [None] if types_of(schema) == {"null"} else None
 
 
-def _listed(schema: Mapping[str, Any]) -> list[Any] | None:
+def listed_values(schema: Mapping[str, Any]) -> list[Any] | None:
+    """Return the values under `enum` and `const`, whatever their type; None where the schema has neither."""
     listed = schema.get("enum")
     if "const" not in schema:
         return listed

@@ -1,407 +1,462 @@
-"""Two JSON Schemas, compared by what fits them and not by how they are written.
+"""Two JSON Schemas, compared by which values fit them and not by how they are written.
 
-What callers send has to fit the new schema if it fitted the old one; what comes back the other way
-round. A schema is a list of rules that all hold, so each pair of rules is compared by itself. What
-cannot be decided is said to be so, and is never called compatible.
+A value that callers send must fit the new schema if it fitted the old one; a value that comes back, the other
+way round. Each level of a schema is a list of rules that all hold, so each pair of rules is compared on its
+own. A pair that cannot be decided is reported as such, and never as compatible.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from catalog.rules.diff import scalars, unions
 from catalog.rules.diff.changes import EFFECTS, SAFE, Change, Kind, Side, change, on
-from catalog.rules.diff.normal import (
-    ANNOTATIONS,
+from catalog.rules.diff.places import Path, Place
+from core.canonical_json import digest
+from core.schema import SchemaBoundsError, audience, pointers, read_document
+from core.schema.dialects import ANNOTATIONS, AnySchema, Schema
+from core.schema.document import Document, Finding
+from core.schema.merge import Level
+from core.schema.normal_form import (
     APPLIES_TO,
     CONSTRAINING,
     MAX_BRANCHES,
-    Document,
-    Schema,
+    NormalForms,
     is_constraining,
-    is_schema,
-    same_json,
-    text,
-    types,
-    values,
+    shown_type,
 )
-from catalog.rules.diff.places import Path, Place
-from core.schema.types import EVERY_TYPE
+from core.schema.pointers import Steps
+from core.schema.types import is_equal, types_of, value_key, values_of
 
 MAX_DEPTH = 64
 # Branches are compared each with each, which grows with the square of their number.
 MAX_STEPS = 4_000
 MAX_CHANGES = 200
 
-_SAID_BY_PARAMETER = {"title", "description", "default"}
-_UNDECIDED = ("dependentRequired", "dependencies", "$ref", "$dynamicRef", "$recursiveRef")
+_OWN_MEMBERS_OF_PARAMETERS = {"title", "description", "default"}
+# Keywords that mean something only together.
 _GROUPS = (
     ("contains", "minContains", "maxContains"),
     ("contentEncoding", "contentMediaType", "contentSchema"),
 )
-# What else looks at members and items, beside the names of the members.
-_APPLYING = (
-    *("allOf", "anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains", "$ref"),
+# Keywords that evaluate members and items, beside the names of the members.
+_EVALUATING = (
+    *("anyOf", "oneOf", "if", "then", "else", "dependentSchemas", "contains"),
     *("prefixItems", "patternProperties"),
 )
 
 
 class Comparer:
-    """Compares schemas of one side of a tool, whose references lead into `old_root` and `new_root`."""
+    """Compares the schemas of one side of a tool. References are resolved in `old_root` and `new_root`."""
 
     def __init__(self, side: Side, old_root: object, new_root: object) -> None:
         self.side = side
-        self.old, self.new = Document(old_root), Document(new_root)
-        self._is_same_root = same_json(old_root, new_root)
+        self.are_too_large = False
+        self._roots = (old_root, new_root)
+        documents = [self._read(root) for root in self._roots]
+        self.old, self.new = (NormalForms(document) for document in documents)
+        self._are_roots_equal = is_equal(documents[0].root, documents[1].root)
         self._steps = 0
         self._open: set[tuple[int, int]] = set()
-        self._same: dict[tuple[int, int], None] = {}
-        # As long as a schema is kept, no other one can get its id.
-        self._kept: list[tuple[object, object]] = []
+        self._equal: dict[tuple[int, int], None] = {}
+        # As long as a schema is stored here, no other one can get its id.
+        self._stored: list[tuple[AnySchema, AnySchema]] = []
 
-    def parameter(self, path: Path, old: object, new: object) -> list[Change]:
-        """The changes of one input or output, without those that its other members tell."""
-        return _gravest(self.between(old, new, Place(path, is_parameter=True)), (*path, "schema"))
+    @cached_property
+    def are_same_to_readers(self) -> bool:
+        """Whether no model and no call can distinguish the two schemas, however they are written."""
+        old, new = (audience.canonical_schema(root, None, digest) for root in self._roots)
+        return is_equal(old, new)
 
-    def whole(self, path: Path, old: object, new: object) -> list[Change]:
-        """The changes of what holds for all inputs or outputs together."""
-        return _gravest(self.between(old, new, Place(path)), path)
+    def _read(self, root: object) -> Document:
+        try:
+            return read_document(root)
+        except SchemaBoundsError:
+            self.are_too_large = True
+            return read_document(True)
 
-    def between(self, old: object, new: object, at: Place) -> list[Change]:
-        """The changes; none when the same values fit both and the same is said about them."""
+    def compare_parts(self, path: Path, old_steps: Steps, new_steps: Steps) -> list[Change]:
+        """Return the changes of one input or output, whose schemas are at these steps from the roots.
+
+        Changes that the parameter's other members report are left out.
+        """
+        old, new = (
+            _part(forms.document, steps) for forms, steps in ((self.old, old_steps), (self.new, new_steps))
+        )
+        place = Place(path, is_parameter=True)
+        changes = [*self.compare(old, new, place), *self._reference_changes(old_steps, new_steps, place)]
+        return self._bounded(changes, (*path, "schema"))
+
+    def compare_roots(self, path: Path) -> list[Change]:
+        """Return the changes of all inputs or outputs, taken as one value."""
+        place = Place(path)
+        changes = self.compare(self.old.document.root, self.new.document.root, place)
+        return self._bounded([*changes, *self._reference_changes((), (), place)], path)
+
+    def compare_rests(self, path: Path, old_names: Sequence[str], new_names: Sequence[str]) -> list[Change]:
+        """Return the changes of the rules that hold for all inputs or outputs together.
+
+        The schemas of the named parameters are left out.
+        """
+        names = {*old_names, *new_names}
+        old = self.old.root_without_members(names, old_names)
+        new = self.new.root_without_members(names, new_names)
+        changes = [
+            *self._differences(old, new, Place(path)),
+            *self._reference_changes((), (), Place(path), without=("properties",)),
+        ]
+        return self._bounded(changes, path)
+
+    def _bounded(self, changes: list[Change], path: Path) -> list[Change]:
+        """Return as many as a person reads, the gravest first; one more change stands for the others."""
+        if len(changes) <= MAX_CHANGES and not self.are_too_large:
+            return changes
+        changes = sorted(changes, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]
+        return [*changes, change(path, "changed", "widens_risk", None, None)]
+
+    def compare(self, old: AnySchema, new: AnySchema, place: Place) -> list[Change]:
+        """Return the changes; none when the same values fit both and the same texts describe them."""
         pair = (id(old), id(new))
-        if pair in self._same or pair in self._open:
+        if pair in self._equal or pair in self._open:
             return []
-        if self._is_same_root and same_json(old, new):
+        if self._are_roots_equal and is_equal(old, new):
             return []
         self._steps += 1
-        if self._steps > MAX_STEPS or len(at.inside) > 2 * MAX_DEPTH:
-            return [change(at.path(), "changed", "widens_risk", None, None)]
-        self._kept.append((old, new))
+        if self._steps > MAX_STEPS or len(place.inside) > 2 * MAX_DEPTH:
+            return [change(place.path(), "changed", "widens_risk", None, None)]
+        self._stored.append((old, new))
         self._open.add(pair)
-        known = len(self._same)
-        found = self._differences(self.old.normal(old), self.new.normal(new), at)
+        count = len(self._equal)
+        changes = self._differences(self.old.level(old), self.new.level(new), place)
         self._open.remove(pair)
-        if not found:
-            self._same[pair] = None
-        # What was called the same because this pair would be is not known to be so.
-        while found and len(self._same) > known:
-            self._same.popitem()
-        return found
+        if not changes:
+            self._equal[pair] = None
+        # Pairs that were called equal on the assumption that this one would be are not known to be so.
+        while changes and len(self._equal) > count:
+            self._equal.popitem()
+        return changes
 
-    def _differences(self, old: Schema, new: Schema, at: Place) -> list[Change]:
-        # Callers of a schema that takes anything, and readers who expect nothing, need no rule by rule.
+    def _differences(self, old: Level, new: Level, place: Place) -> list[Change]:
+        texts = list(self._text_changes(old.schema, new.schema, place))
+        # Callers of a schema that accepts anything, and readers who expect nothing, need no rule by rule.
         free, other = (new, old) if self.side == "inputs" else (old, new)
-        if is_constraining(other) and not is_constraining(free) and "type" not in other:
-            return [self._freed(old, new, other, at), *self._said(old, new, at)]
+        if is_constraining(other) and not is_constraining(free) and "type" not in other.schema:
+            return [self._freed(old.schema, new.schema, other.schema, place), *texts]
         alternatives = unions.alternatives(old, new)
         if alternatives is not None:
-            return [*unions.between(self, *alternatives, at), *self._said(old, new, at)]
-        before, after = types(old), types(new)
-        found = list(self._types(old, new, before, after, at))
-        common = before & after
+            return [*unions.compare(self, *alternatives, place), *texts]
+        before, after = types_of(old.schema), types_of(new.schema)
         if not (before and after):
-            return list(self._nothing(before, after, old, new, at))
-        if found and not (common and is_constraining(old) and is_constraining(new)):
-            return [*found, *self._said(old, new, at)]
-        few = self._few(old, new, before, after, at)
-        if few is not None:
-            return [*found, *few, *self._said(old, new, at)]
+            return list(self._impossible(before, after, old.schema, new.schema, place))
+        changes = list(self._type_changes(old.schema, new.schema, before, after, place))
+        common = before & after
+        if changes and not (common and is_constraining(old) and is_constraining(new)):
+            return [*changes, *texts]
+        listed = self._listed_values(old, new, place)
+        if listed is not None:
+            return [*changes, *listed, *texts]
         for rule in self._rules:
-            found += rule(self, old, new, at, common)
-        return [*found, *self._said(old, new, at)]
+            changes += rule(self, old, new, place, common)
+        return [*changes, *texts]
 
-    def _freed(self, old: Schema, new: Schema, other: Schema, at: Place) -> Change:
+    def _freed(self, old: Schema, new: Schema, other: Schema, place: Place) -> Change:
         kind: Kind = "widened" if self.side == "inputs" else "narrowed"
         if other.get("enum"):
-            return on(self.side, at.path("enum"), kind, old.get("enum"), new.get("enum"))
-        return on(self.side, at.path(), kind, old, new)
+            return on(self.side, place.path("enum"), kind, old.get("enum"), new.get("enum"))
+        return on(self.side, place.path(), kind, old, new)
 
-    def _nothing(
-        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, at: Place
+    def _impossible(
+        self, before: frozenset[str], after: frozenset[str], old: Schema, new: Schema, place: Place
     ) -> Iterator[Change]:
-        # On one side, no value fits at all.
+        """Yield the change where no value at all fits one of the sides."""
         if before or after:
             is_safe = (self.side == "inputs") is bool(after)
             kind: Kind = ("widened" if after else "narrowed") if is_safe else "retyped"
-            yield on(self.side, at.path(), kind, old, new)
+            yield on(self.side, place.path(), kind, old, new)
 
-    def _types(
-        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: Place
+    def _type_changes(
+        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], place: Place
     ) -> Iterator[Change]:
         if before == after or not ("type" in old or "type" in new):
             return
         kind: Kind = "widened" if before <= after else "narrowed" if after <= before else "retyped"
-        # Callers send what they sent before, readers expect what they got before.
-        if kind != {"inputs": "widened", "outputs": "narrowed"}[self.side]:
+        # Callers send what they sent before, readers expect what they received before.
+        if kind != _SAFE_KIND[self.side]:
             kind = "retyped"
-        yield on(self.side, at.path("type"), kind, _word(old), _word(new))
+        yield on(self.side, place.path("type"), kind, shown_type(old), shown_type(new))
 
-    def _few(
-        self, old: Schema, new: Schema, before: frozenset[str], after: frozenset[str], at: Place
-    ) -> list[Change] | None:
-        # Tries each value when one side lists its values. None when that decides nothing.
+    def _listed_values(self, old: Level, new: Level, place: Place) -> list[Change] | None:
+        """Try each value where one side lists its values. Return None where that decides nothing."""
         is_input = self.side == "inputs"
-        listed, other = (old, new) if is_input else (new, old)
-        few = values(listed)
-        if few is None or "enum" in other or not types(listed) <= types(other):
+        listing, other = (old, new) if is_input else (new, old)
+        values = values_of(listing.schema)
+        if values is None or other.apart or "enum" in other.schema:
             return None
-        fits = [scalars.fits(value, other) for value in few]
+        if not types_of(listing.schema) <= types_of(other.schema):
+            return None
+        fits = [scalars.fits(value, other.schema) for value in values]
         if None in fits:
             return None
-        path = at.path("enum")
+        path = place.path("enum")
+        before, after = old.schema.get("enum"), new.schema.get("enum")
         if all(fits):
-            return [
-                on(self.side, path, "widened" if is_input else "narrowed", old.get("enum"), new.get("enum"))
-            ]
-        strays = [value for value, is_fit in zip(few, fits, strict=True) if not is_fit]
+            return [on(self.side, path, "widened" if is_input else "narrowed", before, after)]
+        misfits = [value for value, is_fit in zip(values, fits, strict=True) if not is_fit]
         if is_input:
-            return [on("inputs", (*path, _name(value)), "narrowed", value, None) for value in strays]
-        return [on("outputs", (*path, _name(value)), "widened", None, value) for value in strays]
+            return [on("inputs", (*path, _name(value)), "narrowed", value, None) for value in misfits]
+        return [on("outputs", (*path, _name(value)), "widened", None, value) for value in misfits]
 
-    def _enum(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        before, after = old.get("enum"), new.get("enum")
-        path = at.path("enum")
-        if not isinstance(before, list) or not isinstance(after, list):
-            if isinstance(before, list) or isinstance(after, list):
-                yield on(self.side, path, "narrowed" if isinstance(after, list) else "widened", before, after)
+    def _enum(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        before, after = old.schema.get("enum"), new.schema.get("enum")
+        path = place.path("enum")
+        if before is None or after is None:
+            if before is not after:
+                yield on(self.side, path, "widened" if after is None else "narrowed", before, after)
             return
-        gone, come = {text(v): v for v in before}, {text(v): v for v in after}
-        for key, value in come.items():
-            if key not in gone:
+        old_values, new_values = ({value_key(value): value for value in side} for side in (before, after))
+        for key, value in new_values.items():
+            if key not in old_values:
                 yield on(self.side, (*path, _name(value)), "widened", None, value)
-        for key, value in gone.items():
-            if key not in come:
+        for key, value in old_values.items():
+            if key not in new_values:
                 yield on(self.side, (*path, _name(value)), "narrowed", value, None)
 
-    def _scalars(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        for member, kind, before, after in scalars.between(old, new, common):
+    def _scalars(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        for keyword, kind, before, after in scalars.differences(old.schema, new.schema, common):
             if kind == "changed":
-                yield change(at.path(member), kind, "widens_risk", before, after)
+                yield change(place.path(keyword), kind, "widens_risk", before, after)
             else:
-                yield on(self.side, at.path(member), kind, before, after)
+                yield on(self.side, place.path(keyword), kind, before, after)
 
-    def _properties(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
+    def _properties(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         if "object" not in common:
             return
-        before, after = _schemas(old.get("properties")), _schemas(new.get("properties"))
-        needed, needs = _names(old.get("required")), _names(new.get("required"))
+        before, after = old.properties, new.properties
         for name in after:
             if name in before:
-                yield from self._needed(name, needed, needs, at)
-                yield from self.between(before[name], after[name], at.to("properties", name))
+                yield from self._required(name, old, new, place)
+                yield from self.compare(before[name], after[name], place.to("properties", name))
             else:
-                yield self._added(name, old, after[name], name in needs, at)
+                yield self._added(name, old, new, place)
         for name in before:
             if name not in after:
-                yield on(self.side, at.path("properties", name), "removed", before[name], None)
-        for name in dict.fromkeys([*needed, *needs]):
+                yield on(self.side, place.path("properties", name), "removed", before[name], None)
+        for name in dict.fromkeys([*old.required, *new.required]):
             if name not in before and name not in after:
-                yield from self._needed(name, needed, needs, at)
+                yield from self._required(name, old, new, place)
 
-    def _needed(self, name: str, needed: set[str], needs: set[str], at: Place) -> Iterator[Change]:
-        if (name in needed) != (name in needs):
-            kind: Kind = "required" if name in needs else "optional"
-            yield on(self.side, at.path("properties", name, "required"), kind, name in needed, name in needs)
+    def _required(self, name: str, old: Level, new: Level, place: Place) -> Iterator[Change]:
+        was_required, is_required = name in old.required, name in new.required
+        if was_required != is_required:
+            path = place.path("properties", name, "required")
+            yield on(self.side, path, "required" if is_required else "optional", was_required, is_required)
 
-    def _added(self, name: str, old: Schema, schema: object, is_needed: bool, at: Place) -> Change:
-        path = at.path("properties", name)
-        if self.side == "inputs" and is_needed:
+    def _added(self, name: str, old: Level, new: Level, place: Place) -> Change:
+        path, schema = place.path("properties", name), new.properties[name]
+        if self.side == "inputs" and name in new.required:
             return change(path, "added", "breaks_callers", None, schema)
-        others = old.get("additionalProperties")
+        others = old.schema.get("additionalProperties")
         if self.side == "inputs" and isinstance(others, dict):
-            # Members of any name were taken before, and some of them may have had this one.
-            is_within = all(each.effect in SAFE for each in self.between(others, schema, at))
+            # Members of any name were accepted before, and some of them may have had this one.
+            is_within = all(each.effect in SAFE for each in self.compare(others, schema, place))
             if not is_within:
                 return change(path, "added", "widens_risk", None, schema)
         return on(self.side, path, "added", None, schema)
 
-    def _others(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        for member, kind in (
+    def _others(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        for keyword, type_name in (
             ("additionalProperties", "object"),
             ("unevaluatedProperties", "object"),
             ("items", "array"),
             ("unevaluatedItems", "array"),
         ):
-            before, after = old.get(member, True), new.get(member, True)
-            if kind not in common or (before is True and after is True):
+            before, after = old.schema.get(keyword, True), new.schema.get(keyword, True)
+            if type_name not in common or (before is True and after is True):
                 continue
-            if member.startswith("unevaluated") and any(
-                not same_json(old.get(each), new.get(each)) for each in _APPLYING
-            ):
-                yield change(at.path(member), "changed", "widens_risk", before, after)
+            if keyword.startswith("unevaluated") and not _evaluate_alike(old, new):
+                yield change(place.path(keyword), "changed", "widens_risk", before, after)
             elif (before is False) != (after is False):
-                yield on(
-                    self.side, at.path(member), "widened" if before is False else "narrowed", before, after
-                )
+                kind: Kind = "widened" if before is False else "narrowed"
+                yield on(self.side, place.path(keyword), kind, before, after)
             else:
-                yield from self.between(before, after, at.to(member))
+                yield from self.compare(before, after, place.to(keyword))
 
-    def _prefix(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        before, after = _listed(old.get("prefixItems")), _listed(new.get("prefixItems"))
+    def _prefix(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
         if "array" not in common:
             return
+        before, after = (level.schema.get("prefixItems", []) for level in (old, new))
         for number in range(max(len(before), len(after))):
-            one = before[number] if number < len(before) else old.get("items", True)
-            other = after[number] if number < len(after) else new.get("items", True)
-            yield from self.between(one, other, at.to("prefixItems", str(number)))
+            one = before[number] if number < len(before) else old.schema.get("items", True)
+            other = after[number] if number < len(after) else new.schema.get("items", True)
+            yield from self.compare(one, other, place.to("prefixItems", str(number)))
 
-    def _conjuncts(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        # Compares the rules that hold independently of each other.
+    def _conjuncts(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        """Yield the changes of rules that hold independently of each other."""
+        one, other = old.schema, new.schema
         if "object" in common:
-            yield from self._patterns(old, new, at)
-            before, after = _schemas(old.get("dependentSchemas")), _schemas(new.get("dependentSchemas"))
+            yield from self._patterns(one, other, place)
+            before, after = one.get("dependentSchemas", {}), other.get("dependentSchemas", {})
             for name in dict.fromkeys([*before, *after]):
-                place = at.to("dependentSchemas", name)
-                yield from self._conjunct(before.get(name), after.get(name), place)
-            yield from self._conjunct(
-                old.get("propertyNames"), new.get("propertyNames"), at.to("propertyNames")
-            )
-        if "not" in old and "not" in new:
-            if self.between(old["not"], new["not"], at.to("not")):
-                yield self._unclear("not", old, new, at)
+                inside = place.to("dependentSchemas", name)
+                yield from self._conjunct(before.get(name), after.get(name), inside)
+            inside = place.to("propertyNames")
+            yield from self._conjunct(one.get("propertyNames"), other.get("propertyNames"), inside)
+        if "not" in one and "not" in other:
+            if self.compare(one["not"], other["not"], place.to("not")):
+                yield self._undecided("not", one, other, place)
         else:
-            yield from self._opaque(old.get("not"), new.get("not"), at.path("not"))
-        yield from self._when(old, new, at)
+            yield from self._opaque(one.get("not"), other.get("not"), place.path("not"))
+        yield from self._conditions(one, other, place)
         for group in _GROUPS:
-            yield from self._group(group, old, new, at, common)
-        for member in _UNDECIDED:
-            if (member not in old and member not in new) or not common & APPLIES_TO.get(member, EVERY_TYPE):
-                continue
-            # The same reference may lead to something else in another document.
-            may_lead_elsewhere = "ef" in member and member in old and not self._is_same_root
-            if may_lead_elsewhere or not same_json(old.get(member), new.get(member)):
-                yield from self._opaque(old.get(member), new.get(member), at.path(member))
+            yield from self._group(group, one, other, place, common)
+        before, after = one.get("dependentRequired"), other.get("dependentRequired")
+        if "object" in common and not is_equal(before, after):
+            yield from self._opaque(before, after, place.path("dependentRequired"))
 
-    def _patterns(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
-        # A name that no pattern matches any more is judged as one of the additional properties.
-        before, after = _schemas(old.get("patternProperties")), _schemas(new.get("patternProperties"))
-        for name in dict.fromkeys([*before, *after]):
-            one = before.get(name, old.get("additionalProperties", True))
-            other = after.get(name, new.get("additionalProperties", True))
-            place = at.to("patternProperties", name)
-            if (one is True and name not in before) or (other is True and name not in after):
-                yield from self._opaque(before.get(name), after.get(name), place.path())
-            elif "properties" in old and not (name in before and name in after):
+    def _patterns(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
+        # A name that no pattern matches any more is one of the additional properties.
+        before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
+        for pattern in dict.fromkeys([*before, *after]):
+            one = before.get(pattern, old.get("additionalProperties", True))
+            other = after.get(pattern, new.get("additionalProperties", True))
+            inside = place.to("patternProperties", pattern)
+            if (one is True and pattern not in before) or (other is True and pattern not in after):
+                yield from self._opaque(before.get(pattern), after.get(pattern), inside.path())
+            elif "properties" in old and not (pattern in before and pattern in after):
                 # It may also have been about members that are named.
-                yield change(place.path(), "changed", "widens_risk", before.get(name), after.get(name))
+                yield change(inside.path(), "changed", "widens_risk", before.get(pattern), after.get(pattern))
             elif (one is False) != (other is False):
-                yield on(self.side, place.path(), "widened" if one is False else "narrowed", one, other)
+                yield on(self.side, inside.path(), "widened" if one is False else "narrowed", one, other)
             else:
-                yield from self.between(one, other, place)
+                yield from self.compare(one, other, inside)
 
     def _group(
-        self, members: Sequence[str], old: Schema, new: Schema, at: Place, common: frozenset[str]
+        self, keywords: Sequence[str], old: Schema, new: Schema, place: Place, common: frozenset[str]
     ) -> Iterator[Change]:
-        # Members that mean something only together.
-        before = {member: old[member] for member in members if member in old}
-        after = {member: new[member] for member in members if member in new}
-        if same_json(before, after) or not common & APPLIES_TO[members[0]]:
+        before = {keyword: old[keyword] for keyword in keywords if keyword in old}
+        after = {keyword: new[keyword] for keyword in keywords if keyword in new}
+        if is_equal(before, after) or not common & APPLIES_TO[keywords[0]]:
             return
         if before.keys() == after.keys() == {"contains"}:
-            yield from self.between(old["contains"], new["contains"], at.to("contains"))
+            yield from self.compare(old["contains"], new["contains"], place.to("contains"))
         else:
-            yield from self._opaque(before or None, after or None, at.path(members[0]))
+            yield from self._opaque(before or None, after or None, place.path(keywords[0]))
 
-    def _conjunct(self, before: object, after: object, at: Place) -> Iterator[Change]:
+    def _conjunct(self, before: AnySchema | None, after: AnySchema | None, place: Place) -> Iterator[Change]:
         if before is None or after is None:
-            yield from self._opaque(before, after, at.path())
+            yield from self._opaque(before, after, place.path())
         else:
-            yield from self.between(before, after, at)
+            yield from self.compare(before, after, place)
 
     def _opaque(self, before: object, after: object, path: Path) -> Iterator[Change]:
-        """The change of a rule that cannot be looked into."""
+        """Yield the change of a rule that cannot be compared with another one."""
         # One rule more never lets more through, and one less never stops more.
         if before is None and after is None:
             return
         kind: Kind = "changed" if before is not None and after is not None else "narrowed"
         kind = "widened" if after is None else kind
-        if kind == {"inputs": "widened", "outputs": "narrowed"}[self.side]:
+        if kind == _SAFE_KIND[self.side]:
             yield on(self.side, path, kind, before, after)
         else:
             yield change(path, "changed", "widens_risk", before, after)
 
-    def _when(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
+    def _conditions(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
         if "if" not in old or "if" not in new:
-            yield from self._opaque(old.get("if"), new.get("if"), at.path("if"))
-        elif self.between(old["if"], new["if"], at.to("if")):
-            yield self._unclear("if", old, new, at)
+            yield from self._opaque(old.get("if"), new.get("if"), place.path("if"))
+        elif self.compare(old["if"], new["if"], place.to("if")):
+            yield self._undecided("if", old, new, place)
         else:
-            for member in ("then", "else"):
-                before, after = old.get(member, True), new.get(member, True)
-                yield from self.between(before, after, at.to(member))
+            for keyword in ("then", "else"):
+                before, after = old.get(keyword, True), new.get(keyword, True)
+                yield from self.compare(before, after, place.to(keyword))
 
-    def _all(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        # What could not be written into the schema around it.
-        before, after = _listed(old.get("allOf")), _listed(new.get("allOf"))
+    def _apart(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        """Yield the changes of schemas that no keyword could join with the level."""
+        before, after = list(old.apart), list(new.apart)
         for part in list(before) if max(len(before), len(after)) <= MAX_BRANCHES else ():
-            same = next((each for each in after if not self.between(part, each, at.to("allOf"))), None)
-            if same is not None:
-                before, after = _but(before, part), _but(after, same)
+            equal = next((each for each in after if not self.compare(part, each, place.to("allOf"))), None)
+            if equal is not None:
+                before = [each for each in before if each is not part]
+                after = [each for each in after if each is not equal]
         if len(before) == len(after) == 1:
-            yield from self.between(before[0], after[0], at.to("allOf", "0"))
+            yield from self.compare(before[0], after[0], place.to("allOf", "0"))
         elif before or after:
-            yield from self._opaque(before or None, after or None, at.path("allOf"))
+            yield from self._opaque(before or None, after or None, place.path("allOf"))
 
-    def _unions(self, old: Schema, new: Schema, at: Place, common: frozenset[str]) -> Iterator[Change]:
-        for member in ("anyOf", "oneOf"):
-            before, after = old.get(member), new.get(member)
-            if isinstance(before, list) and isinstance(after, list):
-                yield from unions.between(self, before, after, member == "oneOf", at)
+    def _unions(self, old: Level, new: Level, place: Place, common: frozenset[str]) -> Iterator[Change]:
+        for keyword in ("anyOf", "oneOf"):
+            before, after = old.schema.get(keyword), new.schema.get(keyword)
+            if before is not None and after is not None:
+                yield from unions.compare(self, before, after, keyword == "oneOf", place)
             else:
-                yield from self._opaque(before, after, at.path(member))
+                yield from self._opaque(before, after, place.path(keyword))
 
-    def _unclear(self, member: str, old: Schema, new: Schema, at: Place) -> Change:
-        return change(at.path(member), "changed", "widens_risk", old.get(member), new.get(member))
+    def _undecided(self, keyword: str, old: Schema, new: Schema, place: Place) -> Change:
+        return change(place.path(keyword), "changed", "widens_risk", old.get(keyword), new.get(keyword))
 
-    def _said(self, old: Schema, new: Schema, at: Place) -> Iterator[Change]:
-        for member in dict.fromkeys([*old, *new]):
-            if member in CONSTRAINING or (at.is_flat and member in _SAID_BY_PARAMETER):
+    def _text_changes(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
+        for keyword in dict.fromkeys([*old, *new]):
+            if keyword in CONSTRAINING or (place.is_flat and keyword in _OWN_MEMBERS_OF_PARAMETERS):
                 continue
-            before, after = old.get(member), new.get(member)
-            if same_json(before, after) and (member in old) == (member in new):
+            before, after = old.get(keyword), new.get(keyword)
+            if is_equal(before, after) and (keyword in old) == (keyword in new):
                 continue
-            if member == "default":
-                yield change(at.path(member), "changed", "compatible", before, after)
-            elif member in ANNOTATIONS:
-                yield on(self.side, at.path(member), "text", before, after)
+            if keyword == "default":
+                yield change(place.path(keyword), "changed", "compatible", before, after)
+            elif keyword in ANNOTATIONS:
+                yield on(self.side, place.path(keyword), "text", before, after)
             else:
-                yield change(at.path(member), "changed", "cosmetic", before, after)
+                yield change(place.path(keyword), "changed", "cosmetic", before, after)
+
+    def _reference_changes(
+        self, old_steps: Steps, new_steps: Steps, place: Place, without: Steps = ()
+    ) -> Iterator[Change]:
+        """Yield the changes of references without a target, whose rules nobody knows.
+
+        What an endless reference means depends on all that is around it.
+        """
+        before = _unresolved(self.old.document.findings, old_steps, without)
+        after = _unresolved(self.new.document.findings, new_steps, without)
+        for steps in dict.fromkeys([*before, *after]):
+            path, old, new = place.path(*steps, "$ref"), before.get(steps), after.get(steps)
+            references = (old.subject if old else None, new.subject if new else None)
+            if references[0] != references[1]:
+                yield from self._opaque(references[0], references[1], path)
+            elif old and old.code == "ENDLESS_REF" and not self._are_roots_equal:
+                yield change(path, "changed", "widens_risk", *references)
 
     _rules: tuple[Callable[..., Iterator[Change]], ...] = (
-        *(_enum, _scalars, _properties, _others, _prefix, _conjuncts, _all, _unions),
+        *(_enum, _scalars, _properties, _others, _prefix, _conjuncts, _apart, _unions),
     )
 
 
-def _gravest(found: list[Change], path: Path) -> list[Change]:
-    # As many as a person reads, the gravest first; one more change says that there are others.
-    if len(found) <= MAX_CHANGES:
-        return found
-    found = sorted(found, key=lambda each: EFFECTS.index(each.effect))[:MAX_CHANGES]
-    return [*found, change(path, "changed", "widens_risk", None, None)]
+_SAFE_KIND: Mapping[Side, Kind] = {"inputs": "widened", "outputs": "narrowed"}
 
 
-def _word(schema: Mapping[str, Any]) -> object:
-    if "type" in schema:
-        return schema["type"]
-    found = sorted("number" if word == "fraction" else word for word in types(schema) - {"integer"})
-    return "anything" if types(schema) == EVERY_TYPE else found
+def _part(document: Document, steps: Steps) -> AnySchema:
+    try:
+        schema: AnySchema = pointers.resolve(document.root, steps)
+    except pointers.PointerError:
+        return True  # the internal form leaves out what is no schema
+    return schema
 
 
-def _name(value: object) -> str:
-    return value if isinstance(value, str) else text(value)
+def _unresolved(findings: Sequence[Finding], steps: Steps, without: Steps) -> dict[Steps, Finding]:
+    """Return the findings about references below `steps`, by their place there."""
+    return {
+        finding.place[len(steps) :]: finding
+        for finding in findings
+        if finding.code.endswith("_REF")
+        and finding.place[: len(steps)] == steps
+        and not (without and finding.place[:1] == without)
+    }
 
 
-def _schemas(value: object) -> dict[str, Any]:
-    return {name: each for name, each in value.items() if is_schema(each)} if isinstance(value, dict) else {}
+def _evaluate_alike(old: Level, new: Level) -> bool:
+    return is_equal(list(old.apart), list(new.apart)) and all(
+        is_equal(old.schema.get(keyword), new.schema.get(keyword)) for keyword in _EVALUATING
+    )
 
 
-def _names(value: object) -> set[str]:
-    return {name for name in value if isinstance(name, str)} if isinstance(value, list) else set()
-
-
-def _listed(value: object) -> list[Any]:
-    return [each for each in value if is_schema(each)] if isinstance(value, list) else []
-
-
-def _but(parts: list[Any], gone: object) -> list[Any]:
-    return [part for part in parts if part is not gone]
+def _name(value: Any) -> str:
+    return value if isinstance(value, str) else value_key(value).decode()

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 
 from catalog.rules.diff.changes import CLASSES, Change, Class, Effect, Kind, Side, change, on
-from catalog.rules.diff.normal import same_json
 from catalog.rules.diff.scalars import moved
 from catalog.rules.diff.schemas import Comparer
+from core.schema.pointers import Steps
+from core.schema.types import is_equal
 from protocols import parameters as json_schema
 from protocols.signature import Annotations, Parameter, Requirements, Signature
 
@@ -70,7 +71,7 @@ def _tool(old: Signature, new: Signature) -> Iterator[Change]:
         yield change(["tags"], "changed", "text", list(old.tags), list(new.tags))
     yield from _annotations(old.annotations, new.annotations)
     yield from _requirements(old.requirements, new.requirements)
-    if not same_json(old.rest, new.rest):
+    if not is_equal(old.rest, new.rest):
         yield change(["rest"], "changed", "cosmetic", old.rest, new.rest)
 
 
@@ -117,28 +118,27 @@ def _side(
     old_rest: dict[str, Any] | None,
     new_rest: dict[str, Any] | None,
 ) -> Iterator[Change]:
-    if old == new and same_json(old_rest, new_rest) and _same_values(old, new):
+    if old == new and is_equal(old_rest, new_rest) and _same_values(old, new):
         return
     comparer = Comparer(side, json_schema.write(old, old_rest), json_schema.write(new, new_rest))
-    found = list(_parts(side, old, new, old_rest, new_rest, comparer))
-    yield from found or [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
+    changes = list(_parts(side, old, new, comparer))
+    if not changes and not comparer.are_same_to_readers:
+        changes = [change([_rest_of(side)], "changed", "cosmetic", old_rest, new_rest)]
+    yield from changes
 
 
 def _parts(
-    side: Side,
-    old: tuple[Parameter, ...],
-    new: tuple[Parameter, ...],
-    old_rest: dict[str, Any] | None,
-    new_rest: dict[str, Any] | None,
-    comparer: Comparer,
+    side: Side, old: tuple[Parameter, ...], new: tuple[Parameter, ...], comparer: Comparer
 ) -> Iterator[Change]:
     path = (_rest_of(side),)
     if _is_whole(old) != _is_whole(new):
-        # One is an object taken apart into its members, the other is said in one piece.
-        yield from comparer.whole(path, comparer.old.root, comparer.new.root)
+        # One is an object taken apart into its members, the other is one value.
+        yield from comparer.compare_roots(path)
         return
     yield from _parameters(side, old, new, comparer)
-    yield from comparer.whole(path, _together(old, old_rest), _together(new, new_rest))
+    if not _is_whole(new):
+        names = [[parameter.name for parameter in parameters] for parameters in (old, new)]
+        yield from comparer.compare_rests(path, *names)
 
 
 def _is_whole(parameters: tuple[Parameter, ...]) -> bool:
@@ -152,7 +152,7 @@ def _rest_of(side: Side) -> str:
 def _same_values(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> bool:
     # To Python, 1 and true are equal.
     return all(
-        _same_default(one, other) and same_json([one.schema, one.rest], [other.schema, other.rest])
+        _same_default(one, other) and is_equal([one.schema, one.rest], [other.schema, other.rest])
         for one, other in zip(old, new, strict=True)
     )
 
@@ -160,17 +160,7 @@ def _same_values(old: tuple[Parameter, ...], new: tuple[Parameter, ...]) -> bool
 def _same_default(old: Parameter, new: Parameter) -> bool:
     if old.default is msgspec.UNSET or new.default is msgspec.UNSET:
         return old.default is new.default
-    return same_json(old.default, new.default)
-
-
-def _together(parameters: tuple[Parameter, ...], rest: dict[str, Any] | None) -> dict[str, Any]:
-    # What the object says beside its members, each of which is compared by itself.
-    said = {"type": "object"} | (rest or {})
-    said.pop("properties", None)
-    if isinstance(said.get("required"), list):
-        named = {parameter.name for parameter in parameters}
-        said["required"] = [name for name in said["required"] if name not in named]
-    return {member: value for member, value in said.items() if value is not None}
+    return is_equal(old.default, new.default)
 
 
 def _parameters(
@@ -198,7 +188,8 @@ def _parameter(side: Side, old: Parameter, new: Parameter, comparer: Comparer) -
     path = (side, new.name)
     found = [*_said(side, path, old, new), *_shape(side, path, old, new, comparer)]
     yield from found
-    if not (found or (old == new and _same_values((old,), (new,)))):
+    is_unseen = None not in (old.schema, new.schema) and comparer.are_same_to_readers
+    if not (found or is_unseen or (old == new and _same_values((old,), (new,)))):
         before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
         yield change([*path, "schema"], "changed", "cosmetic", before, after)
 
@@ -216,7 +207,7 @@ def _said(side: Side, path: tuple[str, ...], old: Parameter, new: Parameter) -> 
             yield on(side, [*path, member], "text", before, after)
     if not _same_default(old, new):
         yield change([*path, "default"], "changed", "compatible", _given(old.default), _given(new.default))
-    if not same_json(old.rest, new.rest):
+    if not is_equal(old.rest, new.rest):
         yield change([*path, "rest"], "changed", "cosmetic", old.rest, new.rest)
 
 
@@ -233,8 +224,11 @@ def _shape(
         # A document without a schema, and no longer one: that it may hold the other does not help readers.
         yield on(side, [*path, "type"], "retyped", old.type, new.type)
     else:
-        before, after = json_schema.write_parameter(old), json_schema.write_parameter(new)
-        yield from comparer.parameter(path, before, after)
+        yield from comparer.compare_parts(path, _steps_to(old), _steps_to(new))
+
+
+def _steps_to(parameter: Parameter) -> Steps:
+    return () if parameter.is_whole else ("properties", parameter.name)
 
 
 def _type_of(parameter: Parameter) -> str:

@@ -1,77 +1,80 @@
 """The branches of two unions, matched with each other."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, on, undecided
-from catalog.rules.diff.normal import (
-    CONSTRAINING,
-    MAX_BRANCHES,
-    Document,
-    Schema,
-    is_schema,
-    same_json,
-    types,
-)
 from catalog.rules.diff.places import Place
+from core.schema.dialects import AnySchema
+from core.schema.merge import Level
+from core.schema.normal_form import CONSTRAINING, MAX_BRANCHES, NormalForms
+from core.schema.types import is_equal, type_words, types_of
 
-MEMBERS = ("anyOf", "oneOf")
+KEYWORDS = ("anyOf", "oneOf")
 
 
 class Comparer(Protocol):
-    """What compares two branches: `schemas.Comparer`, which comes here for unions."""
+    """Compares two branches. `schemas.Comparer` does, and calls this module for unions."""
 
     side: Side
-    old: Document
-    new: Document
+    old: NormalForms
+    new: NormalForms
 
-    def between(self, old: object, new: object, at: Place) -> list[Change]: ...
+    def compare(self, old: AnySchema, new: AnySchema, place: Place) -> list[Change]: ...
 
 
-def alternatives(old: Schema, new: Schema) -> tuple[list[Any], list[Any], bool] | None:
-    """The branches of the old and of the new schema, and whether a value has to fit exactly one of them.
+def alternatives(old: Level, new: Level) -> tuple[Sequence[AnySchema], Sequence[AnySchema], bool] | None:
+    """Return the branches of the old and of the new schema, and whether a value has to fit exactly one.
 
     None unless each schema is nothing but a union, or one is and the other has no union.
     """
-    one, other = _branches(old), _branches(new)
-    if one is None and other is None:
+    unions = [_union(level) for level in (old, new)]
+    if unions == [None, None]:
         return None
-    if one is None:
-        one = None if _has_union(old) else (None, _by_type(old))
-    if other is None:
-        other = None if _has_union(new) else (None, _by_type(new))
-    if one is None or other is None:
-        return None
-    return one[1], other[1], "oneOf" in (one[0], other[0])
+    branches: list[Sequence[AnySchema]] = []
+    for level, union in zip((old, new), unions, strict=True):
+        if union is not None:
+            branches.append(union[1])
+        elif any(keyword in level.schema for keyword in KEYWORDS):
+            return None
+        else:
+            branches.append(_by_type(level))
+    return branches[0], branches[1], any(union is not None and union[0] == "oneOf" for union in unions)
 
 
-def _branches(schema: Schema) -> tuple[str | None, list[Any]] | None:
-    # The word (`anyOf` or `oneOf`) and the branches of a schema that says nothing else; None for others.
-    said = CONSTRAINING & schema.keys()
-    for member in MEMBERS:
-        if said == {member} and isinstance(schema[member], list) and all(map(is_schema, schema[member])):
-            return member, schema[member]
+def _union(level: Level) -> tuple[str, Sequence[AnySchema]] | None:
+    """Return the keyword and the branches of a schema that has no other rule; None for other schemas."""
+    rules = CONSTRAINING & level.schema.keys()
+    for keyword in KEYWORDS:
+        if rules == {keyword} and not level.apart:
+            return keyword, level.schema[keyword]
     return None
 
 
-def _by_type(schema: Schema) -> list[Schema]:
-    # One branch for each type, because those of the other side may be told apart by it.
-    words = schema.get("type")
-    if not isinstance(words, list) or "enum" in schema:
-        return [schema]
-    return [schema | {"type": word} for word in words]
+def _by_type(level: Level) -> list[AnySchema]:
+    """Return one branch for each type, because types may distinguish the branches of the other side."""
+    whole = level.schema | ({"allOf": list(level.apart)} if level.apart else {})
+    words = type_words(level.schema)
+    if len(words) < 2 or "enum" in level.schema:
+        return [whole]
+    return [whole | {"type": word} for word in words]
 
 
-def _has_union(schema: Schema) -> bool:
-    return any(member in schema for member in MEMBERS)
-
-
-def between(comparer: Comparer, olds: list[Any], news: list[Any], is_exact: bool, at: Place) -> list[Change]:
-    at = at.to("oneOf" if is_exact else "anyOf")
-    if max(len(olds), len(news)) > MAX_BRANCHES:
-        return [] if same_json(olds, news) else [change(at.path(), "changed", "widens_risk", None, None)]
-    match = _Match(comparer, olds, news, at)
+def compare(
+    comparer: Comparer,
+    old_branches: Sequence[AnySchema],
+    new_branches: Sequence[AnySchema],
+    is_exact: bool,
+    place: Place,
+) -> list[Change]:
+    place = place.to("oneOf" if is_exact else "anyOf")
+    if max(len(old_branches), len(new_branches)) > MAX_BRANCHES:
+        if is_equal(old_branches, new_branches):
+            return []
+        return [change(place.path(), "changed", "widens_risk", None, None)]
+    match = _Match(comparer, old_branches, new_branches, place)
     if not is_exact:
-        return [*match.inside(), *match.changes()]
+        return [*match.contained_changes(), *match.changes()]
     # A value that fits one more branch no longer fits exactly one.
     return [undecided(each) if each.effect == "compatible" else each for each in match.changes()]
 
@@ -82,92 +85,105 @@ class _Match:
     For inputs the old branches are needed and the new ones offered, for outputs the other way round.
     """
 
-    def __init__(self, comparer: Comparer, olds: list[Any], news: list[Any], at: Place) -> None:
+    def __init__(
+        self,
+        comparer: Comparer,
+        old_branches: Sequence[AnySchema],
+        new_branches: Sequence[AnySchema],
+        place: Place,
+    ) -> None:
         self.comparer = comparer
-        self.at = at
+        self.place = place
         self.is_input = comparer.side == "inputs"
-        self.all_offered = news if self.is_input else olds
-        left = _unmatched(comparer, olds, news, at)
-        self.needed, self.offered = left if self.is_input else (left[1], left[0])
+        self.all_offered = new_branches if self.is_input else old_branches
+        unmatched = self._unmatched(old_branches, new_branches)
+        self.needed, self.offered = unmatched if self.is_input else unmatched[::-1]
 
-    def inside(self) -> list[Change]:
-        """The changes of the branches that fit inside an offered one, which are then no longer needed."""
-        found: list[Change] = []
-        for need in list(self.needed):
-            inside = self._inside(need)
-            if inside is not None:
-                self.needed = [each for each in self.needed if each is not need]
-                found += inside
-        return found
+    def contained_changes(self) -> list[Change]:
+        """Return the changes of the branches that fit inside an offered one; they are no longer needed."""
+        changes: list[Change] = []
+        for branch in list(self.needed):
+            contained = self._contained(branch)
+            if contained is not None:
+                self.needed = [each for each in self.needed if each is not branch]
+                changes += contained
+        return changes
 
     def changes(self) -> list[Change]:
-        found: list[Change] = []
-        for need in self.needed:
-            like = max(self.offered, key=lambda offer: _likeness(need, offer), default=None)
-            if like is not None and _likeness(need, like):
-                self._use(like)
-                found += self._between(need, like)
+        changes: list[Change] = []
+        for branch in self.needed:
+            similar = max(self.offered, key=lambda offer: self._likeness(branch, offer), default=None)
+            if similar is not None and self._likeness(branch, similar):
+                self._use(similar)
+                changes += self._compare(branch, similar)
             else:
-                found.append(self._lost(need))
-        return [*found, *map(self._gained, self.offered)]
+                changes.append(self._lost(branch))
+        return [*changes, *map(self._gained, self.offered)]
 
-    def _inside(self, need: object) -> list[Change] | None:
+    def _contained(self, branch: AnySchema) -> list[Change] | None:
         for offer in (*self.offered, *self.all_offered):
-            found = self._between(need, offer)
+            changes = self._compare(branch, offer)
             # That a member of any kind may have been sent before counts here.
-            if all(each.effect in SAFE and each.kind != "added" for each in found):
+            if all(each.effect in SAFE and each.kind != "added" for each in changes):
                 self._use(offer)
-                return found
+                return changes
         return None
 
-    def _use(self, offer: object) -> None:
+    def _use(self, offer: AnySchema) -> None:
         self.offered = [each for each in self.offered if each is not offer]
 
-    def _between(self, need: object, offer: object) -> list[Change]:
-        old, new = (need, offer) if self.is_input else (offer, need)
+    def _compare(self, branch: AnySchema, offer: AnySchema) -> list[Change]:
+        old, new = (branch, offer) if self.is_input else (offer, branch)
         number = next((n for n, each in enumerate(self.all_offered) if each is offer), 0)
-        return self.comparer.between(old, new, self.at.to(str(number)))
+        return self.comparer.compare(old, new, self.place.to(str(number)))
 
-    def _lost(self, branch: object) -> Change:
+    def _lost(self, branch: AnySchema) -> Change:
         if self.is_input:
-            return on("inputs", self.at.path(), "narrowed", branch, None)
-        reader = self.comparer
-        known = frozenset().union(*(types(reader.old.normal(each)) for each in self.all_offered))
-        kind: Kind = "widened" if types(reader.new.normal(branch)) <= known else "retyped"
-        return on("outputs", self.at.path(), kind, None, branch)
+            return on("inputs", self.place.path(), "narrowed", branch, None)
+        comparer = self.comparer
+        offered_types = frozenset[str]().union(
+            *(types_of(comparer.old.level(each).schema) for each in self.all_offered)
+        )
+        is_within = types_of(comparer.new.level(branch).schema) <= offered_types
+        kind: Kind = "widened" if is_within else "retyped"
+        return on("outputs", self.place.path(), kind, None, branch)
 
-    def _gained(self, branch: object) -> Change:
+    def _gained(self, branch: AnySchema) -> Change:
         if self.is_input:
-            return on("inputs", self.at.path(), "widened", None, branch)
-        return on("outputs", self.at.path(), "narrowed", branch, None)
+            return on("inputs", self.place.path(), "widened", None, branch)
+        return on("outputs", self.place.path(), "narrowed", branch, None)
 
+    def _likeness(self, branch: AnySchema, offer: AnySchema) -> int:
+        """Return how surely two branches are the same one, changed; 0 when they are two different ones."""
+        if isinstance(branch, bool) or isinstance(offer, bool):
+            return 0
+        # A name that both have decides, a reference before a title.
+        for keyword, weight in (("$ref", 4), ("title", 3)):
+            if isinstance(branch.get(keyword), str) and branch.get(keyword) == offer.get(keyword):
+                return weight
+        if "$ref" in branch or "$ref" in offer:
+            return 1
+        forms = (self.comparer.old, self.comparer.new)
+        old, new = (branch, offer) if self.is_input else (offer, branch)
+        levels = [form.document.level(schema) for form, schema in zip(forms, (old, new), strict=True)]
+        if types_of(levels[0].schema).isdisjoint(types_of(levels[1].schema)):
+            return 0
+        return min(1 + len(levels[0].properties.keys() & levels[1].properties.keys()), 2)
 
-def _likeness(one: object, other: object) -> int:
-    # How surely two branches are the same one, changed; 0 when they are two different ones.
-    if not isinstance(one, dict) or not isinstance(other, dict):
-        return 0
-    # A name that both have decides, a reference before a title.
-    for member, weight in (("$ref", 4), ("title", 3)):
-        if isinstance(one.get(member), str) and one.get(member) == other.get(member):
-            return weight
-    if "$ref" in one or "$ref" in other:
-        return 1
-    alike = len(types(one) & types(other)) > 0
-    shared = len((one.get("properties") or {}).keys() & (other.get("properties") or {}).keys())
-    return min(1 + shared, 2) if alike else 0
-
-
-def _unmatched(
-    comparer: Comparer, olds: list[Any], news: list[Any], at: Place
-) -> tuple[list[Any], list[Any]]:
-    # The branches of each side that the other side lacks.
-    left, others = [], list(news)
-    for old in olds:
-        same = next((n for n, new in enumerate(others) if same_json(old, new)), None)
-        if same is None or comparer.between(old, others[same], at):
-            same = next((n for n, new in enumerate(others) if not comparer.between(old, new, at)), None)
-        if same is None:
-            left.append(old)
-        else:
-            del others[same]
-    return left, others
+    def _unmatched(
+        self, old_branches: Sequence[AnySchema], new_branches: Sequence[AnySchema]
+    ) -> tuple[list[AnySchema], list[AnySchema]]:
+        """Return the branches of each side that the other side lacks."""
+        unmatched, others = [], list(new_branches)
+        for old in old_branches:
+            equal = next((n for n, new in enumerate(others) if is_equal(old, new)), None)
+            if equal is None or self.comparer.compare(old, others[equal], self.place):
+                equal = next(
+                    (n for n, new in enumerate(others) if not self.comparer.compare(old, new, self.place)),
+                    None,
+                )
+            if equal is None:
+                unmatched.append(old)
+            else:
+                del others[equal]
+        return unmatched, others

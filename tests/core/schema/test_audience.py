@@ -47,6 +47,35 @@ def test_names_of_definitions_mean_nothing(one, other):
     assert same(one, other)
 
 
+CONSTANTS = [{"const": "a", "title": "A"}, {"const": "b"}, {"type": "null"}]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"anyOf": CONSTANTS}, {"anyOf": CONSTANTS[::-1]}),
+        ({"items": {"oneOf": CONSTANTS}}, {"items": {"oneOf": CONSTANTS[::-1]}}),
+        ({"anyOf": [{"enum": ["a", "b"]}, {"const": 1}]}, {"anyOf": [{"const": 1}, {"enum": ["b", "a"]}]}),
+        ({"dependentRequired": {"a": ["b", "c"]}}, {"dependentRequired": {"a": ["c", "b"]}}),
+        ({"dependencies": {"a": ["b", "c"]}}, {"dependencies": {"a": ["c", "b"]}}),
+        (using("B", B=B), using("B", B=B, unused=A)),
+        ({"type": "string"}, {"type": "string", "$defs": {"one": A, "two": {"$ref": "#/$defs/one"}}}),
+        (
+            {"$ref": "#x", "$defs": {"A": {**B, "$anchor": "x"}}},
+            {"$ref": "#y", "$defs": {"A": {**B, "$anchor": "y"}}},
+        ),
+        ({"$ref": "#x", "$defs": {"A": {**B, "$anchor": "x"}}}, {"$ref": "#/$defs/B", "$defs": {"B": B}}),
+        ({"type": "string", "$anchor": "x"}, {"type": "string"}),
+        (
+            {"$dynamicRef": "#x", "$defs": {"A": {**B, "$dynamicAnchor": "x"}}},
+            {"$dynamicRef": "#y", "$defs": {"B": {**B, "$dynamicAnchor": "y"}}},
+        ),
+    ],
+)
+def test_order_that_no_reader_sees_and_names_that_nothing_refers_to_mean_nothing(one, other):
+    assert same(one, other)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [
@@ -68,6 +97,13 @@ def test_names_of_definitions_mean_nothing(one, other):
         ({"enum": ["a"], "x-enum": ["A"]}, {"enum": ["a"], "x-enum": ["B"]}),
         ({"properties": {"a": B, "c": A}}, {"properties": {"a": A, "c": B}}),
         ({"enum": [1]}, {"enum": [True]}),
+        ({"anyOf": CONSTANTS}, {"anyOf": CONSTANTS[:2]}),
+        ({"anyOf": [A, B]}, {"anyOf": [B, A]}),
+        ({"dependentRequired": {"a": ["b", "c"]}}, {"dependentRequired": {"a": ["b"]}}),
+        (
+            {"$ref": "#x", "$defs": {"A": {**B, "$anchor": "x"}}},
+            {"$ref": "#y", "$defs": {"A": {**B, "$anchor": "x"}}},
+        ),
         ({"const": ["a", "b"]}, {"const": ["b", "a"]}),
     ],
 )
@@ -77,7 +113,7 @@ def test_what_a_name_leads_to_does(one, other):
 
 def test_many_definitions_are_not_renamed_without_end():
     many = {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(3_000)}
-    schema = {"$defs": many}
+    schema = {"$ref": "#/$defs/d0", "$defs": many}
     assert audience.canonical_names(schema, digest) is schema
 
 

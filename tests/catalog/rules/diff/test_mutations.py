@@ -1,5 +1,7 @@
 """Every way in which a tool can change, with what it does to callers and readers, there and back."""
 
+import json
+
 import pytest
 
 from catalog.rules.diff import compare
@@ -499,10 +501,22 @@ SAME = {
     ),
     "a list with null in the older way": (
         {"type": ["string", "null"], "enum": ["a", None]},
-        {"type": "string", "nullable": True, "enum": ["a"]},
+        {"type": "string", "nullable": True, "enum": ["a", None]},
     ),
     "every type": ({}, {"type": ["null", "boolean", "object", "array", "string", "number"]}),
+}
+ANCHORED = {"$ref": "#here", "$defs": {"a": TEXTUAL | {"$anchor": "here"}}}
+CHOICES = [{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]
+UNSEEN = {
     "one and one point zero": ({"enum": [1]}, {"enum": [1.0]}),
+    "the order of constants in a union": ({"anyOf": CHOICES}, {"anyOf": CHOICES[::-1]}),
+    "the order of constants that exclude each other": ({"oneOf": CHOICES}, {"oneOf": CHOICES[::-1]}),
+    "the order of dependent names": (
+        OPEN | {"dependentRequired": {"a": ["b", "c"]}},
+        OPEN | {"dependentRequired": {"a": ["c", "b"]}},
+    ),
+    "a definition that nothing uses": (OPEN, OPEN | {"$defs": {"a": TEXTUAL}}),
+    "the name of an anchor": (ANCHORED, json.loads(json.dumps(ANCHORED).replace("here", "there"))),
 }
 
 
@@ -519,6 +533,15 @@ def test_a_change_of_a_schema_counts_one_way_for_inputs_and_the_other_for_output
     there, back = on_input(one, other), on_output(one, other)
     found = [verdict(*there), verdict(*reversed(there)), verdict(*back), verdict(*reversed(back))]
     assert found == expected
+
+
+@pytest.mark.parametrize("case", UNSEEN)
+def test_a_spelling_that_no_model_and_no_call_can_distinguish_is_no_change(case):
+    one, other = UNSEEN[case]
+    for pair in (on_input(one, other), on_output(one, other)):
+        assert verdict(*pair) == verdict(*reversed(pair)) == NOTHING
+    for pair in ((takes(one), takes(other)), (gives(one), gives(other))):
+        assert verdict(*pair) == verdict(*reversed(pair)) == NOTHING
 
 
 @pytest.mark.parametrize("case", SAME)

@@ -150,7 +150,7 @@ def validator(schema):
 
 
 def changes(side, old, new):
-    found = Comparer(side, old, new).parameter((side, "it"), old, new)
+    found = Comparer(side, old, new).compare_parts((side, "it"), (), ())
     assert all(change.sentence.endswith(".") for change in found)
     return found
 
