@@ -91,8 +91,8 @@ def both(one: AnySchema, other: AnySchema) -> AnySchema:
     """Return a schema that accepts what both accept."""
     if one is False or other is False:
         return False
-    if one is True or other is True or types.is_equal(one, other):
-        return other if one is True else one
+    if one in (True, {}) or other in (True, {}) or types.is_equal(one, other):
+        return other if one in (True, {}) else one
     parts: list[AnySchema] = []
     for schema in (one, other):
         is_joined = isinstance(schema, dict) and schema.keys() == {"allOf"}
@@ -190,7 +190,9 @@ def _join_members(mine: Schema, theirs: Schema) -> Schema:
         }
     joined: Schema = {"properties": properties} if properties else {}
     joined |= {"patternProperties": patterned} if patterned else {}
-    return joined | ({} if others is True else {"additionalProperties": others})
+    # Also true means something beside `unevaluatedProperties`.
+    is_stated = others is not True or any("additionalProperties" in side for side in (mine, theirs))
+    return joined | ({"additionalProperties": others} if is_stated else {})
 
 
 class _Members:

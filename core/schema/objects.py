@@ -90,6 +90,11 @@ def read_object(document: Document, schema: AnySchema, *, alternatives: bool = F
     )
 
 
+def alternative_names(document: Document, schema: AnySchema) -> set[str]:
+    """Return the members that alternatives, conditions and `dependentSchemas` list or require."""
+    return set(_alternative_names(document, parts_of(document, schema), MAX_DEPTH))
+
+
 def direction_of(document: Document, schema: AnySchema) -> Direction:
     """Return whether a member is only sent or only returned, by `readOnly` and `writeOnly`."""
     for part in parts_of(document, schema):
@@ -132,6 +137,20 @@ def _alternative_members(
             for each in inner:
                 yield from each.get("properties", {}).items()
             yield from _alternative_members(document, inner, depth - 1)
+
+
+def _alternative_names(document: Document, parts: Sequence[Schema], depth: int) -> Iterator[str]:
+    for part in parts if depth else ():
+        branches = [
+            *(branch for keyword in ("anyOf", "oneOf") for branch in part.get(keyword, ())),
+            *part.get("dependentSchemas", {}).values(),
+            *(part[keyword] for keyword in ("then", "else") if "if" in part and keyword in part),
+        ]
+        for branch in branches:
+            inner = parts_of(document, branch)
+            for each in inner:
+                yield from (*each.get("properties", ()), *each.get("required", ()))
+            yield from _alternative_names(document, inner, depth - 1)
 
 
 def parts_of(document: Document, schema: AnySchema) -> list[Schema]:

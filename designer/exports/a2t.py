@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import structs
 
-from core.schema import loops
 from designer.exports import contracts, judge, root_rules, schema, transfers
 from designer.exports.base import Format, Limits, lists_values
 from designer.exports.document import ReleaseDocument, ReleasedTool
@@ -36,7 +35,7 @@ def with_listed_members(tool: Effective) -> Effective:
     written = schema.of_inputs(tool)
     if not rest.keys() & {"$ref", "allOf"} and not judge.undeclared_required(written):
         return tool
-    flat = root_rules.flattened(root_rules.with_target_at_top(loops.with_pointers(written)))
+    flat = root_rules.flatten(written)
     required, known = flat.get("required", []), {shown.alias for shown in tool.inputs}
     more = {name: each for name, each in flat["properties"].items() if name not in known}
     more |= {name: {} for name in required if name not in (*known, *more)}

@@ -15,12 +15,12 @@ import msgspec
 
 from core.schema import validation
 from designer.exports import inputs, judge, round_trip, schema, transfers
+from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import WHOLE, Contract
 from designer.exports.document import ReleaseDocument
 from designer.exports.inputs import WrittenInputs, WrittenOutputs
 from designer.exports.parts import Places
 from designer.exports.round_trip import Exported
-from designer.exports.verdicts import VerdictCache, digest
 from designer.exports.wire import Wire, by_alias, by_vendors_name
 from designer.signatures.effective import Effective
 from protocols.signature import Parameter, ParameterType
@@ -69,8 +69,8 @@ class Limits:
     contract: Contract = WHOLE
     shows_vendors_schema: bool = False
     as_listed: Callable[[Effective], Effective] | None = None
-    verdicts: VerdictCache[tuple[Remark, ...]] = field(
-        init=False, repr=False, compare=False, default_factory=VerdictCache
+    verdicts: ContentCache[tuple[Remark, ...]] = field(
+        init=False, repr=False, compare=False, default_factory=ContentCache
     )
 
 

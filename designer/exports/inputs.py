@@ -7,7 +7,7 @@ from msgspec import structs
 
 from core.schema import loops
 from designer.exports import inlining, judge, rewriting, root_rules, schema, strict
-from designer.exports.contracts import Contract
+from designer.exports.contracts import Contract, Subset
 from designer.exports.judge import BrokenRule
 from designer.exports.wire import Wire, by_alias, output_of_all
 from designer.signatures import model_names
@@ -50,43 +50,61 @@ class WrittenOutputs(NamedTuple):
 
 
 def write(tool: Effective, contract: Contract) -> WrittenInputs:
+    """Write the inputs as an object that the target accepts, as far as that is possible."""
     if reserved := contract.rule("reserved_name"):
         tool = _renamed(tool, reserved.prefix)
-    written, is_cut, keywords = schema.of_inputs(tool), False, frozenset[str]()
-    if is_plain(tool):
-        if contract.subset is None:
-            return WrittenInputs(tool, written)
-    else:
-        if contract.refuses_references or "$ref" in contract.keywords_at_top():
-            written = root_rules.with_target_at_top(loops.with_pointers(written))
-        if contract.refuses_references:
-            written, is_cut = inlining.inlined(written)
-        written, keywords, is_cut_again = rewriting.rewrite(written, contract)
-        is_cut = is_cut or is_cut_again
-    below, refused = "", contract.keywords_at_top()
-    if refused & written.keys() and refused & (written := root_rules.flattened(written)).keys():
-        below = schema.free("input", {*tool.taken, *written.get("properties", {})})
-        around = {"required": [below], "additionalProperties": False}
-        written = schema.below(below, written) | around
+    written, below, is_cut, keywords = schema.of_inputs(tool), "", False, frozenset[str]()
+    if not is_plain(tool):
+        written, keywords, is_cut = _rewrite(written, contract)
+        if contract.keywords_at_top() & written.keys():
+            written, below = _flatten_or_nest(tool, written, contract)
     if contract.subset is not None:
-        form = strict.form(written, contract.subset)
-        why = "takes inputs that it does not list by name, so it has no strict form"
-        if form.stuck:
-            why = f"requires “{'.'.join(form.stuck)}”, {form.why_stuck}, so it has no strict form"
-        if form.schema:
-            why = judge.why_too_large(form.schema, contract.subset)
-        return WrittenInputs(
-            tool,
-            form.schema or {},
-            below,
-            refusal=why,
-            is_cut=is_cut,
-            is_widened=form.is_widened,
-            keywords=keywords | form.rules,
-            left_out=form.left_out,
+        return _write_strict(
+            WrittenInputs(tool, written, below, is_cut=is_cut, keywords=keywords), contract.subset
         )
     broken = () if is_plain(tool) else tuple(judge.broken_rules(written, contract))
     return WrittenInputs(tool, written, below, is_cut=is_cut, keywords=keywords, broken=broken)
+
+
+def _rewrite(written: dict[str, Any], contract: Contract) -> rewriting.Rewritten:
+    is_cut = False
+    if contract.refuses_references or "$ref" in contract.keywords_at_top():
+        # Few providers read an anchor, and none a reference at the top.
+        written = loops.with_pointers(written)
+        written = root_rules.flatten(written) if "$ref" in written else written
+    if contract.refuses_references:
+        written, is_cut = inlining.inlined(written)
+    rewritten = rewriting.rewrite(written, contract)
+    return rewritten._replace(is_cut=is_cut or rewritten.is_cut)
+
+
+def _flatten_or_nest(
+    tool: Effective, written: dict[str, Any], contract: Contract
+) -> tuple[dict[str, Any], str]:
+    """Return the schema without keywords that the target refuses at the top, and the name of the one property
+    that contains it; "" where it needs none."""
+    flat = root_rules.flatten(written)
+    if not contract.keywords_at_top() & flat.keys():
+        return flat, ""
+    below = schema.free("input", {*tool.taken, *flat.get("properties", {})})
+    return schema.below(below, flat) | {"required": [below], "additionalProperties": False}, below
+
+
+def _write_strict(written: WrittenInputs, subset: Subset) -> WrittenInputs:
+    form = strict.form(written.schema, subset)
+    if form.schema:
+        refusal = judge.why_too_large(form.schema, subset)
+    elif form.stuck:
+        refusal = f"requires “{'.'.join(form.stuck)}”, {form.why_stuck}, so it has no strict form"
+    else:
+        refusal = "takes inputs that it does not list by name, so it has no strict form"
+    return written._replace(
+        schema=form.schema or {},
+        refusal=refusal,
+        is_widened=form.is_widened,
+        keywords=written.keywords | form.rules,
+        left_out=form.left_out,
+    )
 
 
 def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInputs:
@@ -107,7 +125,7 @@ def write_as_the_vendor_does(tool: Effective, contract: Contract) -> WrittenInpu
 def write_outputs(tool: Effective, contract: Contract, *, wraps_all: bool = False) -> WrittenOutputs:
     """What comes back, as an object."""
     written, is_cut = schema.of_outputs_as_an_object(tool, wraps_all=wraps_all)[0], False
-    if _has_plain_outputs(tool):
+    if tool.outputs_rest is None and all(output.parameter.schema is None for output in tool.outputs):
         return WrittenOutputs(written)
     if contract.refuses_references:
         written, is_cut = inlining.inlined(loops.with_pointers(written))
@@ -152,10 +170,6 @@ def shows_outputs(names: Wire, tool: Effective) -> Wire:
     if output_of_all(tool) and not below:
         names = structs.replace(names, outputs={})
     return structs.replace(names, whole_output=below)
-
-
-def _has_plain_outputs(tool: Effective) -> bool:
-    return tool.outputs_rest is None and all(output.parameter.schema is None for output in tool.outputs)
 
 
 def _renamed(tool: Effective, reserved: str) -> Effective:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from core.schema import loops, regex_dialects, subschemas, validation
+from designer.exports.content_cache import ContentCache, digest
 from designer.exports.contracts import Contract, Rule, Subset
-from designer.exports.verdicts import VerdictCache, digest
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -30,7 +30,7 @@ def broken_rules(schema: Mapping[str, Any], contract: Contract) -> list[BrokenRu
 
 
 # Formats share most of their rules, and a schema is checked before and after it is rewritten.
-_breaches: VerdictCache[str] = VerdictCache()
+_breaches: ContentCache[str] = ContentCache()
 
 
 def _find_breach(schema: Mapping[str, Any], schema_digest: bytes, rule: Rule) -> str:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET
 
-from core.schema import samples, validation
+from core.schema import read_document, samples, validation
 from core.schema.samples import UnmetSchemaError
 from designer.exports import nulls
 from designer.exports.wire import UnfitError, Wire, arguments_for_the_vendor, whole_input
@@ -134,4 +134,7 @@ def _write_model_arguments(
     arguments: dict[str, Any] = {alias_by_name.get(name, name): member for name, member in visible.items()}
     if names.whole:
         arguments = {names.whole: arguments}
-    return nulls.with_absent(exported.schema, arguments) if names.null_is_absent else arguments
+    if not names.null_is_absent:
+        return arguments
+    written: dict[str, Any] = nulls.with_absent(read_document(exported.schema), arguments)
+    return written

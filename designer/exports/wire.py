@@ -9,12 +9,16 @@ from typing import Any
 
 import msgspec
 
+from core.schema import Document, read_document
 from designer.exports import nulls
+from designer.exports.content_cache import ContentCache, digest
 from designer.signatures.effective import Effective, Input, Output
 from protocols import parameters as json_schema
 from protocols.calls.arguments import TOGETHER
 
 UNKNOWN = "is not an input of this tool"
+# A call reads the schema of its tool, which is large for some.
+_documents: ContentCache[Document] = ContentCache(size=200)
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -183,15 +187,19 @@ def outputs_of_the_caller(tool: Effective, wire: Wire, given: Mapping[str, Any])
 def _without_absent(tool: Effective, arguments: dict[str, Any]) -> dict[str, Any]:
     # Arguments by the vendor's names, judged by the vendor's schema. What has a preset need not be given.
     if whole := whole_input(tool):
-        inside = json_schema.write_parameter(whole.parameter)
-        return {name: nulls.without_absent(inside, value) for name, value in arguments.items()}
+        document = _read_cached(json_schema.write_parameter(whole.parameter))
+        return {name: nulls.without_absent(document, value) for name, value in arguments.items()}
     schema = {
         **(tool.schema_rest or {}),
         "properties": {i.parameter.name: json_schema.write_parameter(i.parameter) for i in tool.inputs},
         "required": [shown.parameter.name for shown in tool.inputs if shown.is_required],
     }
-    cleaned: dict[str, Any] = nulls.without_absent(schema, arguments)
+    cleaned: dict[str, Any] = nulls.without_absent(_read_cached(schema), arguments)
     return cleaned
+
+
+def _read_cached(schema: Any) -> Document:
+    return _documents.get(digest(schema), lambda: read_document(schema))
 
 
 def _names(wires: Sequence[Wire]) -> dict[str, str]:

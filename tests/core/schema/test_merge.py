@@ -5,7 +5,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.schema import read_document
+from core.schema import merge, read_document
 from tests.core.schema.spellings import schemas, values
 
 DEFINITIONS = {"A": {"type": ["object", "integer"], "properties": {"a": {"maximum": 3}}, "required": ["b"]}}
@@ -107,3 +107,19 @@ def test_parts_that_double_at_each_step_are_joined_once():
     }
     level = level_of({"$ref": "#/$defs/0", "$defs": {**steps, "50": {"type": "string"}}})
     assert level.schema == {"type": "string"}
+
+
+def test_stated_openness_stays_beside_unevaluated_properties():
+    schema = {
+        "properties": {"a": {"type": "string"}},
+        "allOf": [{"additionalProperties": True}],
+        "unevaluatedProperties": False,
+    }
+    document = read_document(schema)
+    merged = document.level(document.root).as_one
+    for judge in map(jsonschema_rs.Draft202012Validator, (schema, merged)):
+        assert judge.is_valid({"b": 1})
+
+
+def test_empty_schema_is_joined_as_one_that_accepts_anything():
+    assert merge.both({"type": "string"}, {}) == merge.both({}, {"type": "string"}) == {"type": "string"}

@@ -367,6 +367,16 @@ A, B = {"type": "string"}, {"type": "integer"}
         ({"oneOf": [{"properties": {"a": {"minLength": 1}}}]}, {"a": {"allOf": [A, {"minLength": 1}]}}),
         ({"anyOf": [{"required": ["a"]}, {}]}, {"a": A}),
         ({"allOf": [True, {"properties": {"a": A, "c": True}}]}, {"a": A, "c": {}}),
+        ({"allOf": [{"required": ["a"], "minProperties": 2}]}, {"a": A}),
+        (
+            {
+                "allOf": [{"minProperties": 1}, {"$ref": "#/$defs/more"}],
+                "$defs": {"more": {"required": ["a"]}},
+            },
+            {"a": A},
+        ),
+        # The closed object refuses the property that the part lists.
+        ({"allOf": [{"properties": {"c": B}}], "additionalProperties": False}, {"a": A}),
         ({"if": {"required": ["a"]}}, {"a": A}),
         ({"then": {"required": ["a"]}}, {"a": A}),
         # A reference that leads nowhere, or back to itself alone, judges nothing.
@@ -406,10 +416,7 @@ def test_rules_at_the_top_are_written_without_them_where_that_says_the_same(name
         {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
         {"oneOf": [{}, {"required": ["a"]}]},
         {"allOf": [{"type": "string"}]},
-        {"allOf": [{"required": ["a"], "minProperties": 2}]},
-        {"allOf": [{"properties": {"c": B}}], "additionalProperties": False},
         {"allOf": [{"properties": {"due date": B}}]},
-        {"allOf": [{"minProperties": 1}, {"$ref": "#/$defs/more"}], "$defs": {"more": {"required": ["a"]}}},
         {"if": {"required": ["a"]}, "then": {"required": ["b"]}},
         {"not": {"required": ["a", "b"]}},
         {"enum": [{"a": "x"}]},

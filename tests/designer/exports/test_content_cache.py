@@ -1,10 +1,10 @@
-"""Verdicts on tools are evaluated once for each content and each set of rules."""
+"""Results are evaluated once for each content: verdicts on tools once for each set of rules."""
 
 from dataclasses import replace
 
-from designer.exports import base, verdicts
+from designer.exports import base
 from designer.exports.base import carried
-from designer.exports.verdicts import VerdictCache
+from designer.exports.content_cache import ContentCache, digest
 from tests.designer.exports.formats import FORMATS
 from tests.designer.exports.test_exports import make_release
 from tests.designer.exports.test_round_trip import tool_of
@@ -56,9 +56,8 @@ def test_changed_rules_are_not_answered_from_the_verdicts_of_others():
     assert not carried(release, blocking).is_whole
 
 
-def test_least_recently_used_verdict_is_dropped(monkeypatch):
-    monkeypatch.setattr(verdicts, "MAX_VERDICTS", 2)
-    cache, evaluated = VerdictCache(), []
+def test_least_recently_used_result_is_dropped():
+    cache, evaluated = ContentCache(size=2), []
     for key in (b"1", b"2", b"1", b"3", b"1", b"2"):
         cache.get(key, lambda key=key: evaluated.append(key))
     assert evaluated == [b"1", b"2", b"3", b"2"]
@@ -66,6 +65,6 @@ def test_least_recently_used_verdict_is_dropped(monkeypatch):
 
 def test_digest_depends_on_the_order_of_members():
     first, second = tool_of(SCHEMA), tool_of({**SCHEMA, "properties": {"b": {}, "a": {}}})
-    assert verdicts.digest(first) == verdicts.digest(tool_of(SCHEMA))
-    assert verdicts.digest(first) != verdicts.digest(second)
-    assert verdicts.digest({"a": 1, "b": 2}) != verdicts.digest({"b": 2, "a": 1})
+    assert digest(first) == digest(tool_of(SCHEMA))
+    assert digest(first) != digest(second)
+    assert digest({"a": 1, "b": 2}) != digest({"b": 2, "a": 1})
