@@ -17,7 +17,8 @@ def flatten(schema: Schema) -> Schema:
         document = read_document(schema)
     except SchemaBoundsError:
         return schema
-    flat = document.level(document.root).as_one
+    level = document.level(document.root)
+    flat = {**level.schema, "allOf": list(level.apart)} if level.apart else level.schema
     properties = flat.get("properties", {})
     added = properties.keys() - schema.get("properties", {}).keys()
     if flat.get("not") == {} or not all(map(model_names.is_property, added)):
