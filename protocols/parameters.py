@@ -13,24 +13,22 @@ https://json-schema.org/draft/2020-12/json-schema-core
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urldefrag, urljoin
 
 import msgspec
 
 from core.canonical_json import canonical
 from core.outbound.errors import printable
-from core.schema import bounds, pointers, regular_expressions, subschemas
+from core.schema import bounds, regular_expressions
+from core.schema.references import remote_reference
+from core.schema.shown_forms import only_form, shown_form
 from protocols import members
 from protocols.base import UnreadableItemError
 from protocols.signature import AllowedValue, Parameter, ParameterType
 
 MAX_PROPERTIES = 1_000
 MAX_VALUES = 10_000
-# References and single-branch unions that lead to each other may go round in a circle.
-MAX_STEPS = 8
 MAX_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 _TYPES: dict[str, ParameterType] = {
@@ -147,7 +145,7 @@ def write_parameter(parameter: Parameter) -> Any:
 
 def words(schema: Mapping[str, Any]) -> tuple[str, str]:
     """The title and the description that a parameter is given for this schema."""
-    said = _shown(dict(schema))
+    said = shown_form(dict(schema))
     title, description = said.get("title"), said.get("description")
     return (
         title if isinstance(title, str) else "",
@@ -168,7 +166,7 @@ def without_values(schema: Mapping[str, Any], hidden: Collection[str], kept: Seq
         if all(isinstance(each, dict) and "const" in each for each in forms):
             narrowed[member] = [each for each in forms if each["const"] not in tuple(hidden)]
             is_listed = True
-        elif _only_form(dict(schema)) and "enum" not in schema:
+        elif only_form(dict(schema)) and "enum" not in schema:
             narrowed[member] = [
                 each if each == {"type": "null"} else without_values(each, hidden, kept) for each in forms
             ]
@@ -192,27 +190,9 @@ def check(schema: object, where: str) -> None:
     if len(written) > MAX_BYTES:
         reason = f"“{where}” is {len(written):,} bytes of JSON; the limit is {MAX_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-    if b'ef":"' in written and (elsewhere := _elsewhere(schema)):
-        where = f"“{where}” refers to another document (“{printable(elsewhere, 80)}”)"
+    if b'ef":"' in written and (remote := remote_reference(schema)):
+        where = f"“{where}” refers to another document (“{printable(remote, 80)}”)"
         raise UnreadableItemError("REMOTE_REF", f"{where}, and those are never fetched.")
-
-
-def _elsewhere(schema: object) -> str:
-    # A reference that leads out of the schema; "" when there is none.
-    base = schema.get("$id") if isinstance(schema, dict) else None
-    inside = {_absolute(base, "")}
-    led: list[str] = []
-    for each in subschemas.walk(schema):
-        inside |= {_absolute(base, each["$id"])} if isinstance(each.get("$id"), str) else set()
-        led += [each[word] for word in subschemas.REFERENCES if isinstance(each.get(word), str)]
-    return next((ref for ref in led if not ref.startswith("#") and _absolute(base, ref) not in inside), "")
-
-
-def _absolute(base: object, reference: str) -> str:
-    # Without the fragment: names of schemas are compared here, and nothing is fetched.
-    with suppress(ValueError):
-        return urldefrag(urljoin(base if isinstance(base, str) else "", reference)).url
-    return reference
 
 
 def _has_properties(schema: Mapping[str, Any]) -> bool:
@@ -233,7 +213,7 @@ def _property(
 ) -> Parameter:
     if isinstance(schema, bool):
         return Parameter(id=name, name=name, type="json", required=is_required, description="", schema=schema)
-    said, shown = _shown(schema), _shown(schema, root)
+    said, shown = shown_form(schema), shown_form(schema, root)
     allowed = _allowed_values(shown)
     kind: ParameterType = "enum" if allowed else _type(shown)
     is_number = kind in ("int", "number")
@@ -254,40 +234,6 @@ def _property(
     if _differ(write_parameter(found), schema):
         return msgspec.structs.replace(found, schema=schema)
     return found
-
-
-def _shown(schema: dict[str, Any], root: object = None) -> dict[str, Any]:
-    """The form that a person is shown. With a `root`, references within it are looked up as well."""
-    # Libraries write an optional member as one form or null, which is shown as that form.
-    for _ in range(MAX_STEPS):
-        if "type" in schema or "enum" in schema or "const" in schema:
-            break
-        form = _only_form(schema) or _referred(schema, root)
-        if form is None:
-            break
-        schema = form
-    return schema
-
-
-def _only_form(schema: dict[str, Any]) -> dict[str, Any] | None:
-    for member in ("anyOf", "oneOf"):
-        forms = schema.get(member)
-        real = [each for each in forms if each != {"type": "null"}] if isinstance(forms, list) else []
-        if len(real) == 1 and isinstance(real[0], dict):
-            return real[0] | {name: value for name, value in schema.items() if name != member}
-    return None
-
-
-def _referred(schema: dict[str, Any], root: object) -> dict[str, Any] | None:
-    reference = schema.get("$ref")
-    if root is None or not isinstance(reference, str):
-        return None
-    try:
-        target = pointers.resolve_reference(root, reference)
-    except LookupError:
-        return None
-    beside = {name: value for name, value in schema.items() if name != "$ref"}
-    return target | beside if isinstance(target, dict) else None
 
 
 def _type(schema: Mapping[str, Any]) -> ParameterType:

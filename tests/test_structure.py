@@ -56,6 +56,63 @@ def test_only_the_outbound_client_opens_connections():
     assert found == NETWORK_ELSEWHERE
 
 
+# Keywords by which a module outside core/schema would follow or merge a schema on its own.
+SCHEMA_KEYWORDS = {"properties", "patternProperties", "required", "allOf", "$ref", "$defs"}
+SCHEMA_READERS_ELSEWHERE = {
+    # They write a vendor's schema back as it came, which the internal form could not be.
+    "protocols/parameters.py": "takes a schema apart into parameters and puts it together again",
+    "protocols/definition.py": "takes a tool's branch apart into its inputs and its output",
+    "protocols/openapi/": "cuts one operation out of a document, with the document's own spelling",
+    "protocols/acp/document.py": "tells null from absent properties, to write them back",
+    "protocols/acp/client.py": "lists the names that an interrupt asks for",
+    "protocols/oxp/document.py": "recognises an early form with the schema one level down",
+    "catalog/tools/definition_import.py": "reads a list of tools that a person has pasted",
+    "catalog/forms/definition_": "draws and stores the form of a definition",
+    "designer/exports/": "writes the dialects of targets, which are about spelling",
+    # Members of these names in documents that are no JSON Schema, or schemas that this product has written.
+    "protocols/a2t/document.py": "parameters of A2T",
+    "protocols/mcp/context.py": "arguments of prompts",
+    "protocols/mcp/server/questions.py": "the subset of JSON Schema in which MCP asks users",
+    "protocols/losses.py": "a pattern of pointers",
+    "catalog/forms/setting_fields.py": "messages of a form",
+    "pegboard/web/api_reference.py": "this product's own OpenAPI document",
+    "designer/shown_tools.py": "counts the members of an export",
+    "designer/procedures/vocabulary.py": "names that a procedure may mention",
+}
+
+
+def _reads_schemas(node):
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        return _is_keyword(node.slice)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        is_read = node.func.attr in ("get", "pop", "setdefault")
+        return is_read and bool(node.args) and _is_keyword(node.args[0])
+    if isinstance(node, ast.Compare):
+        return _is_keyword(node.left) and isinstance(node.ops[0], ast.In | ast.NotIn)
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return "jsonschema_rs" in ast.unparse(node)
+    return isinstance(node, ast.Constant) and node.value in ("~0", "~1")
+
+
+def _is_keyword(node):
+    return isinstance(node, ast.Constant) and node.value in SCHEMA_KEYWORDS
+
+
+def test_only_the_kernel_reads_schemas():
+    """So that a schema means the same for a model, a call and a comparison: core/schema."""
+    readers = {
+        path.relative_to(ROOT).as_posix()
+        for room in ROOMS
+        if room != "demo"
+        for path in (ROOT / room).rglob("*.py")
+        if not path.is_relative_to(ROOT / "core" / "schema")
+        and any(map(_reads_schemas, ast.walk(ast.parse(path.read_text()))))
+    }
+    starts = tuple(SCHEMA_READERS_ELSEWHERE)
+    assert {path for path in readers if not path.startswith(starts)} == set()
+    assert [start for start in starts if not any(path.startswith(start) for path in readers)] == []
+
+
 def test_no_module_imports_something_for_type_checkers_alone():
     """What is imported when types are checked is imported when the product runs, so that a circle shows."""
     modules = [path for room in ROOMS for path in (ROOT / room).rglob("*.py")]

@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from core.schema.dialects import dialect_of, normalize_level
+from core.schema.types import type_words
 from protocols.signature import Parameter, ParameterType
 
 # `perhaps`: it depends on the value, and is judged when the value is there.
@@ -98,12 +100,13 @@ _WANTED: Mapping[ParameterType, str] = {
 
 
 def _types(parameter: Parameter) -> set[str]:
-    # The types of JSON that it takes; none where its schema does not say.
+    """Return the JSON types that the parameter accepts beside null; none where its schema states none."""
     if parameter.type != "json":
         return {_IN_SCHEMAS[parameter.type]}
-    stated = parameter.schema.get("type") if isinstance(parameter.schema, dict) else None
-    names = [stated] if isinstance(stated, str) else stated if isinstance(stated, list) else []
-    return {name for name in names if isinstance(name, str) and name != "null"}
+    if not isinstance(parameter.schema, dict):
+        return set()
+    level, _ = normalize_level(parameter.schema, dialect_of(parameter.schema))
+    return set(type_words(level)) - {"null"}
 
 
 def _values(parameter: Parameter) -> set[str]:

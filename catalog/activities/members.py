@@ -1,45 +1,47 @@
-"""Which parts of a value can be picked, as far as its schema names them: pure rules."""
+"""Which parts of a value can be picked, as far as its schema names them. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.schema import pointers
+from core.schema import AnySchema, Document, SchemaBoundsError, pointers, read_document, read_object
+from protocols import parameters
 from protocols.signature import Parameter
 
-# Deeper, or more, is typed by hand: a list to choose from stays one.
+# Deeper or further parts are typed by hand, so that the list stays one to choose from.
 MAX_DEPTH = 4
 MAX_MEMBERS = 30
 
 
 def members(parameter: Parameter, rest: Mapping[str, Any] | None = None) -> list[str]:
-    """JSON pointers to the parts that its schema names, each list by its first item. `rest` is what the
-    schema of the whole object says beside its properties, such as `$defs`."""
-    if not isinstance(parameter.schema, dict):
+    """Return JSON Pointers to the parts that the schema names; the first item stands for a list.
+
+    rest: what the schema of the whole object states beside its properties, such as `$defs`.
+    """
+    try:
+        document = read_document(parameters.write((parameter,), rest))
+    except SchemaBoundsError:
         return []
-    found = _below(parameter.schema, {**(rest or {}), **parameter.schema}, "", MAX_DEPTH)
+    schema = document.root
+    if not parameter.is_whole:
+        whole = read_object(document, schema)
+        if whole is None or parameter.name not in whole.members:
+            return []
+        schema = whole.members[parameter.name].schema
+    found = _members_below(document, schema, "", MAX_DEPTH)
     return [pointer for pointer, _ in zip(found, range(MAX_MEMBERS), strict=False)]
 
 
-def _below(schema: Any, document: Mapping[str, Any], at: str, depth: int) -> Iterator[str]:
-    schema = _followed(schema, document)
-    if depth == 0 or not isinstance(schema, dict):
+def _members_below(document: Document, schema: AnySchema, pointer: str, depth: int) -> Iterator[str]:
+    if depth == 0:
         return
-    properties, items = schema.get("properties"), schema.get("items")
-    inner = []
-    if isinstance(properties, dict):
-        inner += [(at + pointers.join([name]), each) for name, each in properties.items()]
+    described = read_object(document, schema)
+    inside = [
+        (pointer + pointers.join([name]), member.schema)
+        for name, member in (described.members if described else {}).items()
+    ]
+    items = document.level(schema).schema.get("items")
     if isinstance(items, dict):
-        inner.append((f"{at}/0", items))
-    yield from (pointer for pointer, _ in inner)
-    for pointer, each in inner:
-        yield from _below(each, document, pointer, depth - 1)
-
-
-def _followed(schema: Any, document: Mapping[str, Any]) -> Any:
-    # A reference to a reference is followed once: whatever lies behind is typed by hand.
-    if isinstance(schema, dict) and isinstance(schema.get("$ref"), str):
-        try:
-            return pointers.resolve_reference(document, schema["$ref"])
-        except (LookupError, ValueError):
-            return None
-    return schema
+        inside.append((f"{pointer}/0", items))
+    yield from (below for below, _ in inside)
+    for below, child in inside:
+        yield from _members_below(document, child, below, depth - 1)

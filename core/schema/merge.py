@@ -49,6 +49,12 @@ class Level:
         return properties
 
     @property
+    def patterns(self) -> Mapping[str, AnySchema]:
+        """Return the schemas under `patternProperties`."""
+        patterns: Mapping[str, AnySchema] = self.schema.get("patternProperties", {})
+        return patterns
+
+    @property
     def required(self) -> Sequence[str]:
         required: Sequence[str] = self.schema.get("required", ())
         return required

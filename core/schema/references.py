@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from core.schema import pointers, subschemas
-from core.schema.dialects import REFERENCE_STANDS_ALONE, Dialect
+from core.schema.dialects import REFERENCE_STANDS_ALONE, Dialect, dialect_of
 from core.schema.pointers import PointerError, Steps
 
 
@@ -162,6 +162,22 @@ class References:
         if len(offers) > 1:
             raise UnresolvedReferenceError("AMBIGUOUS_REF", reference)
         return next(iter(offers.values()))
+
+
+def remote_reference(schema: object) -> str:
+    """Return a reference that leads out of the schema; "" where there is none."""
+    if all(reference.startswith("#") for reference in subschemas.references(schema)):
+        return ""
+    references = References(schema, dialect_of(schema))
+    for subschema in subschemas.walk(schema):
+        for keyword in subschemas.REFERENCES:
+            try:
+                if keyword in subschema:
+                    references.target(keyword, subschema)
+            except UnresolvedReferenceError as error:
+                if error.code == "REMOTE_REF":
+                    return error.reference
+    return ""
 
 
 def children(schema: dict[str, Any]) -> Iterator[tuple[Steps, Any]]:

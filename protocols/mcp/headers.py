@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.outbound.errors import printable
+from core.schema import subschemas
 from core.value_descriptions import describe_value
 
 MARK = "x-mcp-header"
@@ -18,14 +19,6 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _PLAIN = re.compile(r"(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?")
 _ENCODED = re.compile(r"=\?base64\?.*\?=")
 _TYPES = ("string", "integer", "boolean")
-
-# Where a schema holds other schemas. Anything else in it is data, and may look like a schema by chance.
-_ONE = {
-    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames",
-    "then", "unevaluatedItems", "unevaluatedProperties",
-}  # fmt: skip
-_MANY = {"allOf", "anyOf", "oneOf", "prefixItems", "items"}
-_NAMED = {"$defs", "definitions", "dependentSchemas", "patternProperties"}
 
 Path = tuple[str, ...]
 
@@ -84,23 +77,14 @@ def plain(value: str) -> str | None:
 
 
 def _marked(schema: Mapping[str, Any]) -> Iterator[tuple[Path | None, Mapping[str, Any]]]:
-    # Every marked schema, with the names that lead to its value; None where names alone do not.
-    left: list[tuple[Path | None, object]] = [((), schema)]
-    while left:
-        path, each = left.pop()
-        if isinstance(each, Mapping):
-            if MARK in each:
-                yield path, each
-            for keyword, value in each.items():
-                left.extend(_inside(path, keyword, value))
-
-
-def _inside(path: Path | None, keyword: str, value: object) -> Iterator[tuple[Path | None, object]]:
-    if keyword == "properties" and isinstance(value, Mapping):
-        yield from ((None if path is None else (*path, name), each) for name, each in value.items())
-    elif keyword in _NAMED and isinstance(value, Mapping):
-        yield from ((None, each) for each in value.values())
-    elif keyword in _MANY and isinstance(value, list):
-        yield from ((None, each) for each in value)
-    elif keyword in _ONE:
-        yield None, value
+    """Yield every marked schema, with the names that lead to its value; None where names alone do not."""
+    waiting: list[tuple[Path | None, Any]] = [((), schema)]
+    while waiting:
+        path, subschema = waiting.pop()
+        if isinstance(subschema, Mapping) and MARK in subschema:
+            yield path, subschema
+        for keyword, name, child in subschemas.children(subschema):
+            below = None
+            if keyword == "properties" and path is not None and name is not None:
+                below = (*path, name)
+            waiting.append((below, child))

@@ -275,3 +275,15 @@ def test_schema_out_of_bounds_costs_its_item(schema, code):
 def test_schema_at_the_limit_is_read():
     keeps(nested(62))
     keeps({"allOf": [{}] * 10_000})
+
+
+NESTED = {"$id": "https://vendor.example/b/inner.json", "$defs": {"y": {"$id": "d.json", "type": "number"}}}
+
+
+def test_reference_to_an_identifier_inside_another_one_is_not_remote():
+    """The base of an identifier is the nearest one around it (core, 8.2.1)."""
+    reference = {"$ref": "https://vendor.example/b/d.json"}
+    assert the_property(reference, **{"$defs": {"x": NESTED}}).schema == reference
+    with pytest.raises(UnreadableItemError) as refused:
+        the_property({"$ref": "d.json"}, **{"$defs": {"x": NESTED}})
+    assert refused.value.code == "REMOTE_REF"

@@ -294,7 +294,7 @@ class Comparer:
         """Yield the changes of rules that hold independently of each other."""
         one, other = old.schema, new.schema
         if "object" in common:
-            yield from self._patterns(one, other, place)
+            yield from self._patterns(old, new, place)
             before, after = one.get("dependentSchemas", {}), other.get("dependentSchemas", {})
             for name in dict.fromkeys([*before, *after]):
                 inside = place.to("dependentSchemas", name)
@@ -313,16 +313,16 @@ class Comparer:
         if "object" in common and not is_equal(before, after):
             yield from self._opaque(before, after, place.path("dependentRequired"))
 
-    def _patterns(self, old: Schema, new: Schema, place: Place) -> Iterator[Change]:
+    def _patterns(self, old: Level, new: Level, place: Place) -> Iterator[Change]:
         # A name that no pattern matches any more is one of the additional properties.
-        before, after = old.get("patternProperties", {}), new.get("patternProperties", {})
+        before, after = old.patterns, new.patterns
         for pattern in dict.fromkeys([*before, *after]):
-            one = before.get(pattern, old.get("additionalProperties", True))
-            other = after.get(pattern, new.get("additionalProperties", True))
+            one = before.get(pattern, old.schema.get("additionalProperties", True))
+            other = after.get(pattern, new.schema.get("additionalProperties", True))
             inside = place.to("patternProperties", pattern)
             if (one is True and pattern not in before) or (other is True and pattern not in after):
                 yield from self._opaque(before.get(pattern), after.get(pattern), inside.path())
-            elif "properties" in old and not (pattern in before and pattern in after):
+            elif old.properties and not (pattern in before and pattern in after):
                 # It may also have been about members that are named.
                 yield change(inside.path(), "changed", "widens_risk", before.get(pattern), after.get(pattern))
             elif (one is False) != (other is False):

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from catalog.rules.diff.changes import SAFE, Change, Kind, Side, change, on, undecided
 from catalog.rules.diff.places import Place
+from core.schema import subschemas
 from core.schema.dialects import AnySchema
 from core.schema.merge import Level
 from core.schema.normal_form import CONSTRAINING, MAX_BRANCHES, NormalForms
@@ -158,10 +159,12 @@ class _Match:
         if isinstance(branch, bool) or isinstance(offer, bool):
             return 0
         # A name that both have decides, a reference before a title.
-        for keyword, weight in (("$ref", 4), ("title", 3)):
-            if isinstance(branch.get(keyword), str) and branch.get(keyword) == offer.get(keyword):
-                return weight
-        if "$ref" in branch or "$ref" in offer:
+        references = [list(subschemas.own_references(schema)) for schema in (branch, offer)]
+        if references[0] and references[0] == references[1]:
+            return 4
+        if isinstance(branch.get("title"), str) and branch.get("title") == offer.get("title"):
+            return 3
+        if any(references):
             return 1
         forms = (self.comparer.old, self.comparer.new)
         old, new = (branch, offer) if self.is_input else (offer, branch)
