@@ -1,4 +1,4 @@
-"""The registry of wire protocols. A new one is one file here and one name in `PROTOCOLS`."""
+"""The registry of wire protocols. A new protocol is one package here and one name in `PROTOCOLS`."""
 
 from protocols.a2t.client import A2T
 from protocols.acp.client import ACP
@@ -8,22 +8,22 @@ from protocols.mcp.client import MCP
 from protocols.openapi.client import OpenApi
 from protocols.oxp.client import OXP
 
-# Those that vendors speak, which are offered where one is connected.
+# The protocols that vendors speak. Users choose one of them for an endpoint.
 PROTOCOLS: tuple[type[Protocol], ...] = (A2T, ACP, MCP, OpenApi, OXP)
 OWN: type[Protocol] = Definition
 
 
 def get(name: str) -> type[Protocol]:
-    """Raises KeyError for a name that is not registered."""
+    """Return the protocol with this name. Raises KeyError."""
     return {protocol.name: protocol for protocol in (*PROTOCOLS, OWN)}[name]
 
 
 def choices() -> list[tuple[str, str]]:
-    """What the tools of the catalog are written in: as vendors speak, or defined here."""
+    """Return names and labels of all protocols, including that of tools defined in Pegboard."""
     # A callable, so that a new protocol needs no migration.
     return [(protocol.name, protocol.label) for protocol in (*PROTOCOLS, OWN)]
 
 
 def connectable() -> list[tuple[str, str]]:
-    """What an endpoint can be connected in."""
+    """Return names and labels of the protocols of endpoints."""
     return [(protocol.name, protocol.label) for protocol in PROTOCOLS]

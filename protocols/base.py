@@ -1,8 +1,8 @@
-"""What a protocol is: the contract between one file in this folder and the rest of the catalog.
+"""The contract between a protocol's client and the rest of the product.
 
-A protocol gets a `Session` to speak with (it never opens a connection itself), yields pages of
-items, turns an item into a `Signature`, and runs a tool. It knows no Django, no database and no
-other protocol. How to add one: docs/protocols.md.
+A protocol receives a `Session` (it never opens a connection itself), yields pages of items, converts an item
+to a `Signature`, and runs a tool. It imports neither Django nor another protocol. docs/protocols.md explains
+how to add one.
 """
 
 import re
@@ -41,22 +41,21 @@ OutcomeKind = Literal[
 
 
 class Session(RequestMethods, Interface):
-    """Speaks to one endpoint, with its credential, its address rule, its deadlines and caps.
+    """HTTP requests to one endpoint, with its credential, address policy, deadlines and limits.
 
-    `path` is appended to the endpoint's root. Every call returns the reply of any status that
-    `accept` lists and raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` for
-    everything else. `get` is tried again on a passing failure, `post` only when it `is_repeatable`.
-    A body is read to its end, or until what has come `is_enough`: streams may stay open.
+    `path` is appended to the root of the endpoint. A request returns a reply whose status `accept` lists, and
+    raises `UnavailableError`, `RefusedError` or `ProtocolViolationError` otherwise. A failed `get` is
+    repeated if the failure is transient, a `post` only if it `is_repeatable`. A body is read to its end, or
+    until `is_enough`
+    returns True for what has arrived: streams may stay open.
 
-    `mark` is of the call that is made, and the same whichever process makes it; "" outside of calls.
-
-    `is_followed`: someone wants to hear of what comes before the result, by `pass_on`. `is_interrupted`: what
-    it is used for was ended from outside.
-
-    `memory` holds small facts that were found out about this endpoint, such as which revision it
-    speaks. Whatever JSON a protocol puts there it finds again in later sessions. `agent` is the name under
-    which Pegboard introduces itself, for protocols that also do so in their own messages: `Name` or
-    `name/version`. `largest` is how many bytes one reply may hold.
+    root: the address of the endpoint.
+    largest: the limit of a reply in bytes.
+    agent: the name of this client, `Name` or `name/version`, for protocols that state it in their messages.
+    mark: an id of the call, the same in every process that continues it; "" outside of calls.
+    is_followed: the caller reads partial results, which `pass_on` reports.
+    is_interrupted: the call or run was cancelled.
+    memory: small JSON facts about this endpoint, such as its protocol revision, stored for later sessions.
     """
 
     root: str
@@ -70,14 +69,14 @@ class Session(RequestMethods, Interface):
     def is_interrupted(self) -> bool: ...
 
     def pass_on(self, partial: Mapping[str, Any]) -> None:
-        """What a call has come to so far: `outputs`, which replace those before, `progress` or `custom`.
+        """Report a partial result: `outputs` (which replace earlier ones), `progress` or `custom`.
 
-        Raises RefusedError where it holds our own credential.
+        Raises RefusedError if it contains our own credential.
         """
         ...
 
     def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
-        """Begins to read a stream of events, to be read beside the reply of a `post`."""
+        """Open a stream of events that is read at the same time as the reply of a `post`."""
         ...
 
     def keep_open(
@@ -86,45 +85,45 @@ class Session(RequestMethods, Interface):
         facts: Mapping[str, Any],
         on_expiry: Callable[["Session", Mapping[str, Any]], None],
     ) -> str | None:
-        """Keeps a reply open for a session that goes on with it, in whichever process, which finds it
-        under the name that is given back. None where it cannot stay open.
+        """Keep a reply open for a later session in any process. Return its name, or None if it cannot stay
+        open.
 
-        `facts` are JSON and come back with it. `on_expiry` has a session of its own, is told the facts as
-        they are by then, and runs when no one has wanted the reply for `OPEN_SECONDS`.
+        facts: JSON that the later session receives. on_expiry: receives a new session and the latest facts if
+        no session reads the reply for `OPEN_SECONDS`.
         """
         ...
 
     def find_open_reply(self, name: str) -> OpenReply | None:
-        """None: it is not open any more, or of another origin."""
+        """Return the open reply of this origin, or None if it is not open any more."""
         ...
 
     def keep_facts(self, facts: Mapping[str, Any]) -> str | None:
-        """Keeps what no row may hold, such as a vendor's session, for a later session with this origin, which
-        finds it under the name that is given back. None where it cannot be kept. `facts` are JSON."""
+        """Store JSON that no row may contain, such as the id of a vendor's session, for a later session
+        with this origin. Return its name, or None if it cannot be stored."""
         ...
 
     def find_facts(self, name: str) -> Mapping[str, Any] | None:
-        """None: they are not there any more, or of another origin."""
+        """Return the stored facts of this origin, or None if they do not exist any more."""
         ...
 
     def read_open_reply(self, reply: OpenReply, is_enough: IsEnough) -> Reply:
-        """All that has come of it, from its beginning, once that is enough or nothing follows. Raises as
-        `get` does."""
+        """Return the reply from its beginning, once `is_enough` is True or the reply has ended. Raises the
+        errors of `get`."""
         ...
 
     def at(self, url: str) -> AbstractContextManager["Session"]:
-        """Speaks to another address that the administrator entered, under the same rules.
+        """Return a session with another address that the administrator entered, under the same rules.
 
-        The credential goes along only to the origin that it was entered for. Raises RefusedError.
+        The credential is sent only to the origin that it was entered for. Raises RefusedError.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something odd that did no harm; shown on the run page.
+    """A harmless deviation, shown on the page of the run.
 
-    A note on an input has its path in `input`, and in `proposal` the name that was probably meant.
+    input: the path of the input that the note is about. proposal: the probably intended name.
     """
 
     code: str
@@ -134,8 +133,8 @@ class Note:
 
 
 class WantedCredential(msgspec.Struct, frozen=True):
-    """What a vendor says that calls need. `kind` is one of ours that is entered by hand, "" where there is
-    none for it, and `name` that of the header or of the query parameter."""
+    """The credential that a vendor requires. kind: "" if Pegboard has no such kind. name: of the header or
+    query parameter. words: the description for users."""
 
     words: str
     kind: Literal["", "bearer", "basic", "header", "query"] = ""
@@ -143,12 +142,13 @@ class WantedCredential(msgspec.Struct, frozen=True):
 
 
 class Item(msgspec.Struct, frozen=True):
-    """One listed tool, identified and fingerprinted but not yet decoded.
+    """A listed tool with its identity and digest, not yet decoded.
 
-    `label` is the vendor's own version text ("" when the protocol has none), `label_key` orders
-    labels within a tool, `digest` is SHA-256 (hex) over the canonical document: another one may be
-    another spelling, which `Protocol.content_digest` tells. `document` is None
-    when the page is known from an earlier run: then there is nothing new to decode.
+    label: the vendor's version label, "" if the protocol has none. label_key: the sort key of labels of a
+    tool.
+    digest: SHA-256 (hex) of the canonical document. Different digests may be different spellings of the same
+    content; see `Protocol.content_digest`.
+    document: None for a page that is unchanged since an earlier run.
     """
 
     tool_id: str
@@ -164,14 +164,14 @@ UUID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 
 def identity(tool_id: str) -> str:
-    """What makes an id the same one: UUIDs that differ in case alone do not differ."""
-    # The vendor's spelling is kept beside it, because it goes into URLs and a server may be strict.
+    """Return the id for comparison: the case of a UUID does not matter."""
+    # The vendor's spelling is stored as well, because it is part of URLs and a server may be strict.
     return tool_id.lower() if UUID.fullmatch(tool_id) else tool_id
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An item that could not be read. `tool` is the vendor's id, or `#n` for the n-th item of its page."""
+    """An unreadable item. tool: the vendor's id, or `#n` for the n-th item of its page."""
 
     tool: str
     code: str
@@ -179,20 +179,22 @@ class Rejected:
 
 
 class Ending(StrEnum):
-    """Why a page is the last one. Only the protocol's own sign proves that nothing follows."""
+    """The reason why a page is the last one. Only the sign of the protocol proves that the list is
+    complete."""
 
     SIGN = "sign"
-    REPEATED = "repeated"  # the vendor sent what it had sent before
-    REFUSED = "refused"  # the vendor refused a cursor of its own
+    REPEATED = "repeated"  # the vendor repeated an earlier page
+    REFUSED = "refused"  # the vendor refused its own cursor
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a listing; `next` is None on the last one, and `ending` tells why it is the last.
+    """One page of a list.
 
-    `is_known` says that the last complete run read these very bytes, so every item is unchanged.
-    `older` are versions behind the items, where a list shows them too; `versions` gives them again.
-    `unread_kinds` are kinds of items whose list could not be read: known items of these kinds stay.
+    next: the cursor of the next page, None on the last one, for the reason in `ending`.
+    is_known: the last complete run read the same bytes, so every item is unchanged.
+    older: older versions of the items, if the list contains them; `Protocol.versions` returns them, too.
+    unread_kinds: kinds of items whose list could not be read; known items of these kinds stay.
     """
 
     items: Sequence[Item]
@@ -209,19 +211,19 @@ class Page:
 
 
 class KnownPages(Interface):
-    """Pages as the last complete run read them, so that an unchanged page need not be parsed again."""
+    """The pages of the last complete run, so that an unchanged page is not parsed again."""
 
     count: int
 
     def etag(self, cursor: str) -> str: ...
 
     def recall(self, cursor: str, reply: Reply) -> Page | None:
-        """The page of an earlier run when `reply` is a 304 or byte for byte the same, else None."""
+        """Return the page of an earlier run if `reply` is a 304 or has the same bytes, otherwise None."""
         ...
 
 
 class NothingKnown:
-    """For the first run, and wherever remembering does not pay."""
+    """No known pages: for the first run, and for lists that are not cached."""
 
     count = 0
 
@@ -234,10 +236,10 @@ class NothingKnown:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a call still needs from a person: an answer that fits `schema`, or a visit to `url`.
+    """A question of a call to a person: an answer that fits `schema`, or a visit to `url`.
 
-    A visit that authorizes something at a `provider` may be asked about at `check_url`. A `request` is for
-    the program that calls, and not for its user: `method` and `params` as the protocol has them.
+    check_url: where the state of an authorization at `provider` can be requested.
+    request: a question to the calling program and not to its user: `method` and `params` of the protocol.
     """
 
     id: str
@@ -251,18 +253,18 @@ class Ask:
 
 # Kinds of questions that a tool may ask: a form to fill in, and an address to visit.
 QUESTIONS = ("form", "url")
-# Stands in place of an answer where the user closed the question and decided nothing; None declines it.
+# The answer of a user who closed the question without a decision; None declines it.
 CLOSED: Mapping[str, Any] = {"pegboard/action": "cancel"}
 
 
 def is_withheld(answer: object) -> bool:
-    """Whether the user gave no answer: the question was declined or closed."""
+    """Return whether the user declined or closed the question."""
     return answer is None or answer == CLOSED
 
 
 class CallError(NamedTuple):
-    """A way in which a call may fail. `is_transient`: it is expected to pass by itself; None where nothing is
-    known of that. `details_schema` is of what comes beside the sentence; None where nothing is said of it."""
+    """A failure that a tool declares. is_transient: it is expected to pass by itself, None if undeclared.
+    details_schema: of the details beside the message, None if undeclared."""
 
     code: str
     description: str
@@ -272,19 +274,18 @@ class CallError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one call. `outputs` maps output names to values; unknown ones are kept.
+    """The result of one call.
 
-    `parsed` adds, for values that are JSON in a text, what the text says. `error` is {"code",
-    "message"} and, for arguments, {"fields": {name: why}}; where the vendor has a code of its own, {"vendor":
-    {"code", "description"}}. `notes` lists what was odd and tolerated.
-    `whole_output` names the output that holds a structured value which is no object, where no schema declares
-    one.
-    `asks` says what is missing to go on, `resume` is what `Protocol.resume` wants back (JSON, as it came).
-
-    `can_retry` says whether the same call may be sent again: the vendor's own word, or True where it is known
-    that the tool did not run; None where neither is known. `retry_after` is in seconds, and `hint` is what
-    the vendor wants a model to read before it tries again. `vendor_duration_ms` is how long the tool ran, as
-    the vendor states it.
+    outputs: values by output name, including unknown outputs.
+    error: {"code", "message"}; for arguments also {"fields": {name: reason}}, and for a code of the vendor's
+    own {"vendor": {"code", "description"}}.
+    retry_after: seconds. can_retry: the same call may be sent again, because the vendor allows it or the tool
+    surely did not run; None if unknown. hint: the vendor's text for the model before a retry.
+    notes: tolerated deviations.
+    parsed: the values of outputs that are JSON in a text.
+    whole_output: the name of an output whose structured value is not an object and has no schema.
+    asks: questions that the call waits for. resume: the JSON state for `Protocol.resume`.
+    vendor_duration_ms: the duration that the vendor states.
     """
 
     outcome: OutcomeKind
@@ -303,8 +304,8 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a call of a tool needs beside its inputs: scopes by the provider where its user has to authorize
-    them, secrets by name, and to know its user."""
+    """The requirements of a tool besides its inputs: scopes by provider that the user has to authorize,
+    names of secrets, and whether the vendor needs to know the user."""
 
     providers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     secrets: Sequence[str] = ()
@@ -313,11 +314,11 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """For whom a call is made, and with which access tokens (by provider) and secrets (by name).
+    """The user of a call, with access tokens by provider and secrets by name. Never stored or logged.
 
-    `thread` is the vendor's id of the thread that it is made on, and `webhook` an address of ours where the
-    vendor may say that a run has ended. `questions` are the kinds that can be asked back. It does not show
-    itself, and nothing that is kept of a call may hold it.
+    thread: the vendor's id of the thread. webhook: our address to which the vendor may report the end of a
+    run.
+    questions: the kinds of questions that the caller can answer.
     """
 
     user: str = field(default="", repr=False)
@@ -330,8 +331,8 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class ThreadState:
-    """What a thread holds at one moment. `values` and `messages` are None where the vendor tells none,
-    `status` is one of `idle`, `busy`, `interrupted` and `error`, and `checkpoint` names a past moment."""
+    """The state of a thread at one moment. status: `idle`, `busy`, `interrupted` or `error`. values,
+    messages: None if the vendor reports none. checkpoint: the id of a past moment."""
 
     status: str = ""
     values: Any = None
@@ -343,10 +344,10 @@ class ThreadState:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One thing that an administrator may enter for an endpoint of this protocol, drawn as a form field.
+    """A setting of an endpoint of this protocol, shown as a form field.
 
-    `lines` is a list of texts. `document` is a text of up to 10 MB, uploaded or pasted, never shown whole.
-    `choice` is one of `choices`, each a value and its label.
+    kind: `lines` is a list of texts. `document` is a text of up to 10 MB, uploaded or pasted, never shown in
+    full. `choice` is one of `choices`, each a value and its label.
     """
 
     name: str
@@ -361,49 +362,47 @@ class Setting:
 
 
 class Protocol(ABC):
-    """One wire protocol. Instances hold no state beyond the settings of their endpoint, and the `context` of
-    the call that they make."""
+    """One wire protocol. An instance has the settings of its endpoint and the `context` of its call, and
+    no other state."""
 
     name: ClassVar[str]
     label: ClassVar[str]
     summary: ClassVar[str]
     url_hint: ClassVar[str]
     settings: ClassVar[tuple[Setting, ...]] = ()
-    # Members and headers that are no one's to read here, such as what is meant for the vendor's own people:
-    # nothing that is kept shows their text.
+    # Members and headers for the vendor's own people: their text is neither stored nor shown.
     unshown: ClassVar[frozenset[str]] = frozenset()
-    # What vendors of this protocol promise about their tools; catalog/rules/promises.py says which there are.
+    # The promises of vendors of this protocol about their tools: see catalog/rules/promises.py.
     promises: ClassVar[frozenset[str]] = frozenset()
     # Members of an item's document that may change inside a version, and are left out of its digest.
     outside_digest: ClassVar[frozenset[str]] = frozenset()
-    # The members of an item's document that a model sees or a call needs: changes of the others make no
-    # version. Where none are named, all count. Those of them that are a JSON Schema, and the extension
-    # members in these that calls read.
+    # content_members: the members of a document that a model sees or a call needs; empty for all. Changes of
+    # others create no version. schema_members: those that are a JSON Schema. needed_extensions: the extension
+    # keywords in them that calls read.
     content_members: ClassVar[frozenset[str]] = frozenset()
     schema_members: ClassVar[frozenset[str]] = frozenset()
     needed_extensions: ClassVar[frozenset[str]] = frozenset()
-    # Vendors may offer prompts and resources beside tools.
+    # Vendors may offer prompts and resources besides tools.
     offers_context: ClassVar[bool] = False
-    # Whether one reply holds the whole list, so that it cannot change while it is read.
+    # One reply contains the whole list, so it cannot change while it is read.
     lists_at_once: ClassVar[bool] = False
-    # Whether `fetch` asks for one tool; else it reads the list of all.
+    # `fetch` requests one tool; otherwise it reads the list of all.
     fetches_alone: ClassVar[bool] = False
-    # How an administrator reads less of a list that is too long to be decoded in one go.
+    # How an administrator can shorten a list that is too long for one run.
     way_to_less: ClassVar[str] = ""
-    # Whether calls carry a `Context`; what is in it goes to no vendor of another protocol.
+    # Calls use the `Context`, which other protocols never send.
     takes_context: ClassVar[bool] = False
-    # Whether the vendor of a call that is ended from outside is told by the process that makes the call.
+    # The process that sends a call notifies the vendor when the call is cancelled.
     tells_of_cancel: ClassVar[bool] = False
-    # Whether vendors tell how far a call is that is followed.
+    # Vendors report the progress of a followed call.
     tells_progress: ClassVar[bool] = False
-    # Whether a call can be started without waiting for it, found again at the vendor, and stopped there:
-    # `start`, `find`, `look` and `stop`.
+    # A call can be started without waiting, found again at the vendor, and stopped: `start`, `find`, `look`,
+    # `stop`.
     keeps_runs: ClassVar[bool] = False
-    # Whether it is the form of tools that are defined here: no server speaks it, so nothing is connected,
-    # enumerated or sent.
+    # The form of tools that are defined in Pegboard. No server speaks it, so nothing is enumerated or sent.
     is_own: ClassVar[bool] = False
-    # Raise by one when reading changes, so that every document is read again once: what now means something
-    # else is a version of its own (catalog/enumeration/listing.py).
+    # Increase when `read` changes, so that every document is read once more. A document with a new meaning
+    # becomes a version of its own (catalog/enumeration/listing.py).
     revision: ClassVar[int] = 1
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
@@ -412,47 +411,47 @@ class Protocol(ABC):
 
     @abstractmethod
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        """All tools, page by page, lazily. The caller guards against endless ones: `paging.PageGuard`."""
+        """Yield all tools in pages, lazily. The caller stops endless lists: `paging.PageGuard`."""
 
     @classmethod
     def credential_url(cls, url: str, settings: Mapping[str, Any]) -> str:
-        """The address whose origin a credential of this endpoint belongs to."""
+        """Return the address whose origin a credential of this endpoint belongs to."""
         return url
 
     @classmethod
     def spoken(cls, memory: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
-        """Return what was found out about how an endpoint speaks, as names and texts for users, from what its
-        sessions remember."""
+        """Return properties of an endpoint that its sessions detected, as names and texts for users."""
         return ()
 
     @classmethod
     def own_path(cls, path: str) -> str:
-        """What of an address' path tells endpoints of one origin apart, without its last slash."""
+        """Return the part of a path that distinguishes endpoints of one origin, without its last slash."""
         return path
 
     @abstractmethod
     def read(self, document: dict[str, Any]) -> Signature:
-        """The normal form of one item's document. Raises `UnreadableItemError`."""
+        """Return the normal form of an item's document. Raises `UnreadableItemError`."""
 
     @abstractmethod
     def write(self, signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
-        """The vendor's document again. Where it differs, `losses` names the member."""
+        """Return the vendor's document. `losses` lists the members that differ."""
 
     def standard_form(self, document: dict[str, Any]) -> dict[str, Any]:
-        """The document in the protocol's own words, whatever tolerated form it came in."""
+        """Return the document in the standard form of the protocol. It may have arrived in a tolerated
+        variant."""
         return document
 
     def content_digest(self, document: dict[str, Any], read_at: datetime | None = None) -> str:
-        """Return a digest of what a model sees of an item and what a call needs of it.
+        """Return a digest of the content that a model sees or a call needs.
 
-        Equal digests are one version, however differently the two are written and whatever else they hold.
-        `read_at` is when the document was read: a default that the vendor made of its clock then counts as
-        such. Raises `UnreadableItemError`.
+        Documents with equal digests are one version, regardless of their spelling and other members.
+        read_at: the time of reading, to recognise defaults that the vendor takes from its clock. Raises
+        `UnreadableItemError`.
         """
         return digest(self.audience_form(self._normal_form(document), read_at))
 
     def whole_digest(self, document: dict[str, Any]) -> str:
-        """Return a digest of all that an item states, whoever reads it. Raises `UnreadableItemError`."""
+        """Return a digest of all content of an item. Raises `UnreadableItemError`."""
         return digest(self._normal_form(document))
 
     def _normal_form(self, document: dict[str, Any]) -> dict[str, Any]:
@@ -462,7 +461,7 @@ class Protocol(ABC):
         return form
 
     def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
-        """Return a form that is the same for two documents that no model and no call tells apart."""
+        """Return a form that is equal for documents that do not differ for models and calls."""
         counted = self.content_members or document.keys()
         form = {name: value for name, value in document.items() if name in counted}
         for member in self.schema_members & form.keys():
@@ -472,45 +471,45 @@ class Protocol(ABC):
         return form
 
     def kind_of(self, document: dict[str, Any]) -> str:
-        """The protocol's own word for what kind of tool this is, by which a preview counts them."""
+        """Return the protocol's name for the kind of this tool, for the counts in a preview."""
         return ""
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
-        """What is odd about a readable item, such as a description over the protocol's limit."""
+        """Return deviations of a readable item, such as a description over the protocol's limit."""
         return ()
 
     def why_not_run(self, signature: Signature) -> Note | None:
-        """Why no call of this tool is ever sent; None for most."""
-        strange = [f"“{p.name}” ({p.unsupported_type})" for p in signature.inputs if p.unsupported_type]
-        if not strange:
+        """Return why calls of this tool cannot be sent; None for most tools."""
+        unsupported = [f"“{p.name}” ({p.unsupported_type})" for p in signature.inputs if p.unsupported_type]
+        if not unsupported:
             return None
-        said = f"An input has a type that Pegboard does not send: {printable(', '.join(strange), 300)}."
-        return Note("UNSUPPORTED_TYPE", f"{said} Ask the vendor for a version without it.")
+        problem = f"An input has a type that Pegboard cannot send: {printable(', '.join(unsupported), 300)}."
+        return Note("UNSUPPORTED_TYPE", f"{problem} Ask the vendor for a version without it.")
 
     def needs(self, signature: Signature) -> Needs:
-        """What a `Context` has to hold for this tool."""
+        """Return what the `Context` of a call of this tool must contain."""
         return Needs()
 
     def may_ask_at(self, url: str) -> bool:
-        """Whether an administrator lets us ask there how far an authorization is, beside the endpoint's own
-        origin."""
+        """Return whether the state of an authorization may be requested at this address outside of the
+        endpoint's origin, because an administrator allowed it."""
         return False
 
     def wanted_credential(self, session: Session) -> WantedCredential | None:
-        """What the vendor says somewhere else than in what it lists; None where it says nothing."""
+        """Return the credential that the vendor declares outside of its list, or None."""
         return None
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
-        """What a person should know of a tool beside its parameters: what it is about, and what it says."""
+        """Return labels and texts about a tool, besides its parameters, for users."""
         return ()
 
     @abstractmethod
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        """One tool: its current version, or the one labelled `label`."""
+        """Return one tool in its current version, or in the one labelled `label`."""
 
     @abstractmethod
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
-        """All versions of a tool, page by page; nothing when the vendor does not offer them."""
+        """Yield all versions of a tool in pages; none if the vendor does not offer them."""
 
     @abstractmethod
     def invoke(
@@ -523,7 +522,7 @@ class Protocol(ABC):
     ) -> Outcome:
         """Run the version labelled `label` (None: the current one) with arguments by wire name.
 
-        They fit the signature, and `why_not_run` has nothing against it: that was judged before.
+        The caller has validated the arguments, and `why_not_run` returned None.
         """
 
     def start(
@@ -534,44 +533,45 @@ class Protocol(ABC):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome | str:
-        """As `invoke`, without waiting: the id of the run at the vendor, or what came of it already.
+        """Start a call without waiting. Return the vendor's id of the run, or the outcome if it has already
+        ended.
 
-        The run carries the `mark` of the session. For protocols that keep runs, as are the next three.
+        The run has the `mark` of the session. This and the next three methods need `keeps_runs`.
         """
         raise NotImplementedError
 
     def find(self, session: Session) -> str | None:
-        """The id of the run that carries the `mark` of the session; None where the vendor has none such."""
+        """Return the id of the run with the `mark` of the session, or None."""
         raise NotImplementedError
 
     def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
-        """What came of the run; None while the vendor is at it. One that has ended is forgotten there."""
+        """Return the outcome of the run, or None while it runs. The vendor removes a run that has ended."""
         raise NotImplementedError
 
     def stop(self, session: Session, run_id: str) -> None:
-        """Tell the vendor to end the run."""
+        """Stop the run at the vendor."""
         raise NotImplementedError
 
     def may_tell_partials(self, signature: Signature) -> bool:
-        """Whether something may be heard of a call before its end."""
+        """Return whether a call may report partial results."""
         return False
 
     def errors(self, signature: Signature) -> Sequence[CallError]:
-        """In which ways a call may fail, as the tool's own document has it, by the vendor's codes."""
+        """Return the failures that the document of the tool declares, with the vendor's codes."""
         return ()
 
     def configuration(self, signature: Signature) -> Parameter | None:
-        """The input that says how the tool is set up for a run; None where there is none."""
+        """Return the input with the configuration of a run, or None."""
         return None
 
     def has_threads(self, signature: Signature) -> bool:
-        """Whether runs of this tool can share a thread, which the vendor keeps. The next four are for tools
-        that can."""
+        """Return whether runs of this tool can share a thread at the vendor. The next four methods need
+        that."""
         return False
 
     def create_thread(self, session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
-        """The vendor's id of the thread, which may be another one than was asked for. The same thread asked
-        for twice is one."""
+        """Create a thread and return the vendor's id of it, which may differ from `thread_id`. Repeating
+        the request creates no second thread."""
         raise NotImplementedError
 
     def thread_state(self, session: Session, signature: Signature, thread_id: str) -> ThreadState:
@@ -580,7 +580,7 @@ class Protocol(ABC):
     def thread_history(
         self, session: Session, signature: Signature, thread_id: str, limit: int, before: str = ""
     ) -> list[ThreadState]:
-        """Earlier states, the newest first, from before the checkpoint `before`."""
+        """Return the states before the checkpoint `before`, the newest first."""
         raise NotImplementedError
 
     def remove_thread(self, session: Session, thread_id: str) -> None:
@@ -595,24 +595,23 @@ class Protocol(ABC):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        """Go on with a call that asked: `state` is its `Outcome.resume`, `answers` go by `Ask.id`."""
+        """Resume a call that asked questions. state: its `Outcome.resume`. answers: by `Ask.id`."""
         message = "This vendor's calls cannot be continued. Run the tool again."
         return Outcome("refused", error={"code": "NO_RESUME", "message": message})
 
     @classmethod
     def may_ask(cls) -> bool:
-        """Whether a call may stop to ask, and go on with the answer."""
+        """Return whether a call may stop for a question and resume with the answer."""
         return cls.resume is not Protocol.resume
 
-    def give_up(  # noqa: B027 - most vendors have ended the call with its question
+    def give_up(  # noqa: B027 - most vendors end the call with its question
         self, session: Session, state: Mapping[str, Any]
     ) -> None:
-        """A call that asked does not go on: where the vendor waits for the answer, it is told so. `state` is
-        as for `resume`."""
+        """Notify a vendor that waits for an answer that the call does not resume. state: as in `resume`."""
 
 
 class UnreadableItemError(Exception):
-    """One item is outside what the catalog can hold; the others go on. Carries `code` and `reason`."""
+    """An item cannot be stored in the catalog. Other items are not affected."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -621,11 +620,12 @@ class UnreadableItemError(Exception):
 
 
 def digest_as_read(document: str, revision: int) -> str:
-    """Of a version that a document with this digest was read into once more, by a reader of this revision."""
+    """Return the digest of a version that a reader of this revision read again from a stored document."""
     return digest({"document": document, "revision": revision})
 
 
 def is_digest_of(version: str, document: str, revision: int) -> bool:
-    """Whether a version with the one digest was read out of a document with the other, by now or before."""
+    """Return whether the digest of a version belongs to the digest of a document, at this or an older
+    revision."""
     later = range(2, revision + 1)
-    return version == document or version in [digest_as_read(document, each) for each in later]
+    return version == document or version in [digest_as_read(document, number) for number in later]

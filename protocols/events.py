@@ -2,8 +2,8 @@
 
 https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
 
-Unknown fields and comments are passed over, and an event that the stream ends inside of is not one.
-Where the standard mends broken text, this refuses it: what was mended is not what the vendor said.
+Unknown fields and comments are ignored, as is an event that the stream cuts off. The standard repairs invalid
+UTF-8; this module rejects it, because repaired text is not the vendor's text.
 """
 
 import re
@@ -19,15 +19,15 @@ KIND = "text/event-stream"
 
 _BOM = b"\xef\xbb\xbf"
 _LINE = re.compile(rb"([^\r\n]*)(?:\r\n|\r|\n)")
-# By these bytes it is seen whether the body goes on, or came anew because the request was sent again.
+# These bytes show whether the body continues, or started again because the request was repeated.
 _TAIL = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`name` is "message" unless the vendor gave one; `data` may be empty.
+    """An event. name: "message" by default. data: may be empty.
 
-    `id` and `retry_ms` are the last ones given: where, and how much later, a stream that breaks off goes on.
+    id, retry_ms: the last ones received: from where, and after how long, a broken stream resumes.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Event:
 
 
 def parse(body: bytes) -> Iterator[Event]:
-    """The whole events in `body`, lazily. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
+    """Yield the complete events in `body`. Raises ProtocolViolationError: NOT_UTF8, TOO_MANY_EVENTS."""
     name, last_id, retry_ms, count = b"", b"", 0, 0
     data: list[bytes] = []
     for number, match in enumerate(_LINE.finditer(body.removeprefix(_BOM))):
@@ -65,25 +65,26 @@ def parse(body: bytes) -> Iterator[Event]:
 
 
 def until(is_wanted: Callable[[Event], bool]) -> Callable[[bytes], bool]:
-    """For `is_enough` of a session: true once an event that is wanted is there. Reads every event once."""
-    seen, start, tail, count = 0, 0, b"", 0
+    """Return an `is_enough` for a session that is True once a wanted event has arrived. It reads every
+    event once."""
+    length, start, tail, count = 0, 0, b"", 0
 
     def is_enough(body: bytes) -> bool:
-        nonlocal seen, start, tail, count
-        if body[max(0, seen - len(tail)) : seen] != tail:  # the request was sent again
-            seen = start = count = 0
-        # What has been looked through already holds no end, except of what is cut off there.
-        fresh = max(start, seen - MAX_EVENT_END)
+        nonlocal length, start, tail, count
+        if body[max(0, length - len(tail)) : length] != tail:  # the request was repeated
+            length = start = count = 0
+        # The part that was searched contains no event end, except one that was cut off.
+        search_from = max(start, length - MAX_EVENT_END)
         end = max(
-            (place + len(mark) for mark in EVENT_ENDS if (place := body.rfind(mark, fresh)) >= 0),
+            (index + len(mark) for mark in EVENT_ENDS if (index := body.rfind(mark, search_from)) >= 0),
             default=start,
         )
-        part, seen, start, tail = body[start:end], len(body), end, body[-_TAIL:]
+        part, length, start, tail = body[start:end], len(body), end, body[-_TAIL:]
         for event in parse(part):
             count += 1
             if is_wanted(event):
                 return True
-        # `parse` refuses a body with more events, and says why.
+        # `parse` rejects a body with more events and states why.
         return count > MAX_EVENTS
 
     return is_enough

@@ -1,4 +1,4 @@
-"""The loss report: what the normal form cannot give back of a vendor's document."""
+"""The loss report: members of a vendor's document that the normal form cannot reproduce."""
 
 import math
 from collections.abc import Iterator
@@ -15,29 +15,29 @@ _ABSENT = object()
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """One member that would differ. `path` is a JSON Pointer into the vendor's document."""
+    """A member that would differ. path: a JSON Pointer into the vendor's document."""
 
     path: str
     message: str
 
 
-def losses(document: dict[str, Any], written: dict[str, Any]) -> list[str]:
-    """The members, as JSON Pointers, in which `written` differs from the `document` it was read from."""
-    return [path for path, _, _ in _differences(document, written, "")]
+def losses(document: dict[str, Any], rewritten: dict[str, Any]) -> list[str]:
+    """Return the JSON Pointers of the members in which `rewritten` differs from its source `document`."""
+    return [path for path, _, _ in _differences(document, rewritten, "")]
 
 
-def report(document: dict[str, Any], written: dict[str, Any]) -> list[Loss]:
-    found = []
-    for path, before, after in _differences(document, written, ""):
+def report(document: dict[str, Any], rewritten: dict[str, Any]) -> list[Loss]:
+    report = []
+    for path, before, after in _differences(document, rewritten, ""):
         name = printable(pointers.split(path)[-1], 60)
         if after is _ABSENT:
-            message = f"“{name}” is kept in the vendor's document only."
+            message = f"“{name}” is stored in the vendor's document only."
         elif before is _ABSENT:
-            message = f"“{name}” is taken to be {_value(after)}; the vendor left it out."
+            message = f"“{name}” is read as {_value(after)}; the vendor omitted it."
         else:
             message = f"“{name}” is read as {_value(after)}; the vendor wrote {_value(before)}."
-        found.append(Loss(path, message))
-    return found
+        report.append(Loss(path, message))
+    return report
 
 
 def _value(value: object) -> str:
@@ -49,8 +49,8 @@ def _differences(before: object, after: object, path: str) -> Iterator[tuple[str
         return
     if isinstance(before, dict) and isinstance(after, dict):
         for member in sorted(before.keys() | after.keys()):
-            where = f"{path}/{member.replace('~', '~0').replace('/', '~1')}"
-            yield from _differences(before.get(member, _ABSENT), after.get(member, _ABSENT), where)
+            member_path = f"{path}/{member.replace('~', '~0').replace('/', '~1')}"
+            yield from _differences(before.get(member, _ABSENT), after.get(member, _ABSENT), member_path)
     elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
         for number, pair in enumerate(zip(before, after, strict=True)):
             yield from _differences(*pair, f"{path}/{number}")
@@ -62,7 +62,7 @@ def _same(before: object, after: object) -> bool:
     if before is _ABSENT or after is _ABSENT:
         return False
     if _is_number(before) and _is_number(after):
-        # JSON has one kind of number, and the database gives 1e22 back as a whole one.
+        # JSON has one type of number, and the database returns 1e22 as an integer.
         return before == after or _as_float(before) == _as_float(after) != math.inf
     return canonical(before) == canonical(after)
 

@@ -1,7 +1,7 @@
-"""Reads the members of a vendor's item. A fault names the member and costs that one item.
+"""Read the members of a vendor's item. An error names the member and rejects only that item.
 
-`where` is what stands before the member in a message: "" at the top, `input_parameters[2].` inside.
-Absent and null are the same: not sent.
+where: the prefix of the member in a message: "" at the top, `input_parameters[2].` inside. Null counts as
+absent.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,17 +18,17 @@ MAX_NAME_LENGTH = 1024
 MAX_ITEM_BYTES = 1024 * 1024  # bytes of canonical JSON
 
 
-def content(document: object, what: str = "tool") -> bytes:
-    """One item as canonical JSON, which its digest is made of. Raises UnreadableItemError."""
-    written = canonical(document)
-    if len(written) > MAX_ITEM_BYTES:
-        reason = f"The {what} is {len(written):,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
+def content(document: object, noun: str = "tool") -> bytes:
+    """Return an item as canonical JSON, for its digest. Raises UnreadableItemError."""
+    encoded = canonical(document)
+    if len(encoded) > MAX_ITEM_BYTES:
+        reason = f"The {noun} is {len(encoded):,} bytes of JSON; the limit is {MAX_ITEM_BYTES:,}."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-    return written
+    return encoded
 
 
 def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
-    """Natural language of any length that the catalog takes; "" when it was not sent."""
+    """Return natural language of any length that the catalog accepts; "" if absent."""
     value = raw.get(member)
     if value is None:
         return ""
@@ -42,7 +42,7 @@ def text(raw: Mapping[str, Any], member: str, where: str = "") -> str:
 
 
 def name(raw: Mapping[str, Any], member: str, where: str = "", *, code: str = "SHAPE") -> str:
-    """Text that something is called by: it must be there, and not be blank."""
+    """Return a required name, which must not be blank."""
     value = raw.get(member)
     if isinstance(value, str) and value.strip() and len(value) <= MAX_NAME_LENGTH:
         return value
@@ -56,33 +56,33 @@ def array(raw: Mapping[str, Any], member: str, where: str = "") -> list[Any]:
     return value or []
 
 
-def number(raw: Mapping[str, Any], member: str, where: str = "", *, whole: bool) -> int | float | None:
-    """A number, or None when it was not sent. 7.0 is the whole number 7."""
+def number(raw: Mapping[str, Any], member: str, where: str = "", *, is_whole: bool) -> int | float | None:
+    """Return a number, or None if absent. 7.0 is the integer 7."""
     value = raw.get(member)
     if value is None:
         return None
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float):
-        raise wrong(where + member, value, "a whole number" if whole else "a number")
+    if isinstance(value, bool) or not isinstance(value, int if is_whole else int | float):
+        raise wrong(where + member, value, "a whole number" if is_whole else "a number")
     return value
 
 
 def alias(raw: Mapping[str, Any], names: Sequence[str], where: str = "") -> str | None:
-    """Of the names that a member goes by, the one it was sent under; None when it was not sent."""
-    sent = [name for name in names if raw.get(name) is not None]
-    if len(sent) > 1 and any(raw[name] != raw[sent[0]] for name in sent):
+    """Return which of several names of a member the item uses, or None if the member is absent."""
+    present = [name for name in names if raw.get(name) is not None]
+    if len(present) > 1 and any(raw[name] != raw[present[0]] for name in present):
         raise UnreadableItemError(
-            "SHAPE", f"“{where}{sent[0]}” and “{where}{sent[-1]}” contradict each other."
+            "SHAPE", f"“{where}{present[0]}” and “{where}{present[-1]}” contradict each other."
         )
-    return sent[0] if sent else None
+    return present[0] if present else None
 
 
 def unique(texts: Sequence[str], where: str, *, code: str = "SHAPE") -> None:
     if len(set(texts)) < len(texts):
-        twice = next(text for number, text in enumerate(texts) if text in texts[:number])
-        raise UnreadableItemError(code, f"“{where}” is “{printable(twice, 60)}” twice.")
+        duplicate = next(text for number, text in enumerate(texts) if text in texts[:number])
+        raise UnreadableItemError(code, f"“{where}” is “{printable(duplicate, 60)}” twice.")
 
 
-def wrong(where: str, value: object, wanted: str, *, code: str = "SHAPE") -> UnreadableItemError:
-    return UnreadableItemError(code, f"“{where}” is {describe_value(value)}; it must be {wanted}.")
+def wrong(where: str, value: object, expected: str, *, code: str = "SHAPE") -> UnreadableItemError:
+    return UnreadableItemError(code, f"“{where}” is {describe_value(value)}; it must be {expected}.")

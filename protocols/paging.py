@@ -1,4 +1,4 @@
-"""Lists on pages: the cursor of the next page, made safe to send back, and a guard against endless lists."""
+"""Paged lists: cursors that are safe to send back, and a guard against endless lists."""
 
 import math
 import re
@@ -11,43 +11,46 @@ from core.outbound.errors import ProtocolViolationError, printable
 from core.strict_json import PartialDocument
 from protocols.base import Ending, Item, Note, Page, UnreadableItemError
 
-# It goes into an address, which servers take up to 8 kB of.
+# It is part of an address, which servers limit to about 8 kB.
 MAX_CURSOR_LENGTH = 2048
 MAX_TOOLS_PER_REPLY = 50_000
 _CURSOR = re.compile(rf"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{{0,{MAX_CURSOR_LENGTH}}}")
 _ABSOLUTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 
 
-# A vendor may cut its pages before it leaves out what the credential may not see.
+# A vendor may build its pages before it removes tools that the credential may not see.
 MAX_PAGES_WITHOUT_A_NEW_TOOL = 20
 
 
 class PageGuard:
-    """Stops a list that returns to an earlier page, goes on without anything new, or holds more than `most`.
+    """Stops a list that returns to an earlier page, continues without new tools, or exceeds `limit` tools.
 
-    Every list of pages goes through one, so no protocol has to guard itself. `way_out` says how more can be
-    read.
+    Every paged list is checked, so no protocol needs a guard of its own. remedy: a sentence for users about a
+    list over the limit.
     """
 
-    def __init__(self, most: float = math.inf, way_out: str = "") -> None:
+    def __init__(self, limit: float = math.inf, remedy: str = "") -> None:
         self.number = 0
-        self._most = most
-        self._way_out = way_out
-        self._seen = 0
+        self._limit = limit
+        self._remedy = remedy
+        self._tool_count = 0
         self._pages_without_a_new_tool = 0
         self._page_by_cursor: dict[str, int] = {}
 
-    def check(self, page: Page, *, seen: int) -> None:
-        """After each page; `seen` counts the different tools that were listed so far.
+    def check(self, page: Page, *, tool_count: int) -> None:
+        """Check a page. tool_count: the number of different tools on this and earlier pages.
 
         Raises ProtocolViolationError: TOO_MANY_TOOLS, CURSOR_LOOP or NO_PROGRESS.
         """
         self.number += 1
-        self._pages_without_a_new_tool = 0 if seen > self._seen else self._pages_without_a_new_tool + 1
-        self._seen = seen
-        if seen > self._most:
+        self._pages_without_a_new_tool = (
+            0 if tool_count > self._tool_count else self._pages_without_a_new_tool + 1
+        )
+        self._tool_count = tool_count
+        if tool_count > self._limit:
             raise ProtocolViolationError(
-                "TOO_MANY_TOOLS", f"The list holds more than {self._most:,} tools. {self._way_out}".rstrip()
+                "TOO_MANY_TOOLS",
+                f"The list contains more than {self._limit:,} tools. {self._remedy}".rstrip(),
             )
         if page.next is None:
             return
@@ -60,15 +63,15 @@ class PageGuard:
         if self._pages_without_a_new_tool >= MAX_PAGES_WITHOUT_A_NEW_TOOL:
             raise ProtocolViolationError(
                 "NO_PROGRESS",
-                f"{MAX_PAGES_WITHOUT_A_NEW_TOOL} pages in a row, up to page {self.number}, brought no tool "
-                "that was not listed before, yet more pages are to follow.",
+                f"{MAX_PAGES_WITHOUT_A_NEW_TOOL} pages in a row, up to page {self.number}, contained no new "
+                "tool, but the list continues.",
             )
         self._page_by_cursor[page.next] = self.number + 1
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedEntry:
-    """An entry of a list that is no item; `number` counts from 1."""
+    """An unreadable entry of a list. number: its position, from 1."""
 
     entry: Any
     number: int
@@ -76,18 +79,18 @@ class RefusedEntry:
 
 
 def sort_entries(
-    document: PartialDocument, listed: Sequence[Any], read_item: Callable[[Any], Item]
+    document: PartialDocument, entries: Sequence[Any], read_item: Callable[[Any], Item]
 ) -> tuple[list[Item], list[RefusedEntry]]:
-    """Return the items of one reply, and the entries that cannot be read: each costs only itself.
+    """Return the items of one reply and its unreadable entries, which do not affect the others.
 
     Raises ProtocolViolationError for too many entries.
     """
     items: list[Item] = []
     refused: list[RefusedEntry] = []
-    for number, entry in enumerate(counted(listed), start=1):
+    for number, entry in enumerate(counted(entries), start=1):
         try:
             if problem := document.problem_in(entry):
-                raise UnreadableItemError(problem[0], f"The item holds {problem[1]}.")
+                raise UnreadableItemError(problem[0], f"The item contains {problem[1]}.")
             items.append(read_item(entry))
         except UnreadableItemError as error:
             refused.append(RefusedEntry(entry, number, error))
@@ -95,30 +98,30 @@ def sort_entries(
 
 
 def note_on_ending(ending: Ending) -> Note | None:
-    """Return what to note of a list that did not end by the sign of its protocol."""
+    """Return the note on a list that ended without the sign of its protocol, or None."""
     if ending is Ending.SIGN:
         return None
-    why = {
-        Ending.REPEATED: "When asked for more, the vendor sent what it had sent before",
-        Ending.REFUSED: "When asked for more, the vendor refused the cursor that it had sent",
+    reason = {
+        Ending.REPEATED: "For the next page the vendor repeated an earlier one",
+        Ending.REFUSED: "For the next page the vendor refused its own cursor",
     }[ending]
-    message = f"{why}. The list may not be complete, so tools that are missing in it were not withdrawn."
+    message = f"{reason}. The list may be incomplete, so tools that it lacks were not withdrawn."
     return Note("LIST_END_UNKNOWN", message)
 
 
-def counted(listed: Sequence[Any]) -> Sequence[Any]:
-    """`listed` as it is, unless one reply lists more than is taken: then nothing of it is looked at."""
-    if len(listed) > MAX_TOOLS_PER_REPLY:
+def counted(entries: Sequence[Any]) -> Sequence[Any]:
+    """Return the entries of one reply unchanged. Raises ProtocolViolationError for too many."""
+    if len(entries) > MAX_TOOLS_PER_REPLY:
         raise ProtocolViolationError(
             "TOO_MANY_TOOLS",
             f"One reply lists more than {MAX_TOOLS_PER_REPLY:,} tools; that is the limit. "
             "Ask the vendor to list them on pages.",
         )
-    return listed
+    return entries
 
 
 def cursor(value: object, member: str) -> str:
-    """`value` as a cursor. Raises ProtocolViolationError, in which `member` says where it stood."""
+    """Return `value` if it is a valid cursor. Raises ProtocolViolationError, which names `member`."""
     if isinstance(value, str) and _CURSOR.fullmatch(value):
         return value
     raise ProtocolViolationError(
@@ -129,7 +132,7 @@ def cursor(value: object, member: str) -> str:
 
 
 def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
-    # Some vendors send the next page's URL for its cursor. Theirs is fine, another server's is not.
+    # Some vendors send the URL of the next page as its cursor. It must have the origin of the endpoint.
     if not _ABSOLUTE.match(value):
         return value
     try:
@@ -138,9 +141,10 @@ def cursor_of_url(value: str, parameter: str, root: str, member: str) -> str:
     except ValueError:
         return cursor(None, member)
     if is_foreign:
-        where = printable(url.netloc.rpartition("@")[2]) or f"{url.scheme}:"
+        host = printable(url.netloc.rpartition("@")[2]) or f"{url.scheme}:"
         raise ProtocolViolationError(
-            "FOREIGN_NEXT", f"The list goes on at {where}; other servers are not asked."
+            "FOREIGN_NEXT",
+            f"The list continues at {host}. Pegboard does not follow a list to another server.",
         )
     return cursor(parse_qs(url.query).get(parameter, [None])[0], member)
 

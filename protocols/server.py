@@ -1,8 +1,9 @@
-"""The contract between the server of a protocol and the program that serves releases in it.
+"""The contract between the server of a protocol and the program that serves releases.
 
-A server turns HTTP requests into calls of a release, and results into the messages of its protocol. It knows
-no Django and no database. Its caller decides beforehand whose request it is, how many are allowed and which
-release is meant, so no server can forget it. How to add one: docs/protocols.md."""
+A server converts HTTP requests to calls of a release, and results to messages of its protocol. It imports
+neither Django nor the database. Its caller has already checked the API key and the rate limit and found the
+release, so no server can forget that. docs/protocols.md explains how to add one.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -28,11 +29,11 @@ CONFIRM_HEADER = "Pegboard-Confirm"
 class Request:
     """One HTTP request to a server.
 
-    path: what follows the root of the server, without the slash between; "" is the root itself.
+    path: the path below the root of the server, without the leading slash; "" is the root itself.
     query: all values of each parameter.
-    headers: found by their name in any case.
-    body: bounded by the caller.
-    has_left: returns True once the client has closed its connection.
+    headers: by name, in any case.
+    body: the caller limits its size.
+    has_left: returns True after the client has closed its connection.
     """
 
     method: str
@@ -48,18 +49,18 @@ class Request:
         return {name: values[-1] for name, values in self.query.items()}
 
     def user(self, name: object = None) -> str:
-        """Return the user of the agent for whom a tool runs, "" for none: `name` from the body, or else the
-        header Pegboard-On-Behalf-Of. Raises DomainError for a value that is no name."""
+        """Return the user of the agent for whom a tool runs, "" for none: `name` from the body, otherwise
+        from the header Pegboard-On-Behalf-Of. Raises DomainError for an invalid name."""
         name = self.headers.get(USER_HEADER) if name is None else name
         if name is None or name == "":
             return ""
         if not isinstance(name, str) or len(name) > MAX_USER_LENGTH or "\0" in name:
-            message = f"A user is named by a text of at most {MAX_USER_LENGTH} characters."
+            message = f"The name of a user must be a text of at most {MAX_USER_LENGTH} characters."
             raise DomainError("invalid_user", message)
         return name
 
     def json(self) -> Any:
-        """Return the body. Raises DomainError if it is no JSON, or holds a value that cannot be stored."""
+        """Return the body. Raises DomainError if it is not JSON or contains a value that cannot be stored."""
         return self._document
 
     @cached_property
@@ -67,29 +68,28 @@ class Request:
         try:
             document = strict_json.loads(self.body, allow_unstorable=True)
         except ProtocolViolationError as error:
-            # The sentences are written about a vendor's reply; here it is the caller's body.
+            # The messages are about a vendor's reply; here it is the body of the caller.
             raise DomainError("invalid_json", error.message.replace("The reply", "The body")) from error
         if problem := strict_json.unstorable(document):
-            raise DomainError("invalid_json", f"The body holds {problem[1]}.")
+            raise DomainError("invalid_json", f"The body contains {problem[1]}.")
         return document
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether a user has agreed to the effects of the tool, for protocols without a member for it."""
+        """True if a user has agreed to the effects of the tool, for protocols without a member for it."""
         return self.headers.get(CONFIRM_HEADER, "").strip().lower() in ("true", "1", "yes")
 
     @property
     def call_name(self) -> str:
-        """The id that the client has chosen for its call, for protocols without a member for it; "" for
-        none."""
+        """The id that the client chose for its call, for protocols without a member for it; "" for none."""
         return self.headers.get("Idempotency-Key", "").strip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """The HTTP reply to a request. `body` is bytes, or the parts of a stream, which are sent as they come.
+    """The HTTP reply to a request. body: bytes, or the parts of a stream, which are sent as they arrive.
 
-    A reply with an `ETag` becomes 304 where the client has it already; the caller decides that.
+    The caller replaces a reply with an `ETag` by a 304 if the client has it.
     """
 
     status: int = 200
@@ -104,12 +104,10 @@ def json_reply(document: object, status: int = 200, headers: Mapping[str, str] |
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why a request gets an error, before any protocol gives it its form.
+    """An error, independent of the protocol.
 
-    code: for programs.
-    message: for users.
-    status: of HTTP.
-    fields: a sentence for each wrong member, by its name.
+    status: the HTTP status. code: for programs. message: for users. fields: a sentence for each invalid
+    member.
     """
 
     status: int
@@ -130,8 +128,8 @@ class NoSuchAddressError(DomainError):
 
 @dataclass(frozen=True)
 class ToolVersion:
-    """One version of a tool, as the clients of a protocol name it. `key` is the caller's own; servers pass
-    it back."""
+    """One version of a tool, as the clients of a protocol name it. key: a value of the caller that servers
+    pass back."""
 
     tool_id: str
     label: str
@@ -140,8 +138,8 @@ class ToolVersion:
 
 @dataclass(frozen=True)
 class ServedTool:
-    """A tool of a release in one version. `name` is what a model calls it, `document` what the protocol
-    lists."""
+    """A tool of a release in one version. name: the name for models. document: the tool in the protocol's
+    form."""
 
     version: ToolVersion
     name: str
@@ -167,11 +165,8 @@ class ToolCallRequest:
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Whether the same call may be sent again, after how many milliseconds, and a hint for the model to read
-    before.
-
-    `is_transient`: the failure is expected to pass by itself.
-    """
+    """Advice about a retry: whether the same call may be sent again, after how many milliseconds, and a
+    hint for the model. is_transient: the failure is expected to pass by itself."""
 
     can_retry: bool
     after_ms: int | None
@@ -181,17 +176,17 @@ class Retry(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCallResult:
-    """The result of a call, whatever it is, with the names that the client knows.
+    """The result of a call, with the names that the client uses.
 
     outcome: one of `OutcomeKind`, or `transfer`; None while the call is still running.
-    code, message: the reason for every result that is no success.
-    fields: a sentence for each refused argument, by its name.
-    outputs: may also come with a tool error.
-    is_too_long: the tool has run, and its outputs are too long to be passed on.
+    code, message: the reason of every result that is not a success.
+    fields: a sentence for each invalid argument, by name.
+    outputs: also possible with a tool error.
+    is_too_long: the tool ran, but its outputs are too long to return.
     asks: questions to the user that the call waits for.
-    output_schema: of the output that the model itself has to write.
+    output_schema: the schema of the output that the model itself has to write.
     transfer: `agent` and `address` of the sub-agent that takes over.
-    protocol: of the vendor that offers the tool.
+    protocol: the protocol of the vendor.
     declares_outputs: the document of the tool lists them.
     notes: on arguments that the tool does not describe, with `code`, `message`, `input` and `proposal`.
     """
@@ -221,7 +216,7 @@ class Release(Interface):
 
     @property
     def list_id(self) -> str:
-        """A text that is the same for the same list of tools, and for no other."""
+        """A text that identifies this list of tools."""
         ...
 
     def tools(self) -> Sequence[ServedTool]:
@@ -229,8 +224,8 @@ class Release(Interface):
         ...
 
     def versions(self, tool_id: str, label: str = "") -> Sequence[ToolVersion]:
-        """Return the versions of a tool up to this release, the newest first; only those with the label, if
-        there is one. Empty for an unknown tool."""
+        """Return the versions of a tool up to this release, the newest first, filtered by label. Empty for an
+        unknown tool."""
         ...
 
     def find_version(self, version: ToolVersion) -> "tuple[Release, ServedTool] | None":
@@ -239,18 +234,17 @@ class Release(Interface):
         ...
 
     def run(self, request: ToolCallRequest) -> ToolCallResult:
-        """Run a tool and wait for its end. Raises DomainError where no call was made."""
+        """Run a tool and wait for its end. Raises DomainError if no call was sent."""
         ...
 
     def report_unknown_tool(self, name: str) -> None:
-        """Record that the client asked for a tool that is not there, or not for its API key."""
+        """Record a request for a tool that does not exist or is not available to this API key."""
         ...
 
 
 @dataclass(frozen=True)
 class Snippet:
-    """A text that a user copies to connect a client. `where` is the file or the program that it belongs
-    in."""
+    """A text that a user copies to connect a client. where: the file or program for the text."""
 
     client: str
     where: str
@@ -263,7 +257,7 @@ R = TypeVar("R")
 class Server(ABC, Generic[R]):
     """The server of one protocol, for releases of the type `R`.
 
-    name: as in addresses. label: as on pages.
+    name: in addresses. label: on pages.
     key_header: the protocol's own header for an API key, beside `Authorization`; "" if it has none.
     """
 
@@ -272,8 +266,8 @@ class Server(ABC, Generic[R]):
     key_header: str = ""
 
     def answer_anyone(self, request: Request, is_ready: Callable[[], bool]) -> Reply | None:
-        """Return the reply to a request that needs no API key, such as one about the health of the server.
-        It depends on no release. None for all other requests."""
+        """Return the reply to a request that needs no API key and no release, such as a health check. None
+        for other requests."""
         return None
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
@@ -282,24 +276,23 @@ class Server(ABC, Generic[R]):
         return [Snippet("Any program", "a shell", line)]
 
     def asks_for(self, request: Request) -> str:
-        """Return the subject of a request, such as the name of a tool, if one address serves many. The next
-        request with the same subject is expected to send the same queries to the database
-        (core/read_ahead.py)."""
+        """Return the subject of a request, such as the name of a tool, if one address serves many.
+        Requests with the same subject are expected to need the same database queries (core/read_ahead.py)."""
         return ""
 
     @abstractmethod
     def answer(self, request: Request, release: R) -> Reply:
-        """Raises DomainError, whose form in the protocol is that of `refusal`."""
+        """Reply to a request. Raises DomainError, which `refusal` converts to the form of the protocol."""
 
     @abstractmethod
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
-        """Return an error in the form of the protocol. `body` is that of the request, b"" if it was not
+        """Return an error in the form of the protocol. body: the body of the request, b"" if it was not
         read."""
 
     def refuse_method(self, request: Request, allowed: Literal["GET", "POST"]) -> Reply | None:
         """Return the reply to a request with another method; None for an allowed one."""
         if request.method == allowed or (request.method, allowed) == ("HEAD", "GET"):
             return None
-        refusal = Refusal(405, "method_not_allowed", f"This address takes {allowed}.")
+        refusal = Refusal(405, "method_not_allowed", f"This address accepts {allowed}.")
         reply = self.refusal(refusal, b"")
         return replace(reply, headers={**reply.headers, "Allow": allowed})

@@ -1,8 +1,7 @@
-"""The normal form of a tool's interface, whatever protocol it came from.
+"""The normal form of a tool's interface, for all protocols.
 
-Shapes follow docs/architecture.md, "The normal form". Values are immutable, compare by content and
-travel as JSON: `to_json` and `from_json` are exact inverses. Members that were not given are left
-out of the JSON; absent means the default below.
+docs/architecture.md, "The normal form", defines the shapes. Values are immutable and compare by content.
+`to_json` and `from_json` are exact inverses; the JSON omits members that have their default.
 """
 
 from typing import Any, Literal
@@ -24,14 +23,14 @@ class AllowedValue(msgspec.Struct, frozen=True):
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One input or output. `id` is the vendor's stable identity, `name` what the wire and a model use.
+    """One input or output.
 
-    `min` and `max` are inclusive; `max_defaulted` says that the protocol's default stands in for a
-    maximum the vendor did not send. `unsupported_type` keeps the vendor's own word for a type that
-    the normal form lacks: such a tool is shown and cannot be invoked. `schema` is the full JSON
-    Schema, unchanged, wherever the other members cannot say all of it; `rest` are members of the
-    vendor's own parameter that nothing else carries. `is_whole` says that it stands for the whole
-    value and not for a member of it: an input or output that is no object.
+    id: the vendor's stable id. name: the name on the wire and for models.
+    min, max: inclusive. max_defaulted: the vendor sent no maximum, and `max` is the protocol's default.
+    unsupported_type: the vendor's name of a type that the normal form lacks; such a tool cannot be invoked.
+    schema: the full JSON Schema, unchanged, if the other members cannot express all of it.
+    rest: other members of the vendor's parameter. is_whole: the parameter is the whole value and not a member
+    of an object.
     """
 
     id: str
@@ -53,7 +52,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the vendor claims about a call's effects; None means that the vendor did not say."""
+    """The effects of a call that the vendor declares; None if undeclared."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -62,7 +61,7 @@ class Annotations(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def effect(self) -> Effect:
-        """The worst that a call does. What is not stated is unknown, which is not harmless."""
+        """The most severe declared effect. An undeclared effect is unknown, which is not harmless."""
         if self.destructive:
             return "destroys"
         if self.read_only is None:
@@ -76,13 +75,12 @@ class Requirements(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     user: bool = False
 
 
-# Weak references tell when what was derived from a signature may go.
+# Caches of values derived from a signature use weak references.
 class Signature(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
-    """A tool, a prompt or a resource as the vendor describes it.
+    """The interface of a tool, a prompt or a resource as the vendor describes it.
 
-    `schema_rest` and `outputs_rest` hold what the schemas of the input and the output object say
-    beside their properties (`json_schema.Shape`). `rest` are members of the vendor's document that
-    nothing else carries, unchanged.
+    schema_rest, outputs_rest: keywords of the input and the output object besides its properties.
+    rest: other members of the vendor's document, unchanged.
     """
 
     name: str
@@ -105,10 +103,10 @@ _decoder = msgspec.json.Decoder(Signature)
 
 
 def to_json(signature: Signature) -> bytes:
-    """Equal signatures give equal bytes."""
+    """Encode a signature. Equal signatures have equal bytes."""
     return _encoder.encode(signature)
 
 
 def from_json(text: bytes | str) -> Signature:
-    """Raises msgspec.ValidationError when `text` is not a signature."""
+    """Decode a signature. Raises msgspec.ValidationError."""
     return _decoder.decode(text)

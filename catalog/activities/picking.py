@@ -133,7 +133,7 @@ def _faults(
         yield Fault(place, "unclear_source", why)
     elif source.value is not UNSET:
         rest = signature.schema_rest if signature else None
-        if target and signature and (why := arguments.why_not(target, source.value, rest or {})):
+        if target and signature and (why := arguments.value_problem(target, source.value, rest or {})):
             yield Fault(place, "unfit_value", f"The fixed value {why}.")
     elif source.step > len(reach.outputs):
         yield Fault(place, "unknown_source", f"Step {source.step} is not made before this one.")

@@ -225,7 +225,7 @@ class _Pass:
             self._take(page, number)
             failpoint("page")
             progress(number, len(self.seen), len(self.refused))
-            guard.check(page, seen=len(self.seen))
+            guard.check(page, tool_count=len(self.seen))
             if page.next is not None:
                 deadline.check(number, len(self.seen))
             if len(self.waiting) >= CHUNK:

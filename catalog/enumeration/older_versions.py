@@ -168,7 +168,7 @@ class _Reader:
                 text = f"{_named(tool)} has more than {MAX_VERSIONS} versions. The others were left out."
                 self._note("HISTORY_TOO_LONG", text)
                 return
-            guard.check(page, seen=count)
+            guard.check(page, tool_count=count)
 
     @transaction.atomic
     def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:

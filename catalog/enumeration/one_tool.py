@@ -189,7 +189,7 @@ class _Listed:
             for each in page.rejected:
                 nameless += each.tool.startswith("#")
                 self.refused[identity(each.tool)] = Fetched(each.code, each.reason)
-            guard.check(page, seen=len(self.digests) + len(self.refused) + nameless)
+            guard.check(page, tool_count=len(self.digests) + len(self.refused) + nameless)
 
     def _take(self, protocol: Protocol, item: Item) -> None:
         name = identity(item.tool_id)

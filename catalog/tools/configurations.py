@@ -38,7 +38,7 @@ def why_not(version: ToolVersion, values: object) -> str:
     parameter = parameter_of(version)
     if parameter is None:
         return f"“{version.tool}” has nothing to configure."
-    why = arguments.why_not(parameter, values, version.decoded().schema_rest or {})
+    why = arguments.value_problem(parameter, values, version.decoded().schema_rest or {})
     return f"The configuration {why}." if why else ""
 
 

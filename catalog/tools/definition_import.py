@@ -105,10 +105,10 @@ def _parts(each: Any, *, is_composed: bool) -> Parts:
     if not is_composed:
         return parts
     # There it says what answered where the schema was composed; what answers here is decided here.
-    beside = {member: said for member, said in parts.beside.items() if member != ACTIVITY}
+    beside = {member: said for member, said in parts.reserved.items() if member != ACTIVITY}
     if required := [member for member in beside.pop("required", ()) if member != ACTIVITY]:
         beside["required"] = required
-    return replace(parts, activity=None, beside=beside)
+    return replace(parts, activity=None, reserved=beside)
 
 
 def _plain(each: Mapping[str, Any]) -> Parts:

@@ -202,7 +202,7 @@ def checked(parts: Parts) -> dict[str, Any]:
     texts = {member: getattr(parts, member).strip() for member in ("name", "title", "description")}
     parts = replace(parts, **texts)
     faults: dict[str, str] = {}
-    if why := definition.why_no_name(parts.name):
+    if why := definition.name_problem(parts.name):
         faults["name"] = why
     if parts.title and (why := display_names.name_problem(parts.title, MAX_TITLE_LENGTH)):
         faults["title"] = why

@@ -272,7 +272,7 @@ def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] 
     if value is UNSET:
         return ""
     if parameter.schema is not None:
-        why = arguments.why_not(parameter, value, rest or {})
+        why = arguments.value_problem(parameter, value, rest or {})
         return f"“{parameter.name}”: {why}." if why else ""
     if parameter.type == "enum":
         return _why_not_listed(parameter, value)

@@ -108,7 +108,7 @@ def _about_runs(
             return _waited_for(request, operations, thread)
         case "POST", ["stream"]:
             with streams.placed(operations.holder) as place:
-                has_left = run_options.left(_object(request), request.has_left)
+                has_left = run_options.disconnect_check(_object(request), request.has_left)
                 begun = _run(request, operations, Mode.STREAM, thread)
                 secret = _secret(operations, begun)
                 reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place, has_left=has_left)
@@ -177,7 +177,9 @@ def _run(
         thread=thread,
         configuration=configuration,
         mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
-        side=CallerSide(has_left=run_options.left(asked, request.has_left) if mode == Mode.WAIT else None),
+        side=CallerSide(
+            has_left=run_options.disconnect_check(asked, request.has_left) if mode == Mode.WAIT else None
+        ),
     )
     return _ended(operations, agent, operations.run(wish), asked)
 
@@ -185,7 +187,7 @@ def _run(
 def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
     if not _object(request).get("webhook"):
         return json_reply(_run(request, operations, thread=thread))
-    run_options.left(_object(request), request.has_left)
+    run_options.disconnect_check(_object(request), request.has_left)
     # A callback is told by the worker that makes the call.
     with streams.placed(operations.holder):
         begun = _run(request, operations, Mode.ASYNC, thread)
@@ -220,7 +222,7 @@ def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
         run = _made(operations, marked.key)["run"]
     except Http404:
         return []
-    if not run_options.is_searched(asked, run) or offset:
+    if not run_options.matches_search(asked, run) or offset:
         return []
     return [{**run, "creation": {"metadata": asked["metadata"]}}]
 

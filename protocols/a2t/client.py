@@ -1,7 +1,7 @@
 """The client of A2T: lists, fetches and runs the tools of a vendor.
 
-The drafts leave much open and their examples are not JSON. This reader takes every form that a
-vendor may reasonably have understood; docs/protocols.md lists them.
+The drafts leave much open, and their examples are not JSON. This client accepts every reasonable reading of
+them; docs/protocols.md lists them.
 """
 
 import hashlib
@@ -37,14 +37,14 @@ from protocols.signature import Signature
 
 _ETAG = re.compile(r"[\x21-\x7e]{1,200}")
 
-# Statuses that say something about the call itself; the session judges all others.
-_ANSWERS = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
+# Statuses about the call itself. The session handles all others.
+_CALL_STATUSES = (200, 201, 202, 203, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)))
 
 
 class A2T(Protocol):
     name = "a2t"
     label = "A2T / N-ACT"
-    summary = "The vendor lists its tools as JSON under /tools and runs them there too."
+    summary = "The vendor lists and runs its tools under /tools, as JSON."
     url_hint = "The address of the list, such as https://api.example.com/tools, or the part before /tools."
     settings = (
         Setting(
@@ -62,7 +62,7 @@ class A2T(Protocol):
         {"locked_versions", "growing_versions", "additive_changes", "unique_names", "stable_ids"}
     )
     outside_digest = frozenset({"currentVersion"})
-    # `img` is for people alone.
+    # `img` is only for people.
     content_members = a2t_document.MEMBERS - {"img"}
     revision = 1
 
@@ -85,7 +85,7 @@ class A2T(Protocol):
     def audience_form(self, document: dict[str, Any], read_at: datetime | None) -> Any:
         form = super().audience_form(document, read_at)
         for member in (wire.INPUTS, wire.OUTPUTS):
-            form[member] = [a2t_document.audience_form(each, read_at) for each in form[member]]
+            form[member] = [a2t_document.audience_form(parameter, read_at) for parameter in form[member]]
         return form
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
@@ -99,7 +99,7 @@ class A2T(Protocol):
             document = document[0]
         item = _identified(document, is_listing=label is None)
         if item.tool_id.lower() != tool_id.lower() or (label is not None and item.label != label):
-            raise ProtocolViolationError("WRONG_TOOL", "The vendor answered with another tool or version.")
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor returned another tool or version.")
         return item
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
@@ -108,7 +108,7 @@ class A2T(Protocol):
             for page in self._pages(session, path, NothingKnown(), is_listing=False):
                 yield _of_one_tool(page, tool_id)
         except RefusedError as error:
-            # Offering older versions is optional.
+            # Older versions are optional.
             if error.code != "NOT_FOUND":
                 raise
 
@@ -125,7 +125,7 @@ class A2T(Protocol):
         body = wire.call(signature.name, inputs)
         try:
             path = _tools(session) + wire.invoke_path(tool_id, label)
-            reply = session.post(path, json=body, accept=_ANSWERS)
+            reply = session.post(path, json=body, accept=_CALL_STATUSES)
             if reply.status >= 400:
                 look_up = partial(session.get, _tools(session) + wire.tool_path(tool_id, label))
                 return outcomes.complaint(reply, look_up=look_up, keeps_body=True)
@@ -151,20 +151,20 @@ class A2T(Protocol):
 
 
 def _tools(session: Session) -> str:
-    # The drafts let people enter the address of the list, whose other calls then lie below it.
+    # The drafts allow the address of the list as root. Other requests are then below it.
     return "" if urlsplit(session.root).path.rstrip("/").endswith(wire.TOOLS) else wire.TOOLS
 
 
 def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
     document = strict_json.require_list(reply)
-    listed, after, notes = _listed(document.value)
-    items, refused = paging.sort_entries(document, listed, partial(_identified, is_listing=is_listing))
-    rejected = [Rejected(_called(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
+    entries, after, notes = _read_list(document.value)
+    items, refused = paging.sort_entries(document, entries, partial(_identified, is_listing=is_listing))
+    rejected = [Rejected(_tool_name(r.entry, r.number), r.error.code, r.error.reason) for r in refused]
     if after in (None, ""):
         after = None
     else:
-        named = paging.cursor(after, "paging.next")
-        after = paging.cursor_of_url(named, wire.PAGE_CURSOR, root, "paging.next")
+        cursor_or_url = paging.cursor(after, "paging.next")
+        after = paging.cursor_of_url(cursor_or_url, wire.PAGE_CURSOR, root, "paging.next")
     etag = reply.headers.get("etag", "")
     return Page(
         items=items,
@@ -177,15 +177,17 @@ def _page_in(reply: Reply, cursor: str, root: str, is_listing: bool) -> Page:
     )
 
 
-def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
-    # The items of a list, what follows it, and what was odd about its form.
+def _read_list(document: object) -> tuple[list[Any], object, list[Note]]:
+    """Return the items of a list, the cursor of the next page, and notes."""
     if isinstance(document, list):
         return document, None, [Note("BARE_ARRAY", "The list is a bare array without “items”.")]
     if not isinstance(document, dict) or not isinstance(document.get("items"), list):
         hint = ""
         if isinstance(document, dict) and "tools" in document:
             hint = " A list under “tools” belongs to another protocol."
-        raise ProtocolViolationError("SHAPE", f"The reply has no array “items”, so it is no list.{hint}")
+        raise ProtocolViolationError(
+            "SHAPE", f"The reply has no array “items”, so it is not a list of A2T.{hint}"
+        )
     after = document.get("paging") or {}
     if not isinstance(after, dict):
         raise ProtocolViolationError("SHAPE", "“paging” is not an object, so the next page is unknown.")
@@ -193,12 +195,13 @@ def _listed(document: object) -> tuple[list[Any], object, list[Note]]:
 
 
 def _of_one_tool(page: Page, tool_id: str) -> Page:
-    # Versions that a vendor lists under a tool, without those that are another tool's.
+    # Rejects versions of other tools in the list of versions of a tool.
     strays = [item for item in page.items if item.tool_id.lower() != tool_id.lower()]
     if not strays:
         return page
     rejected = [
-        Rejected(item.tool_id, "WRONG_TOOL", "It is listed among another tool's versions.") for item in strays
+        Rejected(item.tool_id, "WRONG_TOOL", "The list of versions of another tool contains it.")
+        for item in strays
     ]
     return replace(
         page,
@@ -208,7 +211,7 @@ def _of_one_tool(page: Page, tool_id: str) -> Page:
 
 
 def _identified(document: object, *, is_listing: bool) -> Item:
-    # This runs for every tool of every page that has changed, so it looks at nothing that it does not need.
+    # This runs for every tool of every changed page, so it reads only what it needs.
     if not isinstance(document, dict):
         raise members.wrong("item", document, "an object")
     tool_id = a2t_document.read_tool_id(document)
@@ -219,13 +222,15 @@ def _identified(document: object, *, is_listing: bool) -> Item:
     label = str(version)
     notes: tuple[Note, ...] = ()
     if is_listing and current is not None and current != version and current != label:
-        odd = f"{printable(tool_id)} is listed as version {label}, yet says that another is current."
-        notes = (Note("NOT_CURRENT", odd),)
+        message = (
+            f"{printable(tool_id)} is listed as version {label}, but declares another version as current."
+        )
+        notes = (Note("NOT_CURRENT", message),)
     return Item(tool_id, label, (version,), hashlib.sha256(content).hexdigest(), document, notes)
 
 
-def _called(document: object, number: int) -> str:
-    # The id of a refused item, so that a tool that we know is not taken for gone.
+def _tool_name(document: object, number: int) -> str:
+    # The id of a rejected item prevents that its known tool is withdrawn.
     try:
         return a2t_document.read_tool_id(document) if isinstance(document, dict) else f"#{number}"
     except UnreadableItemError:
@@ -233,15 +238,15 @@ def _called(document: object, number: int) -> str:
 
 
 def _outputs(reply: Reply) -> tuple[dict[str, Any], list[Note]]:
-    # The values of a good reply by output name, and what was odd about its form.
+    # Returns the values of a successful reply by output name, and notes.
     if not reply.body.strip():
-        return {}, [Note("EMPTY_REPLY", "The tool answered nothing.")]
+        return {}, [Note("EMPTY_REPLY", "The reply of the tool was empty.")]
     answer = strict_json.require_answer(reply)
     document = answer.value
-    listed = document.get(wire.OUTPUTS) if isinstance(document, dict) else document
-    if not isinstance(listed, list):
-        raise ProtocolViolationError("SHAPE", "It has no array “output_parameters”.")
-    values = [entry for entry in wire.names_and_values(listed) if entry]
+    entries = document.get(wire.OUTPUTS) if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise ProtocolViolationError("SHAPE", "The reply has no array “output_parameters”.")
+    values = [entry for entry in wire.names_and_values(entries) if entry]
     notes = [*outcomes.notes_on(answer)]
-    notes += [Note("BAD_OUTPUT", "An output without a name was left out.")] * (len(listed) - len(values))
+    notes += [Note("BAD_OUTPUT", "An output without a name was ignored.")] * (len(entries) - len(values))
     return dict(values), notes

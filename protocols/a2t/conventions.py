@@ -5,7 +5,7 @@ import unicodedata
 
 _SNAKE_CASE = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _CAPITAL_SNAKE_CASE = re.compile(r"[A-Z0-9]+(?:_[A-Z0-9]+)*")
-# Function words that are in English texts, and such that are in no English text.
+# Function words of English texts, and function words that do not occur in English.
 _ENGLISH = frozenset(
     {*("the", "an", "of", "to", "and", "for", "with", "by", "from"), *("this", "that", "its", "be")}
 )
@@ -30,7 +30,7 @@ def is_capital_snake_case(name: str) -> bool:
 
 
 def is_foreign(*texts: str) -> bool:
-    """Return whether a text is surely in another language than English.
+    """Return whether a text is certainly not English.
 
     Most of its letters are not Latin, or it has function words of other languages and none of English.
     """

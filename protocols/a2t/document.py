@@ -1,4 +1,4 @@
-"""One tool of A2T: its document and the normal form, both ways."""
+"""Convert a tool between the A2T document and the normal form."""
 
 import re
 from collections.abc import Iterator, Sequence, Set
@@ -51,14 +51,14 @@ MEMBERS = frozenset(
         *(INPUTS, OUTPUTS),
     }
 )
-# The output of a tool that declares none: the drafts want at least one.
+# The output of a tool that declares none: the drafts require at least one.
 RESULT = "result"
 NO_OUTPUT = Parameter(
     id=RESULT,
     name=RESULT,
     type="json",
     required=False,
-    description="What the tool answers. Its vendor declares no outputs.",
+    description="The result of the tool. Its vendor declares no outputs.",
 )
 _PLAIN_OUTPUT = {"id", "name", "type", "description"}
 _PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}
@@ -94,9 +94,9 @@ def read(document: dict[str, Any]) -> Signature:
     inputs = members.array(document, INPUTS)
     outputs = members.array(document, OUTPUTS)
     tags = members.array(document, "tags")
-    for many, limit, what in ((inputs + outputs, MAX_PARAMETERS, "parameters"), (tags, MAX_TAGS, "tags")):
-        if len(many) > limit:
-            reason = f"The tool has {len(many):,} {what}; the limit is {limit:,}."
+    for entries, limit, noun in ((inputs + outputs, MAX_PARAMETERS, "parameters"), (tags, MAX_TAGS, "tags")):
+        if len(entries) > limit:
+            reason = f"The tool has {len(entries):,} {noun}; the limit is {limit:,}."
             raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
     return Signature(
         name=members.name(document, "name", code="BAD_NAME"),
@@ -122,23 +122,23 @@ def _tag(tag: object, where: str) -> str:
 
 
 def _parameters(raw: list[Any], where: str, *, is_input: bool) -> tuple[Parameter, ...]:
-    found = [
+    parameters = [
         _plain(entry, is_input=is_input) or _parameter(entry, f"{where}[{n}]", is_input=is_input)
         for n, entry in enumerate(raw)
     ]
-    members.unique([parameter.id for parameter in found], f"{where}.id")
+    members.unique([parameter.id for parameter in parameters], f"{where}.id")
     if is_input:
-        # Outputs of one name occur in the wild, and no caller has to choose between them.
-        members.unique([parameter.name for parameter in found], f"{where}.name")
-    if sum([len(parameter.allowed_values) for parameter in found]) > MAX_VALUES:
-        reason = f"“{where}” allow more than {MAX_VALUES:,} values; that is the limit."
+        # Some vendors repeat names of outputs. That is harmless, because no caller has to choose one.
+        members.unique([parameter.name for parameter in parameters], f"{where}.name")
+    if sum([len(parameter.allowed_values) for parameter in parameters]) > MAX_VALUES:
+        reason = f"“{where}” allow more than {MAX_VALUES:,} values, which is the limit."
         raise UnreadableItemError("SCHEMA_TOO_BIG", reason)
-    return tuple(found)
+    return tuple(parameters)
 
 
 def _plain(raw: object, *, is_input: bool) -> Parameter | None:
-    """What most parameters are, in one look; None: look closer."""
-    # This runs for every parameter of every new tool, so it calls no functions.
+    """Return a simple parameter, as most are, or None for one that `_parameter` has to read."""
+    # This runs for every parameter of every new tool, so it calls few functions.
     if not isinstance(raw, dict) or not raw.keys() <= (_PLAIN_INPUT if is_input else _PLAIN_OUTPUT):
         return None
     key, name, kind, description = raw.get("id"), raw.get("name"), raw.get("type"), raw.get("description")
@@ -184,11 +184,11 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
     allowed = _allowed_values(raw, where)
     if kind == "enum" and is_input and not allowed:
         raise members.wrong(f"{where}allowed-values", None, "there for an enum, and not empty")
-    maximum = members.number(raw, "max", where, whole=kind == "int")
+    maximum = members.number(raw, "max", where, is_whole=kind == "int")
     is_defaulted = is_input and kind == "int" and maximum is None
-    minimum = members.number(raw, "min", where, whole=kind == "int")
+    minimum = members.number(raw, "min", where, is_whole=kind == "int")
     member = members.alias(raw, _MAX_LENGTH, where)
-    length = members.number(raw, member, where, whole=True) if member else None
+    length = members.number(raw, member, where, is_whole=True) if member else None
     if length is not None and length < 0:
         raise members.wrong(f"{where}{member}", length, "0 or more")
     return {
@@ -202,7 +202,7 @@ def _limits(raw: dict[str, Any], where: str, kind: ParameterType, *, is_input: b
 
 
 def _type(raw: dict[str, Any], where: str, *, is_input: bool) -> tuple[ParameterType, str]:
-    # The type, and the vendor's word for it when it is not one that can be used here.
+    # Returns the type, and the vendor's name of it if Pegboard cannot use it.
     word = raw.get("type")
     if word is None:
         return "string", ""
@@ -220,7 +220,7 @@ def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]
         return ()
     value = raw[member]
     if isinstance(value, dict):
-        # The drafts' figure is an array in an object, which no JSON can be; these are two ways to read it.
+        # The figure in the drafts is an array in an object, which is not JSON. Both readings are accepted.
         only = next(iter(value.values()), None)
         if len(value) == 1 and isinstance(only, list):
             value = only
@@ -228,16 +228,16 @@ def _allowed_values(raw: dict[str, Any], where: str) -> tuple[AllowedValue, ...]
             value = [{"name": name, "description": text} for name, text in value.items()]
     if not isinstance(value, list):
         raise members.wrong(f"{where}{member}", value, "an array")
-    found = []
-    for number, entry in enumerate(value):
-        place = f"{where}{member}[{number}]"
-        said = {"name": entry} if isinstance(entry, str) else entry
-        if not isinstance(said, dict):
-            raise members.wrong(place, said, "an object or text")
-        name = members.name(said, "name", f"{place}.")
-        found.append(AllowedValue(name, members.text(said, "description", f"{place}.")))
-    members.unique([allowed.name for allowed in found], f"{where}{member}")
-    return tuple(found)
+    values = []
+    for number, raw_value in enumerate(value):
+        path = f"{where}{member}[{number}]"
+        entry = {"name": raw_value} if isinstance(raw_value, str) else raw_value
+        if not isinstance(entry, dict):
+            raise members.wrong(path, entry, "an object or text")
+        name = members.name(entry, "name", f"{path}.")
+        values.append(AllowedValue(name, members.text(entry, "description", f"{path}.")))
+    members.unique([allowed.name for allowed in values], f"{where}{member}")
+    return tuple(values)
 
 
 def compose(
@@ -251,7 +251,7 @@ def compose(
     img: str = "",
     tags: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Return a document of these parts, of which parameters come from `write_parameter`."""
+    """Return a document. inputs, outputs: from `write_parameter`."""
     version = int(label) if label.isascii() and label.isdigit() else label
     document: dict[str, Any] = {
         "toolId": tool_id,
@@ -284,22 +284,22 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
 
 
 def standard_form(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a form that is the same for two documents that the drafts do not tell apart."""
-    # Parameters are known by their ids, so their order has no meaning, nor has that of the tags.
+    """Return a form that is equal for documents with the same meaning in the drafts."""
+    # Ids identify parameters, so their order has no meaning, nor has the order of tags.
     tool_id, label = read_tool_id(document), str(read_version(document))
-    written = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
+    form = write(read(document), tool_id.lower() if UUID.fullmatch(tool_id) else tool_id, label)
     for member in (INPUTS, OUTPUTS):
-        written[member] = sorted(written[member], key=lambda parameter: parameter["id"])
-    for parameter in written[INPUTS]:
+        form[member] = sorted(form[member], key=lambda parameter: parameter["id"])
+    for parameter in form[INPUTS]:
         if parameter["type"] == "int" and parameter.get("max") == MAX_BY_DEFAULT:
             del parameter["max"]
-    for parameter in written[OUTPUTS]:
+    for parameter in form[OUTPUTS]:
         parameter.pop("required", None)
-    return written | {"tags": sorted(written.get("tags", []))}
+    return form | {"tags": sorted(form.get("tags", []))}
 
 
 def audience_form(parameter: dict[str, Any], read_at: datetime | None) -> dict[str, Any]:
-    """Return a form that is the same for two written parameters that no model and no call tells apart."""
+    """Return a form that is equal for parameters that do not differ for models and calls."""
     form: dict[str, Any] = audience.without_extensions(parameter)
     if isinstance(form.get("allowed-values"), list):
         form["allowed-values"] = audience.in_one_order(form["allowed-values"])
@@ -309,31 +309,31 @@ def audience_form(parameter: dict[str, Any], read_at: datetime | None) -> dict[s
 
 
 def write_parameter(parameter: Parameter, *, is_input: bool, is_strict: bool = False) -> dict[str, Any]:
-    """Return a parameter as a tool lists it. `is_strict`: each allowed value has a description, as the
-    drafts have it."""
-    # This runs for every parameter of every export, so it builds nothing that it does not need.
-    written: dict[str, Any] = {
+    """Return a parameter in the form of the drafts. is_strict: each allowed value has a description, as the
+    drafts require."""
+    # This runs for every parameter of every export, so it creates only what it needs.
+    document: dict[str, Any] = {
         "id": parameter.id,
         "name": parameter.name,
         "type": parameter.unsupported_type or parameter.type,
         "description": parameter.description,
     }
     if parameter.allowed_values:
-        written["allowed-values"] = [
+        document["allowed-values"] = [
             {"name": value.name, "description": value.description}
             if is_strict or value.description
             else {"name": value.name}
             for value in parameter.allowed_values
         ]
     if parameter.min is not None:
-        written["min"] = parameter.min
+        document["min"] = parameter.min
     if parameter.max is not None and not parameter.max_defaulted:
-        written["max"] = parameter.max
+        document["max"] = parameter.max
     if parameter.max_length is not None:
-        written["max-length"] = parameter.max_length
+        document["max-length"] = parameter.max_length
     if is_input:
-        written["required"] = parameter.required
-    return written | parameter.rest if parameter.rest else written
+        document["required"] = parameter.required
+    return document | parameter.rest if parameter.rest else document
 
 
 def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
@@ -348,13 +348,13 @@ def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[s
     if not signature.outputs:
         yield "NO_OUTPUTS", f"{tool} names no output."
     if len({output.name for output in signature.outputs}) < len(signature.outputs):
-        yield "SAME_OUTPUT_NAME", f"{tool} has two outputs of one name."
+        yield "SAME_OUTPUT_NAME", f"{tool} has two outputs with the same name."
     for parameter in (*signature.inputs, *signature.outputs):
         if parameter.unsupported_type or parameter.min is not None or parameter.allowed_values:
             yield from _odd_parameter(parameter, tool)
     for raw in (*(document.get(INPUTS) or ()), *(document.get(OUTPUTS) or ())):
         if raw.get("id") is None:
-            yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name serves."
+            yield "NO_PARAMETER_ID", f"“{printable(raw['name'], 60)}” of {tool} has no id; its name is used."
 
 
 def _broken_conventions(signature: Signature, tool: str) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,8 @@
-"""The server of A2T: lists the tools of a release, each in versions that are locked, and runs them.
+"""The server of A2T: lists the tools of a release, each with its immutable versions, and runs them.
 
 https://datatracker.ietf.org/doc/html/draft-rosenberg-aiproto-a2t-00 sections 6 and 7. docs/runtimes.md
-settles what the drafts leave open, such as the body of an error."""
+defines what the drafts leave open, such as the body of an error.
+"""
 
 import hashlib
 import re
@@ -32,10 +33,10 @@ from protocols.server import (
 )
 
 PAGE, MAX_PAGE = 100, 1000
-# Each may be of another release, which has to be read.
+# Each version may be in another release, which has to be read.
 VERSIONS_PAGE, MAX_VERSIONS_PAGE = 20, 100
-# The status for each outcome, and 409 for all others. What failed behind Pegboard is 424: 5xx would mean
-# that the call may be sent again.
+# The status of each outcome; 409 for all others. A failure behind Pegboard is 424, because 5xx would permit a
+# retry.
 STATUSES = {"invalid_arguments": 400, "ok": 424, "tool_error": 424, "unavailable": 424, "unknown": 424}
 _PATH = re.compile(r"tools(?:/([^/]+?)(/versions(?:/([0-9]{1,9}))?)?)?(:invoke)?/?")
 
@@ -53,7 +54,7 @@ class A2TServer(Server[Release]):
             raise NoSuchAddressError
         tool_id, versions, number, invokes = path.groups()
         if invokes:
-            # A list, and a list of versions, cannot be run.
+            # Lists cannot be run.
             if not tool_id or (versions and not number):
                 raise NoSuchAddressError
             if refused := self.refuse_method(request, "POST"):
@@ -75,7 +76,7 @@ class A2TServer(Server[Release]):
 
 
 def _document_reply(document: object) -> Reply:
-    # The same bytes for as long as the address points to the same release.
+    # The bytes are equal for as long as the address points to the same release.
     body = msgspec.json.encode(document)
     return Reply(body=body, headers={"ETag": f'"{hashlib.sha256(body).hexdigest()}"'})
 
@@ -99,28 +100,28 @@ def _page(
 ) -> dict[str, Any]:
     text = request.parameters.get(wire.PAGE_LIMIT, str(default))
     if not (text.isascii() and text.isdigit() and 0 < len(text) <= 6 and int(text) > 0):
-        raise DomainError("invalid_page_limit", "“pageLimit” is a whole number from 1 up.")
+        raise DomainError("invalid_page_limit", "“pageLimit” must be a whole number, 1 or more.")
     limit, start = min(int(text), maximum), 0
     if cursor := request.parameters.get(wire.PAGE_CURSOR, ""):
-        position = cursors.read(cursor, list_id, len(rows))
+        position = cursors.decode_cursor(cursor, list_id, len(rows))
         if position is None:
-            raise DomainError("invalid_cursor", cursors.OF_NO_LIST)
+            raise DomainError("invalid_cursor", cursors.UNKNOWN_LIST)
         start = position
     end = start + limit
-    following = cursors.written(list_id, end) if end < len(rows) else None
+    following = cursors.encode_cursor(list_id, end) if end < len(rows) else None
     return wire.page(list(rows[start:end]), limit, following)
 
 
 def _versions(release: Release, tool_id: str) -> Sequence[ToolVersion]:
     versions = release.versions(tool_id)
     if not versions:
-        message = f"There is no tool “{printable(tool_id, 60)}” here. List the tools."
+        message = f"This release has no tool “{printable(tool_id, 60)}”. GET the list of tools."
         raise DomainError("not_found", message, status=404)
     return versions
 
 
 def _with_current(tool: ServedTool, versions: Sequence[ToolVersion]) -> ServedTool:
-    # The one member of a version that may change.
+    # The only member of a version that may change.
     document = {**tool.document, "currentVersion": int(versions[0].label)}
     return ServedTool(tool.version, tool.name, document)
 
@@ -129,21 +130,19 @@ def _find_tool(release: Release, tool_id: str, number: str | None) -> tuple[Rele
     """Return the tool in one version, by default in that of this release, and the release that runs it."""
     versions = _versions(release, tool_id)
     if number is None:
-        listed = (tool for tool in release.tools() if tool.version.tool_id == versions[0].tool_id)
-        if tool := next(listed, None):
+        matches = (tool for tool in release.tools() if tool.version.tool_id == versions[0].tool_id)
+        if tool := next(matches, None):
             return release, tool
         message = (
-            "This release does not show the tool any more. Its versions can be called, each by its "
-            "number; the list of tools has what is in its place."
+            "This release does not list the tool. Its versions can be called by their numbers, and the list "
+            "of tools contains its replacement, if there is one."
         )
         raise DomainError("not_listed", message, status=404)
     version = next((version for version in versions if version.label == str(int(number))), None)
     older = release.find_version(version) if version else None
     if older is None:
-        reason = (
-            "Every release that holds it is retired." if version else f"The newest is {versions[0].label}."
-        )
-        message = f"There is no version {number} of this tool here. {reason}"
+        reason = "Every release with it is retired." if version else f"The newest is {versions[0].label}."
+        message = f"This tool has no version {number}. {reason}"
         raise DomainError("version_not_found", message, status=404)
     return older[0], _with_current(older[1], versions)
 
@@ -166,22 +165,22 @@ def _run(request: Request, release: Release, tool_id: str, number: str | None) -
 
 def _arguments(body: object, tool: ServedTool) -> dict[str, Any]:
     if not isinstance(body, dict):
-        raise DomainError("invalid_body", "The body is no object.")
+        raise DomainError("invalid_body", "The body is not an object.")
     name, entries = body.get("name"), body.get(wire.INPUTS)
     if name is not None and name != tool.document["name"]:
-        message = f"This tool is called “{tool.document['name']}”, and the body names another."
+        message = f"The name of this tool is “{tool.document['name']}”, but the body contains another name."
         raise DomainError("name_mismatch", message)
     if not isinstance(entries, list | None):
-        raise DomainError("invalid_body", f"“{wire.INPUTS}” is no array.")
+        raise DomainError("invalid_body", f"“{wire.INPUTS}” is not an array.")
     arguments: dict[str, Any] = {}
     for entry in wire.names_and_values(entries or ()):
         if entry is None:
-            raise DomainError("invalid_body", "An input parameter is no object with a “name”.")
+            raise DomainError("invalid_body", "An input parameter is not an object with a “name”.")
         input_name, value = entry
         if input_name in arguments:
-            fields = {input_name: "is given twice"}
+            fields = {input_name: "is in the body twice"}
             raise DomainError("invalid_arguments", "Some inputs do not fit.", fields=fields)
-        # A client may write null for what it leaves out.
+        # A client may send null for an omitted input.
         if value is not None:
             arguments[input_name] = value
     return arguments
@@ -197,7 +196,7 @@ def _result_reply(result: ToolCallResult) -> Reply:
     status, headers = STATUSES.get(result.outcome or "", 409), {}
     if retry := result.retry:
         error["retry"] = retry
-        # 5xx has the executor send the same call again, which is right only where that is safe and helps.
+        # A 5xx status makes the client repeat the call, which is right only if that is safe and useful.
         if result.outcome != "unknown" and retry.can_retry and retry.is_transient and not retry.hint:
             status = 503
         if retry.after_ms is not None:

@@ -1,7 +1,7 @@
 """The client of ACP: searches, describes and runs the agents of a vendor.
 
-An agent is one tool here. There is no list but a search, which some servers answer only by name or
-version and whose offset some ignore; docs/protocols.md says what is done about either.
+An agent is one tool. The protocol has no list but a search. Some servers answer it only by name or version,
+and some ignore its offset; docs/protocols.md describes how each is handled.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ from protocols.signature import Parameter, Signature
 MAX_NAMES = 200
 MAX_SHOWN = 10
 MAX_FACT_LENGTH = 300
-# A server that fails so often in a row is away, and no longer a server with a bad agent or two.
+# After this many failures in a row the server is down, and not only a few agents are broken.
 MAX_UNAVAILABLE_IN_A_ROW = 5
 
 _SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?", re.DOTALL)
@@ -54,7 +54,7 @@ _SEMVER = re.compile(r"v?([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})(?:[-+].*)?"
 
 @dataclass(slots=True)
 class _Outage:
-    """How many descriptors in a row the server could not give, over all pages."""
+    """The number of consecutive failures to read a descriptor, over all pages."""
 
     length: int = 0
 
@@ -62,7 +62,7 @@ class _Outage:
 class ACP(Protocol):
     name = "acp"
     label = "ACP (AGNTCY)"
-    summary = "The vendor offers agents, each of which is run as one tool."
+    summary = "The vendor offers agents. Each agent is one tool."
     url_hint = "The address before /agents, such as https://agents.example.com."
     fetches_alone = True
     content_members = frozenset({"metadata", "specs"})
@@ -71,7 +71,7 @@ class ACP(Protocol):
         Setting(
             name="page_size",
             label="Agents per page",
-            help="How many agents to ask for at a time.",
+            help="The number of agents in one request.",
             kind="integer",
             default=100,
             minimum=1,
@@ -92,17 +92,17 @@ class ACP(Protocol):
         Setting(
             name="manifest_url",
             label="Manifest address",
-            help="Where the agent's manifest is, if there is one. It says which credential is needed.",
+            help="The address of the agent's manifest, if there is one. It states the required credential.",
         ),
     )
 
     def wanted_credential(self, session: Session) -> WantedCredential | None:
-        # The first that can be entered by hand.
-        wanted = acp_manifest.read(session, str(self.values["manifest_url"])).credentials
-        return next((each for each in wanted if each.kind), None)
+        # The first kind that an administrator can enter.
+        credentials = acp_manifest.read(session, str(self.values["manifest_url"])).credentials
+        return next((credential for credential in credentials if credential.kind), None)
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
-        # An unchanged search says nothing about the descriptors, so no page is recalled. A page is yielded
+        # Descriptors may change while the search result does not, so no page is reused. A page is yielded
         # once it is known whether another one follows.
         manifest = acp_manifest.read(session, str(self.values["manifest_url"]))
         search = AgentSearch(session, self._queries_by_name(manifest), int(self.values["page_size"]))
@@ -119,7 +119,7 @@ class ACP(Protocol):
                 break
             if page:
                 yield replace(page, next=search.position)
-            items, rejected = _described_agents(session, entries, outage)
+            items, rejected = _read_agents(session, entries, outage)
             is_first = page is None
             page = Page(
                 items,
@@ -130,8 +130,8 @@ class ACP(Protocol):
         yield replace(page or Page((), notes=manifest.notes), ending=search.ending)
 
     def _queries_by_name(self, manifest: acp_manifest.Manifest) -> list[dict[str, str]]:
-        named = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
-        queries = [{member: text} for member, texts in named.items() for text in texts]
+        texts_by_member = {member: self.values[f"agent_{member}s"] or () for member in ("name", "version")}
+        queries = [{member: text} for member, texts in texts_by_member.items() for text in texts]
         if not queries and manifest.name:
             queries = [{"name": manifest.name}]
         return queries[:MAX_NAMES]
@@ -152,9 +152,9 @@ class ACP(Protocol):
         return list(_facts(signature))
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
-        item = _described(session, tool_id, None)
+        item = _read_agent(session, tool_id, None)
         if label not in (None, item.label):
-            raise ProtocolViolationError("WRONG_TOOL", "The vendor offers this agent in another version.")
+            raise ProtocolViolationError("WRONG_TOOL", "The vendor offers another version of this agent.")
         return item
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
@@ -168,7 +168,7 @@ class ACP(Protocol):
         signature: Signature,
         arguments: Mapping[str, Any],
     ) -> Outcome:
-        return acp_runs.run(session, signature, _request(tool_id, signature, arguments), self._place)
+        return acp_runs.run(session, signature, _request(tool_id, signature, arguments), self._run_location)
 
     def start(
         self,
@@ -181,16 +181,16 @@ class ACP(Protocol):
         request = _request(tool_id, signature, arguments)
         if self.context.webhook and acp_document.has_capability(signature, "callbacks"):
             request["webhook"] = self.context.webhook
-        return acp_runs.start(session, signature, request, self._place)
+        return acp_runs.start(session, signature, request, self._run_location)
 
     def find(self, session: Session) -> str | None:
-        return acp_runs.find(session, session.mark, self._place)
+        return acp_runs.find(session, session.mark, self._run_location)
 
     def look(self, session: Session, signature: Signature, run_id: str) -> Outcome | None:
-        return acp_runs.look(session, signature, run_id, self._place)
+        return acp_runs.look(session, signature, run_id, self._run_location)
 
     def stop(self, session: Session, run_id: str) -> None:
-        acp_runs.stop(session, run_id, self._place)
+        acp_runs.stop(session, run_id, self._run_location)
 
     def resume(
         self,
@@ -201,11 +201,11 @@ class ACP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        return acp_runs.resume(session, signature, state, answers, self._place)
+        return acp_runs.resume(session, signature, state, answers, self._run_location)
 
     @property
-    def _place(self) -> acp_runs.Place:
-        return acp_runs.Place(self.context.thread)
+    def _run_location(self) -> acp_runs.RunLocation:
+        return acp_runs.RunLocation(self.context.thread)
 
     def may_tell_partials(self, signature: Signature) -> bool:
         return acp_document.streams(signature)
@@ -232,23 +232,23 @@ class ACP(Protocol):
 
 
 def _request(tool_id: str, signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    given = judged.given(signature, arguments)
+    values = judged.given(signature, arguments)
     request: dict[str, Any] = {"agent_id": tool_id}
     if config := acp_document.configuration(signature):
-        request["config"] = {"configurable": given.pop(config.name, {})}
+        request["config"] = {"configurable": values.pop(config.name, {})}
     inputs = acp_document.own_inputs(signature)
-    request["input"] = given.get(inputs[0].name) if acp_document.is_whole(inputs) else given
+    request["input"] = values.get(inputs[0].name) if acp_document.is_whole(inputs) else values
     return request
 
 
-def _described_agents(
+def _read_agents(
     session: Session, entries: Sequence[Any], outage: _Outage
 ) -> tuple[list[Item], list[Rejected]]:
     items: list[Item] = []
     rejected: list[Rejected] = []
     for number, entry in enumerate(entries, start=1):
         try:
-            items.append(_described(session, agent_id_of(entry), entry))
+            items.append(_read_agent(session, agent_id_of(entry), entry))
             outage.length = 0
         except UnreadableItemError as error:
             rejected.append(Rejected(name_of_entry(entry, number), error.code, error.reason))
@@ -261,13 +261,12 @@ def _described_agents(
     return items, rejected
 
 
-def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
-    # The agent by its descriptor.
+def _read_agent(session: Session, agent_id: str, entry: dict[str, Any] | None) -> Item:
     path = wire.path(wire.AGENTS, agent_id)
     document = strict_json.require_json(session.get(f"{path}/{wire.DESCRIPTOR}"))
     if not isinstance(document, dict):
         raise members.wrong("descriptor", document, "an object")
-    # Some servers leave out of the descriptor what their search said; both together are the agent.
+    # Some servers omit from the descriptor what their search contains, so both are merged.
     if document.get("metadata") is None:
         entry = entry or strict_json.require_json(session.get(path))
         if isinstance(entry, dict):
@@ -276,23 +275,23 @@ def _described(session: Session, agent_id: str, entry: dict[str, Any] | None) ->
     content = members.content(document, "descriptor")
     numbers = _SEMVER.fullmatch(label)
     key = tuple(map(int, numbers.groups())) if numbers else ()
-    odd = Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID.")
-    notes = () if UUID.fullmatch(agent_id) else (odd,)
+    id_note = Note("NOT_A_UUID", f"The id {printable(agent_id, 60)} is not a UUID.")
+    notes = () if UUID.fullmatch(agent_id) else (id_note,)
     return Item(agent_id, label, key, hashlib.sha256(content).hexdigest(), document, notes)
 
 
 def _facts(signature: Signature) -> Iterator[tuple[str, str]]:
     capabilities = acp_document.capabilities(signature)
-    yield "Threads", "Runs can share one" if capabilities.get("threads") is True else "None"
+    yield "Threads", "Runs can share a thread" if capabilities.get("threads") is True else "None"
     modes = capabilities.get("streaming")
-    streamed = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
-    yield "Streaming", ", ".join(streamed[:MAX_SHOWN]) or "None"
+    active_modes = [mode for mode, is_on in modes.items() if is_on is True] if isinstance(modes, dict) else []
+    yield "Streaming", ", ".join(active_modes[:MAX_SHOWN]) or "None"
     yield (
         "Callbacks",
-        "Taken as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
+        "Used as a hint that a run has ended" if capabilities.get("callbacks") is True else "None",
     )
     for name, interrupt in list(acp_document.interrupts(signature).items())[:MAX_SHOWN]:
         answer = interrupt.get("resume_payload")
         properties = answer.get("properties") if isinstance(answer, dict) else None
-        wanted = ", ".join(list(properties)[:MAX_SHOWN]) if isinstance(properties, dict) else ""
-        yield "May ask for", printable(f"{name} ({wanted})" if wanted else name, MAX_FACT_LENGTH)
+        names = ", ".join(list(properties)[:MAX_SHOWN]) if isinstance(properties, dict) else ""
+        yield "May ask for", printable(f"{name} ({names})" if names else name, MAX_FACT_LENGTH)

@@ -1,4 +1,4 @@
-"""One agent of ACP: its descriptor and the normal form, both ways."""
+"""Convert an agent between the ACP descriptor and the normal form."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,14 +15,14 @@ from protocols.acp import wire
 from protocols.signature import Parameter, Signature
 
 MAX_VERSION_LENGTH = 100
-# The description of a configuration that has none.
-CONFIG = "How the agent is to work in this run."
+# The description of a configuration without one.
+CONFIG = "Settings of the agent for this run."
 NO_CONFIG = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _NO_SHAPE = json_schema.Shape((), None)
-# Members that hold values of any kind, so that a null in them is one.
+# Members with arbitrary values, in which null is a value.
 _VALUES = ("default", "const", "enum", "example", "examples")
-# The role of an input in the protocol, where the schema of the input does not have it: in `Parameter.rest`.
+# Values of `Parameter.rest`: the part of the request that an input belongs to.
 _CONFIG = {"in": "config"}
 _WHOLE = {"in": "input"}
 _DESCRIPTION = {"ref", "description"}
@@ -41,12 +41,12 @@ def read_label(document: Mapping[str, Any]) -> str:
     version = _object(_object(document, "metadata"), "ref", "metadata.").get("version")
     if version is None or (isinstance(version, str) and len(version) <= MAX_VERSION_LENGTH):
         return version or ""
-    wanted = f"text of at most {MAX_VERSION_LENGTH} characters"
-    raise members.wrong("metadata.ref.version", version, wanted, code="BAD_VERSION")
+    expected = f"text of at most {MAX_VERSION_LENGTH} characters"
+    raise members.wrong("metadata.ref.version", version, expected, code="BAD_VERSION")
 
 
 def audience_form(form: dict[str, Any], read_at: datetime | None) -> dict[str, Any]:
-    """Return a form that is the same for two documents that no model and no call tells apart."""
+    """Return a form that is equal for documents that do not differ for models and calls."""
     if isinstance(metadata := form.get("metadata"), dict):
         form["metadata"] = {name: metadata[name] for name in metadata.keys() & _DESCRIPTION}
     if isinstance(specs := audience.without_extensions(form.get("specs")), dict):
@@ -55,7 +55,7 @@ def audience_form(form: dict[str, Any], read_at: datetime | None) -> dict[str, A
             name: audience.canonical_schema(value, read_at, digest) for name, value in schemas.items()
         }
         if isinstance(interrupts := specs.get("interrupts"), list):
-            form["specs"]["interrupts"] = [_interrupt_form(each, read_at) for each in interrupts]
+            form["specs"]["interrupts"] = [_interrupt_form(interrupt, read_at) for interrupt in interrupts]
     return form
 
 
@@ -70,18 +70,18 @@ def _interrupt_form(interrupt: Any, read_at: datetime | None) -> Any:
 def read(document: dict[str, Any]) -> Signature:
     metadata, specs = _object(document, "metadata"), _object(document, "specs")
     ref = _object(metadata, "ref", "metadata.")
-    taken, given = _shape(specs, "input"), _shape(specs, "output")
-    config = _config_inputs(specs, taken.parameters)
-    read = Signature(
+    inputs, outputs = _shape(specs, "input"), _shape(specs, "output")
+    config = _config_inputs(specs, inputs.parameters)
+    signature = Signature(
         name=members.name(ref, "name", "metadata.ref.", code="BAD_NAME"),
         description=members.text(metadata, "description", "metadata."),
         kind="agent",
-        inputs=(*_beside(config, taken.parameters), *config),
-        outputs=given.parameters,
-        schema_rest=taken.rest,
-        outputs_rest=given.rest,
+        inputs=(*_as_members(config, inputs.parameters), *config),
+        outputs=outputs.parameters,
+        schema_rest=inputs.rest,
+        outputs_rest=outputs.rest,
     )
-    return structs.replace(read, rest=_rest(document, read) or None)
+    return structs.replace(signature, rest=_rest(document, signature) or None)
 
 
 def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
@@ -90,8 +90,8 @@ def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
         return _NO_SHAPE
     clean = _clean(schema, f"specs.{member}")
     if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
-        # The protocol's own examples have a null for the properties, with them beside it. It is unknown what
-        # that means, so such a schema is one parameter that stands for the whole.
+        # Examples of the protocol have null as “properties”, and the properties beside it. The meaning is
+        # unknown, so such a schema becomes one parameter for the whole value.
         whole = Parameter(
             id=member, name=member, type="json", required=True, description="", schema=clean, is_whole=True
         )
@@ -100,52 +100,52 @@ def _shape(specs: Mapping[str, Any], member: str) -> json_schema.Shape:
 
 
 def _clean(schema: Any, where: str) -> Any:
-    # Servers send null for members that are absent.
+    # Some servers send null for absent members.
     json_schema.check(schema, where)
     return _without_nulls(schema)
 
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_nulls(each) for each in value]
+        return [_without_nulls(entry) for entry in value]
     if not isinstance(value, dict):
         return value
     return {
-        member: each if member in _VALUES else _without_nulls(each)
-        for member, each in value.items()
-        if each is not None or member in _VALUES
+        member: content if member in _VALUES else _without_nulls(content)
+        for member, content in value.items()
+        if content is not None or member in _VALUES
     }
 
 
 def _config_inputs(specs: Mapping[str, Any], inputs: Sequence[Parameter]) -> tuple[Parameter, ...]:
-    # What a designer may set for a run, as one more input.
+    # The configuration of a run is one more input.
     if specs.get("config") is None:
         return ()
     schema = _clean(specs["config"], "specs.config")
-    # The protocol wants this member. An object that holds nothing offers nothing to set.
+    # The protocol requires this member. An empty object has no settings.
     if schema == NO_CONFIG:
         return ()
     if not isinstance(schema, dict | bool):
         raise members.wrong("specs.config", schema, "a JSON Schema", code="BAD_SCHEMA")
-    taken = {parameter.name for parameter in inputs}
-    # A name that no input of the agent has. `rest` tells it from these.
-    names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(taken) + 3)))
-    name = next(name for name in names if name not in taken)
-    said = schema.get("description") if isinstance(schema, dict) else None
+    used_names = {parameter.name for parameter in inputs}
+    # A name that no input of the agent has. `rest` identifies the configuration.
+    names = ("config", "agent_config", *(f"agent_config_{n}" for n in range(2, len(used_names) + 3)))
+    name = next(name for name in names if name not in used_names)
+    text = schema.get("description") if isinstance(schema, dict) else None
     config = Parameter(
         id=name,
         name=name,
         type="json",
         required=False,
-        description=members.text({"description": said}, "description") if isinstance(said, str) else CONFIG,
+        description=members.text({"description": text}, "description") if isinstance(text, str) else CONFIG,
         schema=schema,
         rest=_CONFIG,
     )
     return (config,)
 
 
-def _beside(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
-    # An input that is the whole value is a member like any other once there is something beside it.
+def _as_members(config: Sequence[Parameter], inputs: tuple[Parameter, ...]) -> tuple[Parameter, ...]:
+    # With a configuration, an input that is the whole value becomes one member of the arguments.
     if config and len(inputs) == 1 and inputs[0].is_whole:
         return (structs.replace(inputs[0], is_whole=False, rest=_WHOLE),)
     return inputs
@@ -165,7 +165,7 @@ def own_inputs(signature: Signature) -> tuple[Parameter, ...]:
 
 def write(signature: Signature, label: str) -> dict[str, Any]:
     rest = signature.rest or {}
-    ref, described = rest.get("metadata", {}), rest.get("specs", {})
+    metadata_rest, specs_rest = rest.get("metadata", {}), rest.get("specs", {})
     inputs, config = own_inputs(signature), configuration(signature)
     specs: dict[str, Any] = {}
     if is_whole(inputs):
@@ -179,39 +179,39 @@ def write(signature: Signature, label: str) -> dict[str, Any]:
     metadata = write_metadata(signature.name, label, signature.description)
     return {
         **rest,
-        "metadata": metadata | ref | {"ref": metadata["ref"] | ref.get("ref", {})},
-        "specs": {**specs, **described},
+        "metadata": metadata | metadata_rest | {"ref": metadata["ref"] | metadata_rest.get("ref", {})},
+        "specs": {**specs, **specs_rest},
     }
 
 
 def write_metadata(name: str, label: str, description: str, url: str = "") -> dict[str, Any]:
     ref = {"name": name, "version": label, "url": url}
-    written = {"ref": {member: value for member, value in ref.items() if value}}
-    return written | ({"description": description} if description else {})
+    metadata = {"ref": {member: value for member, value in ref.items() if value}}
+    return metadata | ({"description": description} if description else {})
 
 
-def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
-    # The members that `write` would not write by itself: capabilities, interrupts, the state of threads, ...
-    written = write(read, read_label(document))
-    metadata = _beyond(document["metadata"], written["metadata"])
+def _rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
+    # The members that `write` cannot reproduce: capabilities, interrupts, the state of threads, ...
+    rewritten = write(signature, read_label(document))
+    metadata = _differing(document["metadata"], rewritten["metadata"])
     if "ref" in metadata:
-        metadata["ref"] = _beyond(document["metadata"]["ref"], written["metadata"]["ref"])
-    parts = {"metadata": metadata, "specs": _beyond(document["specs"], written["specs"])}
-    return _beyond(document, written) | {member: part for member, part in parts.items() if part}
+        metadata["ref"] = _differing(document["metadata"]["ref"], rewritten["metadata"]["ref"])
+    parts = {"metadata": metadata, "specs": _differing(document["specs"], rewritten["specs"])}
+    return _differing(document, rewritten) | {member: part for member, part in parts.items() if part}
 
 
-def _beyond(document: Mapping[str, Any], written: Mapping[str, Any]) -> dict[str, Any]:
+def _differing(document: Mapping[str, Any], rewritten: Mapping[str, Any]) -> dict[str, Any]:
     return {
         member: value
         for member, value in document.items()
-        if member not in written or canonical(written[member]) != canonical(value)
+        if member not in rewritten or canonical(rewritten[member]) != canonical(value)
     }
 
 
 def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[str, str]]:
     agent = f"“{printable(signature.name, 60)}”"
     if not read_label(document):
-        yield "NO_VERSION", f"{agent} names no version; its content alone tells one from the next."
+        yield "NO_VERSION", f"{agent} has no version; Pegboard distinguishes its versions by their content."
     for member in ("input", "output", "config"):
         schema = document["specs"].get(member)
         if isinstance(schema, dict) and "properties" in schema and schema["properties"] is None:
@@ -219,8 +219,8 @@ def oddities(document: dict[str, Any], signature: Signature) -> Iterator[tuple[s
 
 
 def capabilities(signature: Signature) -> Mapping[str, Any]:
-    stated = _specs(signature).get("capabilities")
-    return stated if isinstance(stated, dict) else {}
+    declared = _specs(signature).get("capabilities")
+    return declared if isinstance(declared, dict) else {}
 
 
 def has_capability(signature: Signature, name: str) -> bool:
@@ -234,8 +234,8 @@ def streams(signature: Signature) -> bool:
 def interrupts(signature: Signature) -> dict[str, dict[str, Any]]:
     """Return the interrupts that the agent declares, by their kind."""
     entries = _specs(signature).get("interrupts")
-    readable = [each for each in entries if isinstance(each, dict)] if isinstance(entries, list) else []
-    kinds = [(each.get(wire.INTERRUPT_TYPE), each) for each in readable]
+    readable = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    kinds = [(entry.get(wire.INTERRUPT_TYPE), entry) for entry in readable]
     return {kind: interrupt for kind, interrupt in kinds if isinstance(kind, str)}
 
 

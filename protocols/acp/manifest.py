@@ -1,7 +1,7 @@
-"""The manifest of an ACP agent: the one place that says which credential its server wants.
+"""The manifest of an ACP agent, which alone states the credential that its server requires.
 
-It comes as a manifest of the agents' workflow server, or as a record of the open agent schema with
-the manifest in an extension. Both hold `deployment`, and the extension goes by several names.
+It is a manifest of the agents' workflow server, or a record of the open agent schema with the manifest in an
+extension. Both contain `deployment`; the extension has several names.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ MAX_EXTENSIONS = 200
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """`name` is the agent's, "" when it is not known. `credentials` are those of its remote services."""
+    """name: of the agent, "" if unknown. credentials: of its remote services."""
 
     name: str = ""
     notes: Sequence[Note] = ()
@@ -27,8 +27,8 @@ class Manifest:
 
 
 def read(session: Session, url: str) -> Manifest:
-    """The manifest at `url`; empty without an address."""
-    # A manifest that cannot be read is no reason to read nothing else, so that is only noted.
+    """Return the manifest at `url`; an empty one without an address."""
+    # An unreadable manifest does not stop the run, so it is only a note.
     if not url:
         return Manifest()
     try:
@@ -40,9 +40,10 @@ def read(session: Session, url: str) -> Manifest:
     if not isinstance(document, dict):
         return Manifest(notes=[Note("MANIFEST_FAILED", "The manifest is not a JSON object.")])
     name = _object(document, "metadata", "ref").get("name") or document.get("name")
-    credentials = [_wanted(scheme) for scheme in _schemes(document)]
+    credentials = [_read_credential(scheme) for scheme in _schemes(document)]
     notes = [
-        Note("CREDENTIAL_WANTED", f"The manifest says that calls need {each.words}.") for each in credentials
+        Note("CREDENTIAL_WANTED", f"The manifest states that calls need {credential.words}.")
+        for credential in credentials
     ]
     return Manifest(name if isinstance(name, str) else "", notes, credentials)
 
@@ -69,9 +70,9 @@ def _schemes(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 yield _object(option, "protocol", "authentication")
 
 
-def _wanted(scheme: Mapping[str, Any]) -> WantedCredential:
-    # A security scheme as OpenAPI has them.
-    kind, word = scheme.get("type"), str(scheme.get("scheme", "")).lower()
+def _read_credential(scheme: Mapping[str, Any]) -> WantedCredential:
+    # A security scheme of OpenAPI.
+    kind, scheme_name = scheme.get("type"), str(scheme.get("scheme", "")).lower()
     match kind:
         case "apiKey":
             name = printable(str(scheme.get("name", "")), 60)
@@ -81,14 +82,14 @@ def _wanted(scheme: Mapping[str, Any]) -> WantedCredential:
                 case "cookie":
                     return WantedCredential(f"an API key in the cookie “{name}”")
             return WantedCredential(f"an API key in the header “{name}”", "header", name)
-        case "http" if word == "bearer":
+        case "http" if scheme_name == "bearer":
             return WantedCredential("a bearer token", "bearer")
-        case "http" if word == "basic":
+        case "http" if scheme_name == "basic":
             return WantedCredential("a user name and a password", "basic")
         case "http":
-            return WantedCredential(f"HTTP authentication of the kind “{printable(word, 60)}”")
+            return WantedCredential(f"HTTP authentication of the kind “{printable(scheme_name, 60)}”")
         case "oauth2" | "openIdConnect":
-            return WantedCredential("an access token, which an OAuth server gives out")
+            return WantedCredential("an access token from an OAuth server")
         case None:
             return WantedCredential("no credential")
     return WantedCredential(f"a credential of the kind “{printable(str(kind), 60)}”")

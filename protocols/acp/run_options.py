@@ -1,7 +1,7 @@
-"""What a client of ACP may say of a run beside its input: what is done, and what is refused with a sentence.
+"""Validate the options of a run besides its input.
 
-Values that the protocol's schema does not have are refused, and so are those that it has and Pegboard does
-not do: nothing is taken and then left undone. What is done anyway may be said.
+Values outside of the protocol's schema are rejected, as are values that Pegboard does not implement, so that
+no option is accepted and then ignored. Options that match what Pegboard does are accepted.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -13,94 +13,93 @@ from protocols.acp import wire
 _CHOICES = {
     "on_disconnect": ("cancel", "continue"),
     "multitask_strategy": ("reject", "rollback", "interrupt", "enqueue"),
-    # Of the thread that a run without one might have, and never has here.
+    # About the implicit thread of a run without one, which Pegboard never creates.
     "on_completion": ("delete", "keep"),
     "if_not_exists": ("create", "reject"),
 }
 
 
-def check(asked: Mapping[str, Any]) -> None:
-    """The options of a run that is begun. Raises DomainError for the first that is not done."""
+def check(options: Mapping[str, Any]) -> None:
+    """Validate the options of a new run. Raises DomainError for the first unsupported one."""
     for member, choices in _CHOICES.items():
-        _one_of(member, asked.get(member), choices)
-    if asked.get("multitask_strategy") not in (None, "reject"):
-        raise _only("multitask_strategy", "reject", "a second run on a thread is refused")
-    _check_modes(asked.get("stream_mode"))
-    if _flag("stream_subgraphs", asked.get("stream_subgraphs")):
-        raise _not_offered("stream_subgraphs", "a tool has none.")
-    if (after := asked.get("after_seconds")) is not None:
+        _one_of(member, options.get(member), choices)
+    if options.get("multitask_strategy") not in (None, "reject"):
+        raise _only("multitask_strategy", "reject", "a thread has one run at a time")
+    _check_modes(options.get("stream_mode"))
+    if _flag("stream_subgraphs", options.get("stream_subgraphs")):
+        raise _not_supported("stream_subgraphs", "a tool has no subgraphs.")
+    if (after := options.get("after_seconds")) is not None:
         if type(after) is not int:
-            raise DomainError("invalid", "“after_seconds” is a whole number.")
+            raise DomainError("invalid", "“after_seconds” must be a whole number.")
         if after:
-            raise _not_offered("after_seconds", "a run begins at once.")
-    if (metadata := asked.get("metadata")) is not None and not isinstance(metadata, dict):
-        raise DomainError("invalid", "“metadata” is no object.")
-    if isinstance(config := asked.get("config"), dict):
+            raise _not_supported("after_seconds", "a run starts immediately.")
+    if (metadata := options.get("metadata")) is not None and not isinstance(metadata, dict):
+        raise DomainError("invalid", "“metadata” must be an object.")
+    if isinstance(config := options.get("config"), dict):
         _check_config(config)
 
 
-def left(asked: Mapping[str, Any], has_left: Callable[[], bool]) -> Callable[[], bool] | None:
-    """What says that the client of a run has hung up, so that the run is cancelled, as the schema has it
-    where nothing is said; None where the run goes on. Raises DomainError for a run with a webhook that is not
-    to go on."""
-    if not asked.get("webhook"):
-        return None if asked.get("on_disconnect") == "continue" else has_left
-    if asked.get("on_disconnect") == "cancel":
+def disconnect_check(options: Mapping[str, Any], has_left: Callable[[], bool]) -> Callable[[], bool] | None:
+    """Return the function that detects a disconnected client, if the run is then cancelled, which is the
+    default of the schema; None if the run continues. Raises DomainError for `cancel` with a webhook."""
+    if not options.get("webhook"):
+        return None if options.get("on_disconnect") == "continue" else has_left
+    if options.get("on_disconnect") == "cancel":
         message = (
-            "A run with a webhook goes on when its client hangs up: its webhook is told of its end. "
-            "Say “continue” as “on_disconnect”."
+            "A run with a webhook continues after its client has disconnected, and reports its end to the webhook. "
+            "Set “on_disconnect” to “continue”."
         )
         raise DomainError("invalid", message)
     return None
 
 
 def check_cancelling(action: str | None, wait: str) -> None:
-    """How a run is cancelled: it has ended when that is answered. Raises DomainError."""
+    """Validate a request to cancel a run, which has ended when the reply is sent. Raises DomainError."""
     _one_of("action", action, ("interrupt", "rollback"))
     if action == "rollback":
-        raise _only("action", "interrupt", "what a tool has done stays done")
+        raise _only("action", "interrupt", "the effects of a tool cannot be undone")
     if wait.lower() not in ("", "true", "false", "1", "0"):
-        raise DomainError("invalid", "“wait” is true or false.")
+        raise DomainError("invalid", "“wait” must be true or false.")
 
 
-def is_searched(asked: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
-    """Whether a search finds this run, by what it is. Raises DomainError."""
-    _one_of("status", asked.get("status"), wire.RUN_STATUSES)
-    return all(asked.get(member) in (None, run[member]) for member in ("status", "agent_id"))
+def matches_search(options: Mapping[str, Any], run: Mapping[str, Any]) -> bool:
+    """Return whether a run matches a search. Raises DomainError."""
+    _one_of("status", options.get("status"), wire.RUN_STATUSES)
+    return all(options.get(member) in (None, run[member]) for member in ("status", "agent_id"))
 
 
 def _check_modes(modes: object) -> None:
     for mode in modes if isinstance(modes, list) else [modes]:
         _one_of("stream_mode", mode, ("values", "custom"), is_nullable=mode is modes)
         if mode == "custom":
-            raise _only("stream_mode", "values", "no agent declares another one")
+            raise _only("stream_mode", "values", "no agent declares another mode")
 
 
 def _check_config(config: Mapping[str, Any]) -> None:
     if config.get("recursion_limit") is not None:
-        raise _not_offered("config.recursion_limit", "how far an agent goes is its vendor's.")
+        raise _not_supported("config.recursion_limit", "the vendor of the agent decides it.")
     tags = config.get("tags")
     if tags is not None and not (isinstance(tags, list) and all(isinstance(tag, str) for tag in tags)):
-        raise DomainError("invalid", "“config.tags” is an array of texts.")
+        raise DomainError("invalid", "“config.tags” must be an array of texts.")
 
 
 def _one_of(member: str, value: object, choices: Collection[str], *, is_nullable: bool = True) -> None:
-    # Some clients send null for what they do not say.
+    # Some clients send null for omitted options.
     if value is None and is_nullable:
         return
     if not isinstance(value, str) or value not in choices:
-        raise DomainError("invalid", f"“{member}” is one of: {', '.join(choices)}.")
+        raise DomainError("invalid", f"“{member}” must be one of: {', '.join(choices)}.")
 
 
 def _flag(member: str, value: object) -> bool:
     if value is not None and not isinstance(value, bool):
-        raise DomainError("invalid", f"“{member}” is true or false.")
+        raise DomainError("invalid", f"“{member}” must be true or false.")
     return bool(value)
 
 
-def _only(member: str, value: str, why: str) -> DomainError:
-    return DomainError("invalid", f"“{member}” is offered as “{value}” alone: {why}.")
+def _only(member: str, value: str, reason: str) -> DomainError:
+    return DomainError("invalid", f"“{member}” can only be “{value}”: {reason}.")
 
 
-def _not_offered(member: str, why: str) -> DomainError:
-    return DomainError("invalid", f"“{member}” is not offered: {why}")
+def _not_supported(member: str, reason: str) -> DomainError:
+    return DomainError("invalid", f"“{member}” is not supported: {reason}")

@@ -1,7 +1,6 @@
-"""A run of an ACP agent: started and waited for, or looked after by its id; streamed where waiting is not
-offered, interrupted, resumed, and cancelled when it takes too long.
+"""Runs of an ACP agent: start, wait, stream, resume after an interrupt, and cancel.
 
-An interrupt is no failure: the agent asks for something, and the run goes on once it is answered.
+An interrupt is not a failure: the agent asks a question, and the run continues after the answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,76 +28,82 @@ from protocols.calls import outcomes
 from protocols.events import Event
 from protocols.signature import Signature
 
-# 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those. A
-# server that does not offer a call answers 404, 405 or 501.
-_ANSWERS = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
+# The session handles 401 (the credential) and the transient 408, 425 and 429. A server that lacks an
+# operation returns 404, 405 or 501.
+_STATUSES = (200, 204, *(s for s in range(400, 500) if s not in (401, 408, 425, 429)), 501)
 _NOT_OFFERED = (404, 405, 501)
 MAX_ID_LENGTH = 255
 RUNS_PER_PAGE, MAX_PAGES_OF_RUNS = 100, 10
 _TOO_SLOW = ("DEADLINE", "IDLE")
 _QUESTIONS = ("message", "question", "prompt", "description", "text")
-# The protocol spells it in the second way in one place.
-_TYPED = (wire.INTERRUPT_TYPE, "interruput_type")
+# The protocol contains the second spelling in one place.
+_TYPE_MEMBERS = (wire.INTERRUPT_TYPE, "interruput_type")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where runs are kept at the vendor: on a thread, which outlives them, or each by itself."""
+class RunLocation:
+    """The location of runs at the vendor: on a thread, or without one."""
 
     thread: str = ""
 
-    def path(self, *below: str) -> str:
-        return wire.runs_path(self.thread, *below)
+    def path(self, *parts: str) -> str:
+        return wire.runs_path(self.thread, *parts)
 
-    def body(self, request: Mapping[str, Any], mark: str, *, is_kept: bool) -> dict[str, Any]:
+    def body(self, request: Mapping[str, Any], mark: str, *, is_stored: bool) -> dict[str, Any]:
         body = {**request, "metadata": wire.mark(mark)}
-        return body if self.thread else {**body, "on_completion": "keep" if is_kept else "delete"}
+        return body if self.thread else {**body, "on_completion": "keep" if is_stored else "delete"}
 
 
-def run(session: Session, signature: Signature, request: Mapping[str, Any], at: Place) -> Outcome:
-    """Waits for the result. The run carries a mark by which it can be found if the wait was too long."""
+def run(session: Session, signature: Signature, request: Mapping[str, Any], location: RunLocation) -> Outcome:
+    """Run an agent and wait for the result. A mark in the run allows to find it after a timeout."""
     mark = session.mark or str(uuid4())
-    body = at.body(request, mark, is_kept=False)
+    body = at.body(request, mark, is_stored=False)
     try:
-        reply = session.post(at.path(wire.WAIT), json=body, accept=_ANSWERS)
+        reply = session.post(location.path(wire.WAIT), json=body, accept=_STATUSES)
         if reply.status in _NOT_OFFERED and acp_document.streams(signature):
-            return _streamed(session, signature, body, at)
+            return _streamed(session, signature, body, location)
         if reply.status in (404, 410):
             return _refused_start(session, reply, body)
-        return _outcome(session, signature, reply, at, mark)
+        return _outcome(session, signature, reply, location, mark)
     except UnavailableError as error:
-        return _given_up(session, error, at, mark=mark) if error.code in _TOO_SLOW else outcomes.after(error)
+        return (
+            _given_up(session, error, location, mark=mark)
+            if error.code in _TOO_SLOW
+            else outcomes.after(error)
+        )
     except ProtocolError as error:
         return outcomes.after(error)
 
 
-def start(session: Session, signature: Signature, request: Mapping[str, Any], at: Place) -> Outcome | str:
-    """The id of the run, which the vendor keeps until `look` has seen its end."""
-    body = at.body(request, session.mark, is_kept=True)
+def start(
+    session: Session, signature: Signature, request: Mapping[str, Any], location: RunLocation
+) -> Outcome | str:
+    """Start a run and return its id. The vendor stores the run until `look` has read its end."""
+    body = at.body(request, session.mark, is_stored=True)
     if (
         session.is_followed
         and acp_document.streams(signature)
-        and (followed := _followed(session, signature, body, at))
+        and (result := _follow_stream(session, signature, body, location))
     ):
-        return followed
-    reply = session.post(at.path(), json=body, accept=_ANSWERS)
+        return result
+    reply = session.post(location.path(), json=body, accept=_STATUSES)
     if reply.status != 200:
         return _refused_start(session, reply, body) if reply.status in (404, 410) else _refused(reply)
     started = strict_json.require_answer(reply).value
     run_id = started.get("run_id") if isinstance(started, dict) else None
     if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
-        raise ProtocolViolationError("SHAPE", "The vendor does not say which run it has started.")
+        raise ProtocolViolationError("SHAPE", "The reply has no id of the new run.")
     return run_id
 
 
-def stop(session: Session, run_id: str, at: Place) -> None:
-    session.post(at.path(run_id, wire.CANCEL), json={}, accept=(200, 202, 204), is_closing=True)
+def stop(session: Session, run_id: str, location: RunLocation) -> None:
+    session.post(location.path(run_id, wire.CANCEL), json={}, accept=(200, 202, 204), is_closing=True)
 
 
-def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outcome | None:
-    reply = session.get(at.path(run_id), accept=_ANSWERS)
+def look(session: Session, signature: Signature, run_id: str, location: RunLocation) -> Outcome | None:
+    reply = session.get(location.path(run_id), accept=_STATUSES)
     if reply.status in (404, 410):
-        message = "The vendor does not know the run any more. It is not known what came of it."
+        message = "The vendor does not have the run any more, so its outcome is unknown."
         return outcomes.failed("unavailable", "RUN_GONE", message)
     if reply.status != 200:
         return _refused(reply)
@@ -106,92 +111,98 @@ def look(session: Session, signature: Signature, run_id: str, at: Place) -> Outc
     status = run.get("status") if isinstance(run, dict) else None
     if status not in wire.ENDED_STATUSES:
         return None
-    ended = session.get(at.path(run_id, wire.WAIT), accept=_ANSWERS)
-    outcome = _outcome(session, signature, ended, at, "", run_id, status)
-    _forget(session, outcome, run_id, at)
+    ended = session.get(location.path(run_id, wire.WAIT), accept=_STATUSES)
+    outcome = _outcome(session, signature, ended, location, "", run_id, status)
+    _forget(session, outcome, run_id, location)
     return outcome
 
 
-def _forget(session: Session, outcome: Outcome, run_id: str, at: Place) -> None:
-    # The runs of a thread are its history.
-    if outcome.resume is None and not at.thread:
+def _forget(session: Session, outcome: Outcome, run_id: str, location: RunLocation) -> None:
+    # Runs of a thread are its history and stay.
+    if outcome.resume is None and not location.thread:
         with suppress(ProtocolError):
-            session.delete(at.path(run_id))
+            session.delete(location.path(run_id))
 
 
-def find(session: Session, mark: str, at: Place) -> str | None:
-    """The run that carries this mark."""
-    if at.thread:
-        return _found_on_thread(session, mark, at)
+def find(session: Session, mark: str, location: RunLocation) -> str | None:
+    """Return the id of the run with this mark, or None."""
+    if location.thread:
+        return _find_on_thread(session, mark, location)
     body = {"metadata": wire.mark(mark), "limit": 10, "offset": 0}
     reply = session.post(wire.runs_path("", wire.SEARCH), json=body, is_repeatable=True)
-    return _marked(strict_json.require_answer(reply).value, mark)
+    return _run_with_mark(strict_json.require_answer(reply).value, mark)
 
 
-def _found_on_thread(session: Session, mark: str, at: Place) -> str | None:
-    # Runs on a thread are listed and not searched, in no order that is promised. Some servers cap their
-    # replies, and some heed no offset: a reply that repeats the one before is the last one.
-    before: object = None
+def _find_on_thread(session: Session, mark: str, location: RunLocation) -> str | None:
+    # Runs on a thread can only be listed, in no defined order. Some servers limit their replies, and some
+    # ignore the offset: a repeated reply is the last one.
+    previous: object = None
     offset = 0
     for _ in range(MAX_PAGES_OF_RUNS):
         params = {"limit": str(RUNS_PER_PAGE), "offset": str(offset)}
-        found = strict_json.require_answer(session.get(at.path(), params=params)).value
-        if run_id := _marked(found, mark):
+        runs = strict_json.require_answer(session.get(location.path(), params=params)).value
+        if run_id := _run_with_mark(runs, mark):
             return run_id
-        if not isinstance(found, list) or not found or found == before:
+        if not isinstance(runs, list) or not runs or runs == previous:
             return None
-        before = found
-        offset += len(found)
+        previous = runs
+        offset += len(runs)
     return None
 
 
-def _marked(found: object, mark: str) -> str | None:
-    for each in found if isinstance(found, list) else ():
-        if isinstance(each, dict) and isinstance(each.get("run_id"), str) and mark in _text(each):
-            return str(each["run_id"])
+def _run_with_mark(runs: object, mark: str) -> str | None:
+    for run in runs if isinstance(runs, list) else ():
+        if isinstance(run, dict) and isinstance(run.get("run_id"), str) and mark in _text(run):
+            return str(run["run_id"])
     return None
 
 
 def resume(
-    session: Session, signature: Signature, state: Mapping[str, Any], answers: Mapping[str, Any], at: Place
+    session: Session,
+    signature: Signature,
+    state: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    location: RunLocation,
 ) -> Outcome:
     name, run_id = state["interrupt"], state["run_id"]
     if state.get("answered"):
-        return _awaited(session, signature, state, at)
+        return _wait_for_run(session, signature, state, location)
     if name not in answers:
         message = "The agent waits for an answer."
         return outcomes.failed("invalid_arguments", "ARGUMENTS", message, fields={name: "is required"})
     answer = answers[name]
     if is_withheld(answer):
         with suppress(ProtocolError):
-            stop(session, run_id, at)
-        return outcomes.failed("refused", "DECLINED", "The question was declined, and the run was ended.")
+            stop(session, run_id, location)
+        return outcomes.failed("refused", "DECLINED", "The question was declined, so the run was cancelled.")
     if state.get("typed") and isinstance(answer, dict):
         answer = {wire.INTERRUPT_TYPE: name, **answer}
     try:
-        reply = session.post(at.path(run_id), json=answer, accept=_ANSWERS)
+        reply = session.post(location.path(run_id), json=answer, accept=_STATUSES)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _given_up(session, error, at, run_id=run_id)
+            return _given_up(session, error, location, run_id=run_id)
         return outcomes.after(error)
     except ProtocolError as error:
         return outcomes.after(error)
-    return _refused(reply) if reply.status >= 400 else _awaited(session, signature, state, at)
+    return _refused(reply) if reply.status >= 400 else _wait_for_run(session, signature, state, location)
 
 
-def _awaited(session: Session, signature: Signature, state: Mapping[str, Any], at: Place) -> Outcome:
-    # The vendor has the answer. Whatever fails from here on, it is waited for again and not answered again.
+def _wait_for_run(
+    session: Session, signature: Signature, state: Mapping[str, Any], location: RunLocation
+) -> Outcome:
+    # The vendor has the answer. After a failure Pegboard waits again and does not send the answer again.
     run_id = state["run_id"]
     try:
-        reply = session.get(at.path(run_id, wire.WAIT), accept=_ANSWERS)
-        return _outcome(session, signature, reply, at, "", run_id)
+        reply = session.get(location.path(run_id, wire.WAIT), accept=_STATUSES)
+        return _outcome(session, signature, reply, location, "", run_id)
     except UnavailableError as error:
         if error.code in _TOO_SLOW:
-            return _given_up(session, error, at, run_id=run_id)
-        failure = {"code": error.code, "message": f"{error.message} The answer was given; the run goes on."}
-        later = {**state, "answered": True}
+            return _given_up(session, error, location, run_id=run_id)
+        failure = {"code": error.code, "message": f"{error.message} The answer was sent; the run continues."}
+        next_state = {**state, "answered": True}
         return Outcome(
-            "unavailable", error=failure, retry_after=error.retry_after, can_retry=True, resume=later
+            "unavailable", error=failure, retry_after=error.retry_after, can_retry=True, resume=next_state
         )
     except ProtocolError as error:
         return outcomes.after(error)
@@ -201,19 +212,19 @@ def _outcome(
     session: Session,
     signature: Signature,
     reply: Reply,
-    at: Place,
+    location: RunLocation,
     mark: str,
     run_id: str = "",
     known_status: object = None,
 ) -> Outcome:
     if reply.status == 204:
-        return _still_running(session, at, mark, run_id)
+        return _still_running(session, location, mark, run_id)
     if reply.status != 200:
         return _refused(reply)
     answer = strict_json.require_answer(reply)
     document = answer.value
     if not isinstance(document, dict):
-        raise ProtocolViolationError("SHAPE", "It is no object with a run and its output.")
+        raise ProtocolViolationError("SHAPE", "The reply is not an object with a run and its output.")
     run, output = document.get("run"), document.get("output")
     run = run if isinstance(run, dict) else {}
     status = _status_in(run, document, output) or known_status
@@ -222,34 +233,34 @@ def _outcome(
     output = output if isinstance(output, dict) else {}
     run_id = run_id or _run_id(run)
     if status == "pending" and _kind(output) == "result":
-        return _still_running(session, at, mark, run_id)
-    return _with_notes(_of_output(signature, output, run_id, status), answer)
+        return _still_running(session, location, mark, run_id)
+    return _with_notes(_outcome_of_output(signature, output, run_id, status), answer)
 
 
 def _status_in(*parts: object) -> object:
-    """Return the worst status that a part of the reply states, None where none does.
+    """Return the worst status in the parts of the reply, or None.
 
-    The protocol has it in the run; some agents state it beside the output, or in it as updates do.
+    In the protocol it is in the run. Some agents send it beside the output, or in it, as in updates.
     """
-    listed = [part.get("status") for part in parts if isinstance(part, dict)]
-    stated = [status.lower() if isinstance(status, str) else status for status in listed if status]
-    return next((status for status in stated if status != "success"), stated[0] if stated else None)
+    raw = [part.get("status") for part in parts if isinstance(part, dict)]
+    statuses = [status.lower() if isinstance(status, str) else status for status in raw if status]
+    return next((status for status in statuses if status != "success"), statuses[0] if statuses else None)
 
 
-def _still_running(session: Session, at: Place, mark: str, run_id: str) -> Outcome:
-    error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent was done.")
-    return _given_up(session, error, at, mark=mark, run_id=run_id)
+def _still_running(session: Session, location: RunLocation, mark: str, run_id: str) -> Outcome:
+    error = UnavailableError("STILL_RUNNING", "The vendor stopped waiting before the agent had finished.")
+    return _given_up(session, error, location, mark=mark, run_id=run_id)
 
 
 def _with_notes(outcome: Outcome, answer: Answer) -> Outcome:
     return replace(outcome, notes=[*outcomes.notes_on(answer), *outcome.notes])
 
 
-def _of_output(
+def _outcome_of_output(
     signature: Signature, output: Mapping[str, Any], run_id: object, status: object = None
 ) -> Outcome:
-    """Return the outcome of a run that has ended. A status that contradicts the output counts for the worse;
-    a run without a status is judged by its output."""
+    """Return the outcome of a run that has ended. If status and output contradict each other, the worse
+    one counts; without a status the output decides."""
     kind = _kind(output)
     outputs = _outputs(output, signature) if kind == "result" else {}
     if kind == "error":
@@ -259,7 +270,7 @@ def _of_output(
     if kind == "interrupt" or (kind == "result" and status == "interrupted"):
         return _interrupted(signature, output.get("interrupt"), output.get("run_id") or run_id)
     if kind != "result":
-        message = "Its output is neither a result, nor an interrupt, nor an error."
+        message = "The output is neither a result, nor an interrupt, nor an error."
         raise ProtocolViolationError("SHAPE", message)
     if status not in (None, "", "success"):
         return replace(_failed_run({}, status), outputs=outputs)
@@ -269,14 +280,14 @@ def _of_output(
 def _failed_run(output: Mapping[str, Any], status: object) -> Outcome:
     explanation = printable(_text(output.get("description")), outcomes.MAX_EXPLANATION_LENGTH)
     errcode = output.get("errcode")
-    numbered = f" ({errcode})" if isinstance(errcode, int) else ""
+    details = f" ({errcode})" if isinstance(errcode, int) else ""
     if status not in (None, "", "success", "error") or not output:
-        numbered += f" (its run has the status “{printable(_text(status), 40)}”)"
+        details += f" (its run has the status “{printable(_text(status), 40)}”)"
     return outcomes.failed(
         "tool_error",
         "RUN_TIMEOUT" if status == "timeout" else "RUN_FAILED",
-        f"The agent failed{numbered}{f': {explanation}' if explanation else '.'}",
-        vendor=outcomes.vendors(errcode, explanation),
+        f"The agent failed{details}{f': {explanation}' if explanation else '.'}",
+        vendor=outcomes.vendor_error(errcode, explanation),
     )
 
 
@@ -284,18 +295,18 @@ def _kind(output: Mapping[str, Any]) -> str:
     kind = {"values": "result"}.get(str(output.get("type")), output.get("type"))
     if isinstance(kind, str):
         return kind
-    marks = {"interrupt": "interrupt", "errcode": "error", "values": "result", "messages": "result"}
-    return next((kind for member, kind in marks.items() if output.get(member) is not None), "")
+    kinds = {"interrupt": "interrupt", "errcode": "error", "values": "result", "messages": "result"}
+    return next((kind for member, kind in kinds.items() if output.get(member) is not None), "")
 
 
 def _outputs(output: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
     values, messages = output.get("values"), output.get("messages")
-    whole = next((each.name for each in signature.outputs if each.is_whole), "output")
+    whole_name = next((parameter.name for parameter in signature.outputs if parameter.is_whole), "output")
     if signature.outputs_rest is not None and isinstance(values, dict):
-        found = dict(values)
+        outputs = dict(values)
     else:
-        found = {} if values is None else {whole: values}
-    return found if messages is None else {"messages": messages} | found
+        outputs = {} if values is None else {whole_name: values}
+    return outputs if messages is None else {"messages": messages} | outputs
 
 
 def _text(value: object) -> str:
@@ -303,35 +314,38 @@ def _text(value: object) -> str:
 
 
 def _interrupted(signature: Signature, interrupt: object, run_id: object) -> Outcome:
-    name, payload, is_typed = _asked(interrupt, acp_document.interrupts(signature))
+    name, payload, has_type = _read_interrupt(interrupt, acp_document.interrupts(signature))
     schema = acp_document.interrupts(signature).get(name, {}).get("resume_payload")
     texts = [payload.get(member) for member in _QUESTIONS] if isinstance(payload, dict) else [payload]
-    said = next((text for text in texts if isinstance(text, str) and text.strip()), None)
-    question = said or _text(payload) or "The agent asks for input."
-    shown = printable(question, outcomes.MAX_EXPLANATION_LENGTH)
-    ask = Ask(name, shown, schema if isinstance(schema, dict) else {})
+    stated_question = next((text for text in texts if isinstance(text, str) and text.strip()), None)
+    question = stated_question or _text(payload) or "The agent asks for input."
+    message_text = printable(question, outcomes.MAX_EXPLANATION_LENGTH)
+    ask = Ask(name, message_text, schema if isinstance(schema, dict) else {})
     if not isinstance(run_id, str) or not 0 < len(run_id) <= MAX_ID_LENGTH:
-        message = "The agent asks for input, and does not say which run to continue."
+        message = "The agent asks for input, but the reply does not name the run to continue."
         return replace(outcomes.failed("needs_input", "INTERRUPT", message), asks=[ask])
-    error = {"code": "INTERRUPT", "message": "The agent asks for input before it goes on."}
-    state = {"run_id": run_id, "interrupt": name, "typed": is_typed}
+    error = {"code": "INTERRUPT", "message": "The agent asks for input before it continues."}
+    state = {"run_id": run_id, "interrupt": name, "typed": has_type}
     return Outcome("needs_input", error=error, asks=[ask], resume=state, outputs={"interrupt": payload})
 
 
-def _asked(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
-    """The kind, what the agent says, and whether the kind stands inside, where the protocol wants it."""
-    # The reference server sends an object whose one member is named by the kind.
-    only = next(iter(declared), "interrupt")
+def _read_interrupt(interrupt: object, declared: Mapping[str, Any]) -> tuple[str, object, bool]:
+    """Return the kind, the payload, and whether the interrupt has a member for the kind, as the protocol
+    requires."""
+    # The reference server sends an object with one member, whose name is the kind.
+    default_kind = next(iter(declared), "interrupt")
     if not isinstance(interrupt, dict):
-        return only, interrupt, False
-    named = next((interrupt[member] for member in _TYPED if isinstance(interrupt.get(member), str)), None)
-    if named is not None:
-        return named, {m: value for m, value in interrupt.items() if m not in _TYPED}, True
+        return default_kind, interrupt, False
+    kind = next(
+        (interrupt[member] for member in _TYPE_MEMBERS if isinstance(interrupt.get(member), str)), None
+    )
+    if kind is not None:
+        return kind, {m: value for m, value in interrupt.items() if m not in _TYPE_MEMBERS}, True
     if len(interrupt) == 1:
         name, payload = next(iter(interrupt.items()))
         if name in declared or (not declared and isinstance(payload, dict)):
             return name, payload, False
-    return only, interrupt, False
+    return default_kind, interrupt, False
 
 
 def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> Outcome:
@@ -341,29 +355,29 @@ def _refused_start(session: Session, reply: Reply, body: Mapping[str, Any]) -> O
 
 def _refused(reply: Reply, look_up: Callable[[], object] | None = None) -> Outcome:
     if reply.status == 409:
-        said, _ = outcomes.explanation(reply)
-        message = f"The run is not one that can go on now{f': {said}' if said else '.'}"
+        reason, _ = outcomes.explanation(reply)
+        message = f"The run cannot continue now{f': {reason}' if reason else '.'}"
         return outcomes.failed("refused", "CONFLICT", message)
     return outcomes.complaint(reply, look_up=look_up)
 
 
 def _given_up(
-    session: Session, error: UnavailableError, at: Place, *, mark: str = "", run_id: str = ""
+    session: Session, error: UnavailableError, location: RunLocation, *, mark: str = "", run_id: str = ""
 ) -> Outcome:
-    # The wait is over and the agent may still be at work, so it is told to stop.
-    stopped = "The run was cancelled."
+    # The agent may still be running, so the run is cancelled.
+    result = "The run was cancelled."
     try:
-        if not (known := run_id or find(session, mark, at)):
+        if not (vendor_run_id := run_id or find(session, mark, location)):
             raise ProtocolViolationError("SHAPE", "The run is not among the vendor's runs.")
-        stop(session, known, at)
+        stop(session, vendor_run_id, location)
     except ProtocolError:
-        stopped = "The run could not be cancelled and may still be going on."
-    failure = {"code": error.code, "message": f"{error.message} {stopped}"}
+        result = "The run could not be cancelled and may still be running."
+    failure = {"code": error.code, "message": f"{error.message} {result}"}
     return Outcome("unavailable", error=failure, retry_after=error.retry_after)
 
 
-class _PassingOn:
-    """Looks at each update as it comes: tells the last one, and passes the others on."""
+class _UpdateReporter:
+    """Reports each update as it arrives, and detects the last one."""
 
     def __init__(self, session: Session, signature: Signature) -> None:
         self.run_id = ""
@@ -382,49 +396,52 @@ class _PassingOn:
         return False
 
 
-def _followed(
-    session: Session, signature: Signature, body: Mapping[str, Any], at: Place
+def _follow_stream(
+    session: Session, signature: Signature, body: Mapping[str, Any], location: RunLocation
 ) -> Outcome | str | None:
-    # What the stream ended with; where it broke off, the id of the run. None: the vendor offers no stream.
-    following, headers = _PassingOn(session, signature), {"Accept": events.KIND}
+    # Returns the outcome at the end of the stream, the id of the run if the stream broke, or None if the
+    # vendor offers no stream.
+    reporter, headers = _UpdateReporter(session, signature), {"Accept": events.KIND}
     try:
         reply = session.post(
-            at.path(wire.STREAM),
+            location.path(wire.STREAM),
             json=body,
             headers=headers,
-            accept=_ANSWERS,
-            is_enough=events.until(following),
+            accept=_STATUSES,
+            is_enough=events.until(reporter),
         )
     except UnavailableError:
-        if not following.run_id:
+        if not reporter.run_id:
             raise
-        return following.run_id
+        return reporter.run_id
     if reply.status != 200:
         return None if reply.status in _NOT_OFFERED else _refused(reply)
     answer = _last_update(reply)
     last: dict[str, Any] = answer.value
-    run_id = _run_id(last) or following.run_id
+    run_id = _run_id(last) or reporter.run_id
     if not last or (_kind(last) == "result" and last.get("status") == "pending"):
         if not run_id:
             raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
         return run_id
-    outcome = _with_notes(_of_output(signature, last, run_id, last.get("status")), answer)
+    outcome = _with_notes(_outcome_of_output(signature, last, run_id, last.get("status")), answer)
     if run_id:
-        _forget(session, outcome, run_id, at)
+        _forget(session, outcome, run_id, location)
     return outcome
 
 
 def _run_id(update: Mapping[str, Any]) -> str:
-    named = update.get("run_id")
-    return named if isinstance(named, str) and len(named) <= MAX_ID_LENGTH else ""
+    run_id = update.get("run_id")
+    return run_id if isinstance(run_id, str) and len(run_id) <= MAX_ID_LENGTH else ""
 
 
-def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], at: Place) -> Outcome:
+def _streamed(
+    session: Session, signature: Signature, body: Mapping[str, Any], location: RunLocation
+) -> Outcome:
     reply = session.post(
-        at.path(wire.STREAM),
+        location.path(wire.STREAM),
         json=body,
         headers={"Accept": events.KIND},
-        accept=_ANSWERS,
+        accept=_STATUSES,
         is_enough=events.until(_is_last),
     )
     if reply.status != 200:
@@ -434,21 +451,21 @@ def _streamed(session: Session, signature: Signature, body: Mapping[str, Any], a
     if not last:
         raise ProtocolViolationError("SHAPE", "The stream ended without a result.")
     if _kind(last) == "result" and last.get("status") == "pending":
-        return _still_running(session, at, wire.mark_of(body), _run_id(last))
-    return _with_notes(_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
+        return _still_running(session, location, wire.mark_of(body), _run_id(last))
+    return _with_notes(_outcome_of_output(signature, last, last.get("run_id"), last.get("status")), answer)
 
 
 def _last_update(reply: Reply) -> Answer:
-    # Each update replaces the one before, so that the last one is the result; empty where there is none.
+    # Each update replaces the previous one, so the last one is the result; empty without one.
     updates = [_update(event) for event in events.parse(reply.body)]
     return next((update for update in reversed(updates) if _kind(update.value)), Answer({}))
 
 
 def _update(event: Event) -> Answer:
-    # Nothing for an agent's own kind of update, which is no result.
+    # Empty for a custom update of the agent, which is not a result.
     answer = strict_json.loads_answer(event.data.encode())
-    is_own = not isinstance(answer.value, dict) or answer.value.get("type") == "custom"
-    return Answer({}) if is_own else answer
+    is_custom = not isinstance(answer.value, dict) or answer.value.get("type") == "custom"
+    return Answer({}) if is_custom else answer
 
 
 def _is_last(event: Event) -> bool:

@@ -1,7 +1,7 @@
 """The search by which an ACP server lists its agents, page by page.
 
-There is no cursor and no total. Some servers answer only by name or version, some cap their replies, and some
-heed no offset; docs/protocols.md has what is done about each.
+There is no cursor and no total. Some servers answer only by name or version, some limit their replies, and
+some ignore the offset; docs/protocols.md describes how each is handled.
 """
 
 import re
@@ -23,9 +23,9 @@ _ID = re.compile(r"(?!\.\.?\Z)[^/?#\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 class AgentSearch:
     """Reads the agents of a server, reply by reply.
 
-    `position` names the search that was sent last, and `ending` is the reason why no further one is sent.
-    A search ends with an empty reply. A short reply proves nothing, as a server may cap its replies. A server
-    that ignores the offset repeats a reply.
+    position: the last request. ending: the reason why no further request is sent. A search ends with an empty
+    reply. A short reply proves nothing, because a server may limit its replies. A server that ignores the
+    offset repeats a reply.
     """
 
     def __init__(self, session: Session, queries_by_name: Sequence[dict[str, str]], page_size: int) -> None:
@@ -35,16 +35,16 @@ class AgentSearch:
         self._queries_by_name = queries_by_name
         self._page_size = page_size
         self._offset = 0
-        self._seen: set[str] = set()
-        self._listed: set[str] = set()  # by the query under way
-        self._reply_before: list[Any] | None = None
+        self._agents: set[str] = set()
+        self._agents_of_query: set[str] = set()
+        self._previous_reply: list[Any] | None = None
 
     @property
     def position(self) -> str:
         return urlencode({**self._queries[0], "offset": self._offset}) if self._queries else ""
 
     def read_next(self) -> list[Any] | None:
-        """Return the entries of the next reply that lists something new, or None after the last one.
+        """Return the entries of the next reply with new agents, or None after the last one.
 
         Raises ProtocolError.
         """
@@ -53,27 +53,27 @@ class AgentSearch:
             entries = self._search()
             distinct = _names(entries)
             ids = {name for name in distinct if not name.startswith("#")}
-            is_repeated = entries == self._reply_before or (bool(ids) and ids <= self._listed)
+            is_repeated = entries == self._previous_reply or (bool(ids) and ids <= self._agents_of_query)
             if entries and is_repeated:
                 self.ending = Ending.REPEATED
             if not entries or is_repeated:
                 self._queries.pop(0)
-                self._offset, self._listed, self._reply_before = 0, set(), None
+                self._offset, self._agents_of_query, self._previous_reply = 0, set(), None
                 continue
-            is_new = not ids or not ids <= self._seen
-            self._listed |= ids
-            self._seen |= ids
-            self._reply_before = entries
+            is_new = not ids or not ids <= self._agents
+            self._agents_of_query |= ids
+            self._agents |= ids
+            self._previous_reply = entries
             if is_new:
                 return entries
             self._advance()
         return None
 
     def _advance(self) -> None:
-        if before := self._reply_before:
-            # A reply that holds more than was asked for counts an agent that is in it twice as one step.
-            is_within = len(before) <= self._page_size
-            self._offset += len(before) if is_within else len(_names(before))
+        if previous := self._previous_reply:
+            # In a reply that is longer than requested, a repeated agent counts once.
+            is_within = len(previous) <= self._page_size
+            self._offset += len(previous) if is_within else len(_names(previous))
 
     def _search(self) -> list[Any]:
         query = self._queries[0]
@@ -85,11 +85,11 @@ class AgentSearch:
             explanation, _ = outcomes.explanation(reply)
             if not query and "name" in explanation.lower() and "version" in explanation.lower():
                 return self._search_by_name()
-            reason = f": {explanation}" if explanation else f", without a word ({reply.status})."
+            reason = f": {explanation}" if explanation else f" without a reason ({reply.status})."
             raise RefusedError(f"HTTP_{reply.status}", f"The vendor refused to list its agents{reason}")
         document = strict_json.require_list(reply)
         if not isinstance(document.value, list):
-            raise ProtocolViolationError("SHAPE", "The reply is no array of agents.")
+            raise ProtocolViolationError("SHAPE", "The reply is not an array of agents.")
         return [_storable(document, entry) for entry in paging.counted(document.value)]
 
     def _search_by_name(self) -> list[Any]:
@@ -114,7 +114,7 @@ def agent_id_of(entry: object) -> str:
 
 
 def name_of_entry(entry: object, number: int) -> str:
-    """Return the id of an agent, or its number where it has no id that can be read."""
+    """Return the id of an agent, or its number if it has no readable id."""
     try:
         return agent_id_of(entry)
     except UnreadableItemError:
@@ -126,7 +126,7 @@ def _names(entries: Sequence[Any]) -> set[str]:
 
 
 def _storable(document: strict_json.PartialDocument, entry: Any) -> Any:
-    # The entry, or of one that cannot be stored the id alone: its descriptor may be all right.
+    # Returns the entry, or only its id if it cannot be stored, because its descriptor may be valid.
     if document.problem_in(entry) is None:
         return entry
     return {"agent_id": entry.get("agent_id")} if isinstance(entry, dict) else None

@@ -1,5 +1,4 @@
-"""The messages that a server of ACP answers with. Its requests and their operations:
-executor/serve/acp.py."""
+"""The messages of a server of ACP. executor/serve/acp.py handles its requests."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,45 +9,45 @@ from core.errors import DomainError
 from protocols.acp import wire
 from protocols.server import Refusal, Reply, ToolCallResult, json_reply
 
-# The one kind of interrupt of tools whose vendors declare none. What is asked is in its payload.
+# The kind of interrupt of tools whose vendors declare none. Its payload contains the question.
 QUESTION = "question"
 DEFAULT_LIMIT, MAX_LIMIT = 10, 1000
 
 
 def refusal(refusal: Refusal) -> Reply:
-    # The protocol's errors are nothing but a text, and it has 422 where REST answers 400.
+    # An error of the protocol is a text. It uses 422 where REST uses 400.
     fields = "".join(f" {name}: {reason}" for name, reason in refusal.fields.items())
     status = 422 if refusal.status == 400 else refusal.status
     return json_reply(f"{refusal.message}{fields}", status)
 
 
 def page_of(query: Mapping[str, Any], maximum: int = MAX_LIMIT) -> tuple[int, int]:
-    """Return `limit` and `offset`, of a body or of an address. Raises DomainError."""
+    """Return `limit` and `offset` of a body or an address. Raises DomainError."""
     limit, offset = (
         int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 else text
         for text in (query.get("limit", DEFAULT_LIMIT), query.get("offset", 0))
     )
     if type(limit) is not int or not 1 <= limit <= maximum or type(offset) is not int or offset < 0:
-        message = f"“limit” is a whole number from 1 to {maximum}, and “offset” one from 0 on."
+        message = f"“limit” must be a whole number from 1 to {maximum}, and “offset” one from 0."
         raise DomainError("invalid", message)
     return limit, offset
 
 
 def configuration_of(run: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the configuration that a run is created with; None without one. Raises DomainError."""
-    # Clients send an empty one where they have nothing to set.
+    """Return the configuration of a run, or None. Raises DomainError."""
+    # Clients send an empty object if they have nothing to set.
     config = run.get("config")
     values = config.get("configurable") if isinstance(config, dict) else config
     if values is not None and not isinstance(values, dict):
-        raise DomainError("invalid", "“config.configurable” is no object.")
+        raise DomainError("invalid", "“config.configurable” must be an object.")
     return values or None
 
 
 def answers_of(body: Mapping[str, Any], ask_ids: Sequence[str]) -> dict[str, Any]:
     """Return the answer to an interrupt by the id of the question."""
     kind = body.get(wire.INTERRUPT_TYPE)
-    is_named = isinstance(kind, str) and kind != QUESTION
-    ask_id = str(kind) if is_named or kind in ask_ids else "".join(ask_ids)
+    has_kind = isinstance(kind, str) and kind != QUESTION
+    ask_id = str(kind) if has_kind or kind in ask_ids else "".join(ask_ids)
     return {ask_id: {name: value for name, value in body.items() if name != wire.INTERRUPT_TYPE}}
 
 

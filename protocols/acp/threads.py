@@ -1,4 +1,4 @@
-"""Threads of ACP agents: made, read, and given up. Runs on them: protocols/acp/runs.py."""
+"""Create, read and remove threads of ACP agents. Runs on them: protocols/acp/runs.py."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,19 +15,19 @@ MAX_ID_LENGTH = 255
 
 
 def create(session: Session, thread_id: str, metadata: Mapping[str, Any]) -> str:
-    # Asked for twice, it is the same thread: a reply that got lost costs nothing.
+    # Repeating the request returns the same thread, so a lost reply does no harm.
     body = {"thread_id": thread_id, "metadata": dict(metadata), "if_exists": "do_nothing"}
-    made = strict_json.require_answer(session.post(wire.THREADS, json=body, is_repeatable=True)).value
-    found = made.get("thread_id") if isinstance(made, dict) else None
-    if not isinstance(found, str) or not 0 < len(found) <= MAX_ID_LENGTH:
-        raise ProtocolViolationError("SHAPE", "The vendor does not say which thread it has made.")
-    return found
+    document = strict_json.require_answer(session.post(wire.THREADS, json=body, is_repeatable=True)).value
+    vendor_id = document.get("thread_id") if isinstance(document, dict) else None
+    if not isinstance(vendor_id, str) or not 0 < len(vendor_id) <= MAX_ID_LENGTH:
+        raise ProtocolViolationError("SHAPE", "The reply has no id of the new thread.")
+    return vendor_id
 
 
 def state(session: Session, signature: Signature, thread_id: str) -> ThreadState:
     answer = strict_json.require_answer(session.get(wire.thread_path(thread_id)))
     if not isinstance(answer.value, dict):
-        raise ProtocolViolationError("SHAPE", "The reply is no thread.")
+        raise ProtocolViolationError("SHAPE", "The reply is not a thread.")
     return _state(answer.value, signature, outcomes.notes_on(answer))
 
 
@@ -37,10 +37,10 @@ def history(
     params = {"limit": str(limit), **({"before": before} if before else {})}
     answer = strict_json.require_answer(session.get(wire.thread_path(thread_id, wire.HISTORY), params=params))
     if not isinstance(answer.value, list):
-        raise ProtocolViolationError("SHAPE", "The reply is no array of states.")
+        raise ProtocolViolationError("SHAPE", "The reply is not an array of states.")
     notes = outcomes.notes_on(answer)
     # Some servers ignore the limit.
-    return [_state(each, signature, notes) for each in answer.value[:limit] if isinstance(each, dict)]
+    return [_state(entry, signature, notes) for entry in answer.value[:limit] if isinstance(entry, dict)]
 
 
 def remove(session: Session, thread_id: str) -> None:
@@ -50,13 +50,13 @@ def remove(session: Session, thread_id: str) -> None:
 def _state(document: Mapping[str, Any], signature: Signature, notes: Sequence[Note]) -> ThreadState:
     status, values, metadata = (document.get(member) for member in ("status", "values", "metadata"))
     messages, checkpoint = document.get("messages"), document.get("checkpoint")
-    named = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint
+    checkpoint_id = checkpoint.get("checkpoint_id") if isinstance(checkpoint, dict) else checkpoint
     return ThreadState(
         status=status if status in wire.THREAD_STATUSES else "",
         values=values,
         messages=messages if isinstance(messages, list) else None,
         metadata=metadata if isinstance(metadata, dict) else {},
-        checkpoint=named if isinstance(named, str) else "",
+        checkpoint=checkpoint_id if isinstance(checkpoint_id, str) else "",
         notes=(*notes, *_notes(values, signature)),
     )
 
@@ -68,7 +68,9 @@ def _notes(values: object, signature: Signature) -> tuple[Note, ...]:
     whole = Parameter(
         id="values", name="values", type="json", required=True, description="", schema=dict(schema)
     )
-    why = arguments.why_not(whole, values, {})
+    problem = arguments.value_problem(whole, values, {})
     return (
-        (Note("THREAD_STATE", f"The state is not as the vendor's schema has it: it {why}."),) if why else ()
+        (Note("THREAD_STATE", f"The state does not match the vendor's schema: it {problem}."),)
+        if problem
+        else ()
     )

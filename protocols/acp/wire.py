@@ -1,4 +1,4 @@
-"""Paths and messages of ACP, as client and server both write them."""
+"""Paths and messages of ACP, for client and server."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,9 +15,9 @@ THREAD_STATUSES = ("idle", "busy", "interrupted", "error")
 
 # The name of an event on the stream of a run.
 EVENT = "agent_event"
-# The member that names the kind of an interrupt, and that of the answer to it.
+# The member with the kind of an interrupt, and of the answer to it.
 INTERRUPT_TYPE = "interrupt_type"
-# The `errcode` of a run that failed, by the outcome of its call. Pegboard's own: the protocol has no list.
+# The `errcode` of a failed run by the outcome of its call. Pegboard defines these; the protocol has no list.
 ERRORS = {
     "tool_error": 1,
     "unavailable": 2,
@@ -32,7 +32,7 @@ ERRORS = {
 
 
 def path(*parts: str) -> str:
-    """Return a path below the first part, whose own slashes stay."""
+    """Return a path below the first part, whose slashes are not encoded."""
     return "/".join([parts[0], *(quote(part, safe="") for part in parts[1:])])
 
 
@@ -41,12 +41,12 @@ def thread_path(thread_id: str, *parts: str) -> str:
 
 
 def runs_path(thread_id: str, *parts: str) -> str:
-    """Return a path below the runs of a thread, or of none where `thread_id` is ""."""
+    """Return a path below the runs of a thread, or below the runs without a thread for ""."""
     return path(f"{thread_path(thread_id)}{RUNS}" if thread_id else RUNS, *parts)
 
 
 def mark(text: str) -> dict[str, Any]:
-    """The metadata by which a client finds a run again whose id it never received."""
+    """Return metadata with which a client can find a run whose id it did not receive."""
     return {"call_id": text}
 
 
@@ -82,6 +82,6 @@ def run(
 
 
 def update(output: Mapping[str, Any], run_id: str, status: str) -> dict[str, Any]:
-    """An update on the stream of a run, whose results are called values."""
+    """Return an update on the stream of a run, where a result has the type `values`."""
     kind = {"result": "values"}.get(output["type"], output["type"])
     return {**output, "type": kind, "run_id": run_id, "status": status}

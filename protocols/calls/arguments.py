@@ -1,7 +1,7 @@
-"""What is wrong with the arguments of a call, found out by the signature's schema before anything is sent.
+"""Validate the arguments of a call by the schema of the signature, before anything is sent.
 
-There is one validator, core/schema/validation, and one rule: an object is open unless its schema closes it.
-What a schema that was shown to a model accepts is sent as it was given.
+core/schema/validation is the only validator, with one rule: an object is open unless its schema closes it.
+Arguments that the schema shown to a model accepts are sent unchanged.
 """
 
 import weakref
@@ -17,30 +17,31 @@ from protocols.base import Note
 from protocols.signature import Parameter, Signature
 
 UNKNOWN = "is not an input of this tool"
-# What is wrong with the inputs together goes by this name.
+# The key of errors about the inputs as a whole.
 TOGETHER = ""
 TOO_LARGE = "is too large or too deeply nested to be sent"
 MAX_REASONS = 3  # for one input
-# Larger whole numbers stay as they were written: from here on JavaScript, too, writes an exponent.
-MAX_WRITTEN_OUT = 10**21
+# Larger numbers keep their exponent, as in JavaScript.
+MAX_INTEGER = 10**21
 UNKNOWN_INPUT = "UNKNOWN_INPUT"
-# Digests of schemas by the id of a signature, for as long as that is in memory.
+# Digests of schemas by the id() of a signature, while the signature is in memory.
 _digests: dict[int, str] = {}
 
 
 def inputs_schema(signature: Signature) -> Any:
-    """Return the JSON Schema of the inputs. A protocol without schemas lists all inputs that there are."""
+    """Return the JSON Schema of the inputs. It is closed for a protocol without schemas, which lists all
+    inputs."""
     rest = {"additionalProperties": False} if signature.schema_rest is None else signature.schema_rest
     return parameters.write(signature.inputs, rest)
 
 
 def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """Return why arguments do not fit, by input name; all reasons at once.
+    """Return all reasons why arguments are invalid, by input name.
 
-    Null for an input that does not accept null means that it is not given.
+    Null for an input that does not accept null counts as absent.
     """
     whole = _whole(signature)
-    inputs, faults = _judged(signature, arguments)
+    inputs, faults = _checked_inputs(signature, arguments)
     reasons = {name: UNKNOWN for name in inputs if name != whole.name} if whole else {}
     if whole and whole.name not in inputs:
         return reasons | ({whole.name: "is required"} if whole.required else {})
@@ -48,8 +49,8 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
         return reasons
     if faults == [_TOO_LARGE]:
         large = {name: TOO_LARGE for name, value in inputs.items() if validation.is_too_large(value)}
-        return large or {TOGETHER: f"What is given {TOO_LARGE}."}
-    # A value of another type is none of the allowed values, either.
+        return large or {TOGETHER: f"The value {TOO_LARGE}."}
+    # A value of the wrong type would also be reported as not allowed.
     mistyped = {fault.path for fault in faults if fault.keyword == "type"}
     faults = [fault for fault in faults if fault.keyword != "enum" or fault.path not in mistyped]
     by_name: dict[str, list[str]] = {}
@@ -57,38 +58,38 @@ def problems(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, st
         name = str(fault.path[0]) if fault.path else TOGETHER
         by_name.setdefault(name, []).append(_reason(signature, fault))
     if any(len(fault.path) == 1 for fault in faults):
-        # What is wrong with one input is usually why the inputs do not fit together.
+        # An error in one input is usually the cause of an error in the whole.
         by_name.pop(TOGETHER, None)
-    return reasons | {name: "; ".join(found[:MAX_REASONS]) for name, found in by_name.items()}
+    return reasons | {name: "; ".join(texts[:MAX_REASONS]) for name, texts in by_name.items()}
 
 
-def why_not(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str:
-    """Return why one input cannot accept `value`, by its own schema alone; "" when it can.
+def value_problem(parameter: Parameter, value: object, rest: Mapping[str, Any]) -> str:
+    """Return why one input does not accept `value`, by its own schema; "" if it does.
 
-    `rest` is the signature's, for the definitions that the input's schema may refer to.
+    rest: the `schema_rest` of the signature, with the definitions that the schema may refer to.
     """
-    around = ("$schema", "$id", *subschemas.DEFINITIONS)
-    kept = {keyword: rest[keyword] for keyword in around if keyword in rest}
-    alone = Signature(name="", description="", inputs=(parameter,), schema_rest=kept)
-    if value is None and not given(alone, {parameter.name: None}):
+    keywords = ("$schema", "$id", *subschemas.DEFINITIONS)
+    definitions = {keyword: rest[keyword] for keyword in keywords if keyword in rest}
+    signature = Signature(name="", description="", inputs=(parameter,), schema_rest=definitions)
+    if value is None and not given(signature, {parameter.name: None}):
         return "must not be null"
-    return problems(alone, {parameter.name: value}).get(parameter.name, "")
+    return problems(signature, {parameter.name: value}).get(parameter.name, "")
 
 
 def given(signature: Signature, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments that are sent: without null for those that do not accept it."""
+    """Return the arguments to send: without null for inputs that do not accept it."""
     if None in arguments.values():
-        return _judged(signature, arguments)[0]
+        return _checked_inputs(signature, arguments)[0]
     return {name: with_whole_numbers(value) for name, value in arguments.items()}
 
 
 def with_whole_numbers(value: Any) -> Any:
-    """Return the same JSON value with 5.0 written as 5, at any depth.
+    """Return the JSON value with 5 in place of 5.0, at any depth.
 
-    JSON Schema counts a number with a zero fraction as an integer (validation, 6.1.1), but a program that
-    parses `?n=5.0` does not.
+    For JSON Schema a number with a zero fraction is an integer (validation, 6.1.1), but not for a program
+    that parses `?n=5.0`.
     """
-    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_WRITTEN_OUT:
+    if isinstance(value, float) and value.is_integer() and abs(value) < MAX_INTEGER:
         return int(value)
     if isinstance(value, list):
         return [with_whole_numbers(item) for item in value]
@@ -98,35 +99,35 @@ def with_whole_numbers(value: Any) -> Any:
 
 
 def unchecked(signature: Signature) -> str:
-    """Return a sentence about the vendor's rules that cannot be checked here; "" when there are none."""
+    """Return a sentence about rules of the vendor that Pegboard cannot check; "" without such rules."""
     return _compiled(signature).remark
 
 
 def unknown_inputs(signature: Signature, arguments: Mapping[str, Any]) -> list[UnknownName]:
-    """Return the names that were sent and that the signature does not describe."""
-    known = {parameter.name for parameter in signature.inputs}
-    if arguments.keys() <= known and not any(isinstance(each, dict | list) for each in arguments.values()):
+    """Return the names in the arguments that the signature does not describe."""
+    names = {parameter.name for parameter in signature.inputs}
+    if arguments.keys() <= names and not any(isinstance(value, dict | list) for value in arguments.values()):
         return []
     schema = _compiled(signature).schema
     if whole := _whole(signature):
-        found = unknown_names(schema, arguments.get(whole.name))
-        return [UnknownName((whole.name, *each.path), each.proposal) for each in found]
+        unknown = unknown_names(schema, arguments.get(whole.name))
+        return [UnknownName((whole.name, *name.path), name.proposal) for name in unknown]
     return unknown_names(schema, dict(arguments))
 
 
 def note_on(name: UnknownName) -> Note:
-    where = error_messages.place(name.path)
-    message = f"“{where}” is not an input that this tool describes. It was passed on as it is."
+    path = error_messages.place(name.path)
+    message = f"This tool does not describe an input “{path}”. It was sent unchanged."
     if name.proposal:
-        message += f" Perhaps “{name.proposal}” was meant."
-    return Note(UNKNOWN_INPUT, message, input=where, proposal=name.proposal)
+        message += f" Did you mean “{name.proposal}”?"
+    return Note(UNKNOWN_INPUT, message, input=path, proposal=name.proposal)
 
 
 _TOO_LARGE = Fault((), TOO_LARGE)
 
 
-def _judged(signature: Signature, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
-    """Return the arguments that are sent, with what is wrong with them."""
+def _checked_inputs(signature: Signature, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:
+    """Return the arguments to send, and their errors."""
     inputs = {name: with_whole_numbers(value) for name, value in arguments.items()}
     faults = _faults(signature, inputs)
     nulls = {name for name, value in inputs.items() if value is None} if faults else ()
@@ -145,7 +146,7 @@ def _faults(signature: Signature, inputs: dict[str, Any]) -> list[Fault]:
     faults = validation.faults_or_too_large(_compiled(signature), value)
     if faults is None:
         return [_TOO_LARGE]
-    return [replace(each, path=(whole.name, *each.path)) for each in faults] if whole else faults
+    return [replace(fault, path=(whole.name, *fault.path)) for fault in faults] if whole else faults
 
 
 def _whole(signature: Signature) -> Parameter | None:
@@ -160,19 +161,21 @@ def _compiled(signature: Signature) -> Checked:
     schema = inputs_schema(signature)
     if digest is None:
         _digests[key] = validation.digest_of(schema)
-        # Before another signature can get its id.
+        # Runs before another signature can get the same id().
         weakref.finalize(signature, _digests.pop, key, None).atexit = False
     return validation.checked(schema)
 
 
 def _reason(signature: Signature, fault: Fault) -> str:
     if not fault.path:
-        return f"The inputs do not fit together: what is given {fault.why}."
+        return f"The inputs as a whole are invalid: the value {fault.why}."
     if len(fault.path) > 1:
         return f"{error_messages.place(fault.path)} {fault.why}"
     if fault.why == error_messages.UNKNOWN:
         return UNKNOWN
-    is_defaulted = any(each.max_defaulted and each.name == fault.path[0] for each in signature.inputs)
+    is_defaulted = any(
+        parameter.max_defaulted and parameter.name == fault.path[0] for parameter in signature.inputs
+    )
     if is_defaulted and fault.keyword == "maximum":
-        return f"{fault.why}, as the vendor names no maximum of its own"
+        return f"{fault.why}, because the vendor declares no other maximum"
     return fault.why

@@ -1,4 +1,4 @@
-"""Outcomes of calls that come about in the same way under every protocol."""
+"""Outcomes of calls that are the same for every protocol."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,18 +25,18 @@ MAX_EXPLANATION_LENGTH = 500
 MAX_CODE_LENGTH = 100
 MAX_FAULTS = 50
 
-# Where vendors say what is wrong with each input.
+# Members in which vendors state an error code, and errors per input.
 _CODES = ("code", "errcode", "error_code", "type")
 _FIELDS = ("fields", "parameter_errors", "detail", "validation")
 
-# The request had left when these happened.
+# Errors after the request was sent.
 CUT_OFF = ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")
-# So did these, to somewhere behind the one who answers. Of 503 HTTP says that it was not handled.
+# Statuses after which the tool may have run. By HTTP, a 503 request was not handled.
 _PERHAPS_RUN = (*CUT_OFF, *(f"HTTP_{status}" for status in (408, *range(500, 600)) if status != 503))
 _NO_ACCESS = ("AUTH", "INSUFFICIENT_SCOPE", "NEEDS_SIGN_IN", "TOKEN_NOT_TAKEN")
 _REPLACED = Note(
     "CHARACTERS_REPLACED",
-    "The answer had characters that cannot be stored (NUL, half of a surrogate pair, or bytes that are no "
+    "The result contained characters that cannot be stored (NUL, half of a surrogate pair, or invalid "
     "UTF-8). Each was replaced by U+FFFD.",
 )
 _TYPES: dict[str, tuple[type, ...]] = {
@@ -56,30 +56,31 @@ def failed(
     fields: Mapping[str, str] | None = None,
     vendor: Mapping[str, str] | None = None,
 ) -> Outcome:
-    beside = {name: each for name, each in (("fields", fields), ("vendor", vendor)) if each}
-    return Outcome(outcome, error={"code": code, "message": message, **beside})
+    """Return a failed outcome. fields: a reason for each invalid argument. vendor: see `vendor_error`."""
+    details = {name: value for name, value in (("fields", fields), ("vendor", vendor)) if value}
+    return Outcome(outcome, error={"code": code, "message": message, **details})
 
 
-def vendors(code: object, said: str) -> dict[str, str] | None:
-    """The vendor's own code, kept apart from ours; None where it has none."""
+def vendor_error(code: object, description: str) -> dict[str, str] | None:
+    """Return the vendor's own code and its description, or None without a code."""
     is_code = isinstance(code, str | int) and not isinstance(code, bool) and code != ""
-    return {"code": printable(str(code), MAX_CODE_LENGTH), "description": said} if is_code else None
+    return {"code": printable(str(code), MAX_CODE_LENGTH), "description": description} if is_code else None
 
 
 def notes_on(answer: Answer) -> tuple[Note, ...]:
-    """What was odd about the text of a reply to a call."""
+    """Return notes on the text of a result."""
     return (_REPLACED,) if answer.is_repaired else ()
 
 
 def refusal(signature: Signature, arguments: Mapping[str, Any]) -> Outcome | None:
-    """What stops a call with these arguments before anything is sent."""
+    """Return the outcome for invalid arguments, before anything is sent, or None."""
     if fields := problems(signature, arguments):
         return failed("invalid_arguments", "ARGUMENTS", "Some inputs do not fit.", fields=fields)
     return None
 
 
 def after(error: ProtocolError) -> Outcome:
-    """A call during which the conversation with the vendor failed."""
+    """Return the outcome of a call whose HTTP request failed."""
     match error:
         case UnavailableError():
             doubt = " It is not known whether the tool ran." if error.code in CUT_OFF else ""
@@ -94,36 +95,37 @@ def after(error: ProtocolError) -> Outcome:
 
 
 def with_wait(outcome: Outcome, reply: Reply) -> Outcome:
-    # A vendor that says when to come back says that the same call may be sent then.
-    asked = retry_after(reply.headers.get("retry-after", ""))
-    return outcome if asked is None else replace(outcome, retry_after=min(asked, DAY), can_retry=True)
+    # A vendor that states a time for a retry permits the same call.
+    delay = retry_after(reply.headers.get("retry-after", ""))
+    return outcome if delay is None else replace(outcome, retry_after=min(delay, DAY), can_retry=True)
 
 
 def complaint(
     reply: Reply, *, look_up: Callable[[], object] | None = None, keeps_body: bool = False
 ) -> Outcome:
-    """A reply from 400 up to which the protocol gives no meaning of its own. Its explanation is passed on.
+    """Return the outcome of a reply with an error status that the protocol does not define.
 
-    A 404 is as likely about what the tool was asked for as about the tool. `look_up` asks for the tool
-    itself, where a protocol can, and raises RefusedError `NOT_FOUND` if the vendor has none such.
+    A 404 may be about the subject of the call or about the tool. look_up: requests the tool, if the protocol
+    can, and raises RefusedError `NOT_FOUND` if the vendor does not have it. keeps_body: return the body as
+    outputs.
     """
-    why, fields = explanation(reply)
-    said, vendor = f": {why}" if why else ".", vendors(_own_code(reply), why)
+    reason, fields = explanation(reply)
+    ending, vendor = f": {reason}" if reason else ".", vendor_error(_vendor_code(reply), reason)
     match reply.status:
         case 400 | 422:
-            message = f"The vendor refused the inputs ({reply.status}){said}"
+            message = f"The vendor refused the inputs ({reply.status}){ending}"
             outcome = failed(
                 "invalid_arguments", f"HTTP_{reply.status}", message, fields=fields, vendor=vendor
             )
         case 403:
-            message = f"Our credential may not run this tool (403){said}"
+            message = f"The credential may not run this tool (403){ending}"
             outcome = failed("refused", "FORBIDDEN", message, vendor=vendor)
         case _:
-            message = f"The tool answered {reply.status}{said}"
+            message = f"The tool returned {reply.status}{ending}"
             outcome = failed("tool_error", f"HTTP_{reply.status}", message, vendor=vendor)
     if reply.status in (404, 410) and look_up and _is_gone(look_up):
-        answered = outcome.error["message"] if outcome.error else ""
-        message = f"The vendor has no such tool or version any more. {answered}"
+        details = outcome.error["message"] if outcome.error else ""
+        message = f"The vendor does not have this tool or version any more. {details}"
         outcome = failed("refused", "NOT_FOUND", message, vendor=vendor)
     if keeps_body:
         body = _body(reply)
@@ -140,7 +142,7 @@ def _is_gone(look_up: Callable[[], object]) -> bool:
 
 
 def _body(reply: Reply) -> Answer:
-    # What the tool answered in place of its outputs: JSON, or text.
+    # A body in place of outputs: JSON or text.
     with suppress(ProtocolViolationError):
         answer = strict_json.require_answer(reply)
         return replace(answer, value={"body": answer.value})
@@ -151,23 +153,23 @@ def _body(reply: Reply) -> Answer:
     return strict_json.repaired({"body": reply.body.decode(errors="replace")})
 
 
-def _own_code(reply: Reply) -> object:
-    # Problem details (RFC 9457) name their kind by an address.
+def _vendor_code(reply: Reply) -> object:
+    # The type of problem details (RFC 9457) is an address.
     document: object = None
     with suppress(ProtocolViolationError):
         document = strict_json.require_answer(reply).value
     if isinstance(document, dict) and isinstance(document.get("error"), dict):
         document = document["error"]
-    named = [document.get(member) for member in _CODES] if isinstance(document, dict) else []
+    codes = [document.get(member) for member in _CODES] if isinstance(document, dict) else []
     return next(
-        (code for code in named if isinstance(code, str | int) and code not in ("", "about:blank")), None
+        (code for code in codes if isinstance(code, str | int) and code not in ("", "about:blank")), None
     )
 
 
 def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
-    """What the vendor says about its refusal, and what it says about each input."""
-    # Servers spell it as a text, as an object with a text, as a list of faults (FastAPI, Prism) or as
-    # problem details (RFC 9457).
+    """Return the vendor's reason for an error, and its reasons by input name."""
+    # Servers send a text, an object with a text, a list of errors (FastAPI, Prism) or problem details (RFC
+    # 9457).
     document: object = None
     with suppress(ProtocolViolationError):
         document = strict_json.require_answer(reply).value
@@ -182,44 +184,48 @@ def explanation(reply: Reply) -> tuple[str, dict[str, str]]:
     if not isinstance(document, dict):
         return "", {}
     texts = [document.get(member) for member in ("message", "detail", "title", "error")]
-    fields = {name: why for member in _FIELDS for name, why in _faults(document.get(member))}
+    fields = {name: reason for member in _FIELDS for name, reason in _faults(document.get(member))}
     text = next((text for text in texts if isinstance(text, str)), "")
-    text = text or "; ".join(f"{name}: {why}" for name, why in fields.items())
+    text = text or "; ".join(f"{name}: {reason}" for name, reason in fields.items())
     return printable(text, MAX_EXPLANATION_LENGTH), fields
 
 
 def _faults(raw: object) -> Iterator[tuple[str, str]]:
     if isinstance(raw, dict):
-        yield from ((printable(name), printable(why)) for name, why in raw.items() if isinstance(why, str))
+        yield from (
+            (printable(name), printable(reason)) for name, reason in raw.items() if isinstance(reason, str)
+        )
     for fault in raw[:MAX_FAULTS] if isinstance(raw, list) else ():
         if isinstance(fault, dict):
-            place = fault.get("loc") or fault.get("location")
-            why = fault.get("msg") or fault.get("message")
-            if isinstance(place, list) and place and isinstance(why, str):
-                yield printable(str(place[-1])), printable(why)
+            path = fault.get("loc") or fault.get("location")
+            reason = fault.get("msg") or fault.get("message")
+            if isinstance(path, list) and path and isinstance(reason, str):
+                yield printable(str(path[-1])), printable(reason)
 
 
 def ok(outputs: Mapping[str, Any], signature: Signature, notes: Sequence[Note] = ()) -> Outcome:
-    """The outputs as they came, with notes on what differs from the signature: vendors may add outputs."""
+    """Return a successful outcome with notes on differences from the signature. Vendors may add outputs."""
     declared = {output.name: output for output in signature.outputs}
-    found = [*notes]
+    all_notes = [*notes]
     parsed: dict[str, Any] = {}
     for name, value in outputs.items():
         if name not in declared:
-            found.append(Note("UNKNOWN_OUTPUT", f"The output “{printable(name)}” is not in the signature."))
+            all_notes.append(
+                Note("UNKNOWN_OUTPUT", f"The output “{printable(name)}” is not in the signature.")
+            )
             continue
         kind = declared[name].type
         expected = _TYPES.get(kind)
         if expected is not None and value is not None and type(value) not in expected:
             reason = f"The output “{printable(name)}” is {describe_value(value)}, not of type {kind}."
-            found.append(Note("VALUE_TYPE", reason))
+            all_notes.append(Note("VALUE_TYPE", reason))
         if kind == "json" and isinstance(value, str):
-            # A text often holds JSON.
+            # A text often contains JSON.
             with suppress(ProtocolViolationError):
                 parsed[name] = strict_json.loads(value.encode(errors="surrogatepass"))
-    found += [
-        Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing, and the signature promises it.")
+    all_notes += [
+        Note("MISSING_OUTPUT", f"The output “{printable(name)}” is missing, but the signature declares it.")
         for name, output in declared.items()
         if output.required and name not in outputs
     ]
-    return Outcome("ok", outputs=outputs, parsed=parsed, notes=found)
+    return Outcome("ok", outputs=outputs, parsed=parsed, notes=all_notes)

@@ -352,7 +352,7 @@ class _Call:
         said = error.said or "It did not say why."
         if transport.is_modern and eras.names_server_request(error.said):
             self.could_not_ask = "error"
-        vendor = outcomes.vendors(error.number, error.said)
+        vendor = outcomes.vendor_error(error.number, error.said)
         if error.number == INVALID_PARAMS:
             message = f"The vendor refused the call: {said}"
             return outcomes.failed("invalid_arguments", error.code, message, vendor=vendor)

@@ -282,7 +282,7 @@ def _listing(transport: Transport, known: KnownPages, listed: _List) -> Iterator
             yield page
         if again is not None:
             again |= tools
-            guard.check(page, seen=len(again))
+            guard.check(page, tool_count=len(again))
         seen |= tools
         if page.next is None:
             return
@@ -370,7 +370,7 @@ def _found(transport: Transport, tool_id: str) -> Item:
                 raise RefusedError(rejected.code, f"{transport.host} {why}")
         seen.update([item.tool_id for item in page.items])
         seen.update([f"{rejected.tool} on page {guard.number}" for rejected in page.rejected])
-        guard.check(page, seen=len(seen))
+        guard.check(page, tool_count=len(seen))
     raise RefusedError("NOT_FOUND", f"{transport.host} lists no tool {printable(tool_id)}.")
 
 

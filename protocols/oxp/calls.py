@@ -1,7 +1,7 @@
-"""How an OXP tool is run: one call, in the form that the vendor understands, and what became of it.
+"""Run an OXP tool: one call in the form that the vendor accepts, and its outcome.
 
-The outcomes of a call are told apart by status: 400 before the tool ran, 422 for its input, 200 for
-whatever the tool itself did. What a vendor means for its own developers is never passed on.
+The status distinguishes outcomes: 400 before the tool ran, 422 for its input, 200 for every result of the
+tool. Messages for the vendor's developers are never passed on.
 """
 
 import re
@@ -25,8 +25,8 @@ MAX_URL_LENGTH = 2048
 MAX_CHALLENGES = 20
 HIDDEN = "•••"
 
-# 401 is the endpoint's own credential and 408, 425 and 429 are passing: the session judges those.
-_ANSWERS = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
+# The session handles 401 (the credential) and the transient 408, 425 and 429.
+_STATUSES = (200, *(status for status in range(400, 500) if status not in (401, 408, 425, 429)))
 
 _SOME_TEXT = {"type": "string", "minLength": 1}
 
@@ -38,106 +38,108 @@ def call(
     request: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> Outcome:
-    """`NOT_RUN` is a refusal for another reason than the input. Raises ProtocolError."""
-    reply = _sent(session, path, request, context)
+    """Send a call. The code `NOT_RUN` means a refusal that is not about the input. Raises ProtocolError."""
+    reply = _send(session, path, request, context)
     match reply.status:
         case wire.RAN:
             return _result(signature, reply)
         case wire.NOT_RUN:
             missing = _object(reply).get("missing_requirements")
-            said = outcomes.explanation(reply)[0]
+            reason = outcomes.explanation(reply)[0]
             if isinstance(missing, dict):
-                return _needs(missing, said)
-            message = f"The vendor did not run the tool{_quoted(said)}"
+                return _needs(missing, reason)
+            message = f"The vendor did not run the tool{_suffix(reason)}"
             return outcomes.with_wait(outcomes.failed("refused", "NOT_RUN", message), reply)
         case wire.BAD_INPUT:
-            said, fields = outcomes.explanation(reply)
-            message = f"The vendor refused the inputs{_quoted(said)}"
+            reason, fields = outcomes.explanation(reply)
+            message = f"The vendor refused the inputs{_suffix(reason)}"
             return outcomes.failed("invalid_arguments", f"HTTP_{reply.status}", message, fields=fields)
     return outcomes.complaint(reply)
 
 
 def input_of(signature: Signature, arguments: Mapping[str, Any]) -> Any:
-    given = judged.given(signature, arguments)
+    values = judged.given(signature, arguments)
     if len(signature.inputs) == 1 and signature.inputs[0].is_whole:
-        return given.get(signature.inputs[0].name, {})
-    return given
+        return values.get(signature.inputs[0].name, {})
+    return values
 
 
-def _sent(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
-    # In the form that the vendor is known to accept. A vendor that misses the other form has not run the
+def _send(session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any]) -> Reply:
+    # Uses the form that the vendor has accepted before. A vendor that requires the other form has not run the
     # tool.
     form: wire.Form = session.memory.get("revision", "bare")
-    reply = _posted(session, path, request, context, form)
+    reply = _post(session, path, request, context, form)
     other = wire.OTHER_FORM[form]
-    if not _is_missed(reply, wire.CALL_MEMBER[other]):
+    if not _requires_member(reply, wire.CALL_MEMBER[other]):
         if reply.status == wire.RAN:
             session.memory["revision"] = form
         return reply
-    second = _posted(session, path, request, context, other)
-    if _is_missed(second, wire.CALL_MEMBER[form]):
+    second = _post(session, path, request, context, other)
+    if _requires_member(second, wire.CALL_MEMBER[form]):
         return reply
     session.memory["revision"] = other
     return second
 
 
-def _posted(
+def _post(
     session: Session, path: str, request: Mapping[str, Any], context: Mapping[str, Any], form: wire.Form
 ) -> Reply:
     full = {**request, **({"context": context} if context else {})}
-    shown = {**request, **({"context": _without_values(context)} if context else {})}
+    logged = {**request, **({"context": _without_values(context)} if context else {})}
     headers = wire.VERSION_HEADERS if form == "bare" else None
     return session.post(
-        path, json=wire.call(full, form), headers=headers, accept=_ANSWERS, shown=wire.call(shown, form)
+        path, json=wire.call(full, form), headers=headers, accept=_STATUSES, shown=wire.call(logged, form)
     )
 
 
 def _without_values(context: Mapping[str, Any]) -> dict[str, Any]:
-    # What a record of the call shows: whom and what it named, and no value.
-    struck_out = {
-        member: [{"id": each["id"], value: HIDDEN} for each in context[member]]
+    # For the record of the call: the names of users, providers and secrets, without values.
+    masked = {
+        member: [{"id": entry["id"], value: HIDDEN} for entry in context[member]]
         for member, value in (("authorization", "token"), ("secrets", "value"))
         if member in context
     }
-    return {**({"user_id": HIDDEN} if "user_id" in context else {}), **struck_out}
+    return {**({"user_id": HIDDEN} if "user_id" in context else {}), **masked}
 
 
-def _is_missed(reply: Reply, member: str) -> bool:
+def _requires_member(reply: Reply, member: str) -> bool:
     if reply.status not in (400, 422) or b"missing_requirements" in reply.body:
         return False
-    said = reply.body[:MAX_HINT_LENGTH].decode(errors="replace")
-    named = rf"""["'`“]{member}["'`”]|(?:missing|field|property|member|key):? {member}\b"""
-    return bool(re.search("missing|required", said, re.IGNORECASE) and re.search(named, said, re.IGNORECASE))
+    text = reply.body[:MAX_HINT_LENGTH].decode(errors="replace")
+    pattern = rf"""["'`“]{member}["'`”]|(?:missing|field|property|member|key):? {member}\b"""
+    return bool(
+        re.search("missing|required", text, re.IGNORECASE) and re.search(pattern, text, re.IGNORECASE)
+    )
 
 
 def _result(signature: Signature, reply: Reply) -> Outcome:
     answer = strict_json.require_answer(reply)
     document = wire.response_in(answer.value)
-    outcome = _told(signature, document)
+    outcome = _outcome(signature, document)
     notes = [*outcomes.notes_on(answer), *note_other_version(reply), *outcome.notes]
     return replace(outcome, notes=notes, vendor_duration_ms=_duration(document))
 
 
 def note_other_version(reply: Reply) -> list[Note]:
-    """Return a note if the reply names another version of the protocol than Pegboard speaks."""
+    """Return a note if the reply has another version of the protocol than Pegboard."""
     version = reply.headers.get(wire.VERSION_HEADER.lower(), "").strip()
     if version in ("", wire.VERSION):
         return []
-    message = f"The vendor answers in OXP {printable(version, 20)}; Pegboard speaks {wire.VERSION}."
+    message = f"The vendor replies with OXP {printable(version, 20)}; Pegboard uses {wire.VERSION}."
     return [Note("OXP_VERSION", message)]
 
 
 def _duration(document: Any) -> int | None:
-    # In milliseconds. What is no duration costs nothing.
+    # In milliseconds. An invalid duration is ignored.
     duration = document.get("duration") if isinstance(document, dict) else None
     if not isinstance(duration, int | float) or isinstance(duration, bool):
         return None
     return round(duration) if 0 <= duration < MAX_DURATION else None
 
 
-def _told(signature: Signature, document: Any) -> Outcome:
+def _outcome(signature: Signature, document: Any) -> Outcome:
     if not isinstance(document, dict) or not isinstance(document.get("success"), bool):
-        raise ProtocolViolationError("SHAPE", "It does not say whether the call was a success.")
+        raise ProtocolViolationError("SHAPE", "The reply does not state whether the call succeeded.")
     if not document["success"]:
         error = document.get("error")
         return _tool_error(error if isinstance(error, dict) else {})
@@ -145,15 +147,15 @@ def _told(signature: Signature, document: Any) -> Outcome:
     whole = next((output.name for output in signature.outputs if output.is_whole), "value")
     if signature.outputs_rest is not None and isinstance(value, dict):
         return outcomes.ok(value, signature)
-    is_said = "value" in document and (value is not None or signature.outputs)
-    return outcomes.ok({whole: value} if is_said else {}, signature)
+    has_value = "value" in document and (value is not None or signature.outputs)
+    return outcomes.ok({whole: value} if has_value else {}, signature)
 
 
 def _tool_error(error: dict[str, Any]) -> Outcome:
-    # The tool ran and failed. What is meant for the vendor's developers alone is left out.
+    # The tool ran and failed. Messages for the vendor's developers are omitted.
     if isinstance(error.get("missing_requirements"), dict):
         return _needs(error["missing_requirements"], _text(error, "message"))
-    message = _text(error, "message") or "The tool failed and did not say why."
+    message = _text(error, "message") or "The tool failed without a reason."
     wait = error.get("retry_after_ms")
     is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
     return Outcome(
@@ -165,27 +167,29 @@ def _tool_error(error: dict[str, Any]) -> Outcome:
     )
 
 
-def _needs(missing: Mapping[str, Any], said: str) -> Outcome:
-    # A person has to do something before the call can go on, such as letting the tool act for them.
+def _needs(missing: Mapping[str, Any], reason: str) -> Outcome:
+    # A person has to act before the call can continue, such as by authorizing the tool.
     challenges = missing.get("authorization")
-    readable = [each for each in challenges if isinstance(each, dict)] if isinstance(challenges, list) else []
+    entries = challenges if isinstance(challenges, list) else []
+    readable = [entry for entry in entries if isinstance(entry, dict)]
     asks, checks = [], {}
-    for each in readable[:MAX_CHALLENGES]:
-        name = _text(each, "id")
-        who = name or "the provider"
-        message = f"Let the tool act for you at {who}, then run it again."
-        checks[name] = _url(each, "check_url")
-        asks.append(Ask(who, message, url=_url(each, "url"), provider=name, check_url=checks[name]))
+    for challenge in readable[:MAX_CHALLENGES]:
+        name = _text(challenge, "id")
+        provider = name or "the provider"
+        message = f"Authorize the tool at {provider}, then run it again."
+        checks[name] = _url(challenge, "check_url")
+        url = _url(challenge, "url")
+        asks.append(Ask(provider, message, url=url, provider=name, check_url=checks[name]))
     if missing.get("user_id") is True:
-        asks.append(Ask("user_id", "The tool has to know who its user is.", _SOME_TEXT))
-    message = f"The tool needs more before it can run{_quoted(said)}"
+        asks.append(Ask("user_id", "The tool requires the id of its user.", _SOME_TEXT))
+    message = f"The tool has requirements that are not met{_suffix(reason)}"
     failure = {"code": "MISSING_REQUIREMENTS", "message": message}
     resume = {"check_urls": {name: url for name, url in checks.items() if url}}
     return Outcome("needs_authorization", error=failure, asks=asks, resume=resume)
 
 
 def _url(challenge: Mapping[str, Any], member: str) -> str:
-    # Shown to a person as a link, and never followed from here.
+    # Shown to a person as a link. Pegboard never requests it.
     value = challenge.get(member)
     is_link = isinstance(value, str) and len(value) <= MAX_URL_LENGTH and value.isprintable()
     return str(value) if is_link and str(value).lower().startswith(("https://", "http://")) else ""
@@ -199,10 +203,10 @@ def _object(reply: Reply) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def _text(raw: Mapping[str, Any], member: str, longest: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
+def _text(raw: Mapping[str, Any], member: str, max_length: int = outcomes.MAX_EXPLANATION_LENGTH) -> str:
     value = raw.get(member)
-    return printable(value, longest) if isinstance(value, str) else ""
+    return printable(value, max_length) if isinstance(value, str) else ""
 
 
-def _quoted(said: str) -> str:
-    return f": {said}" if said else "."
+def _suffix(reason: str) -> str:
+    return f": {reason}" if reason else "."

@@ -1,7 +1,8 @@
 """The client of OXP: lists the tools of a vendor in all their versions, and runs them.
 
-A list shows which of the two revisions a vendor speaks. The published schema of a reply refuses every reply
-with a value, so replies are read by the prose."""
+The list shows which of the two revisions a vendor uses. The published schema of a reply rejects every reply
+with a value, so this client follows the prose of the specification.
+"""
 
 import hashlib
 import re
@@ -49,7 +50,7 @@ _BARE_ARRAY = Note("BARE_ARRAY", "The list is a bare array without “items”."
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """Everything on the list, several versions of one tool included."""
+    """The whole list, which may contain several versions of one tool."""
 
     items: Sequence[Item]
     rejected: Sequence[Rejected]
@@ -66,15 +67,14 @@ class OXP(Protocol):
         Setting(
             name="user_id",
             label="User ID",
-            help="Who the tools act for where a call does not say it. It is sent only to tools that ask "
-            "for it.",
+            help="The user of calls that do not name one. It is sent only to tools that require it.",
         ),
         Setting(
             name="check_hosts",
-            label="Hosts that tell of authorizations",
+            label="Hosts for authorization checks",
             kind="lines",
-            help="Where Pegboard may ask whether a user has authorized a tool, beside the endpoint's own "
-            "address: one host on a line, such as auth.example.com.",
+            help="Hosts, besides that of the endpoint, where Pegboard may check whether a user has authorized a "
+            "tool. One host per line, such as auth.example.com.",
         ),
     )
     promises = frozenset({"locked_versions"})
@@ -88,7 +88,7 @@ class OXP(Protocol):
 
     def __init__(self, settings: Mapping[str, Any] | None = None) -> None:
         super().__init__(settings)
-        self._read: tuple[Session, _Listing] | None = None
+        self._cached_list: tuple[Session, _Listing] | None = None
 
     def enumerate(self, session: Session, known: KnownPages) -> Iterator[Page]:
         reply = _list(session)
@@ -104,43 +104,45 @@ class OXP(Protocol):
         return oxp_document.standard_form(document)
 
     def notes(self, document: dict[str, Any], signature: Signature) -> Sequence[Note]:
-        called = f"“{printable(signature.name, 60)}”"
         if _NAME.fullmatch(signature.name):
             return ()
-        return [Note("ODD_NAME", f"{called} has a name of other characters, or longer, than the protocol's.")]
+        return [Note("ODD_NAME", f"The protocol does not allow the name “{printable(signature.name, 60)}”.")]
 
     def needs(self, signature: Signature) -> Needs:
-        said = (signature.rest or {}).get("requirements") or {}
-        named = [each for each in said.get("authorization") or () if isinstance(each.get("id"), str)]
-        is_unknown = signature.requirements.user and not self.values["user_id"]
-        providers = {each["id"]: tuple(oxp_document.scopes_of(each)) for each in named}
-        return Needs(providers, signature.requirements.secrets, is_unknown)
+        requirements = (signature.rest or {}).get("requirements") or {}
+        entries = requirements.get("authorization") or ()
+        needs_user = signature.requirements.user and not self.values["user_id"]
+        providers = {
+            entry["id"]: tuple(oxp_document.scopes_of(entry))
+            for entry in entries
+            if isinstance(entry.get("id"), str)
+        }
+        return Needs(providers, signature.requirements.secrets, needs_user)
 
     def may_ask_at(self, url: str) -> bool:
-        asked = urlsplit(url)
-        known = self.values["check_hosts"] or ()
-        return asked.scheme == "https" and asked.netloc.lower() in {host.strip().lower() for host in known}
+        parts = urlsplit(url)
+        hosts = {host.strip().lower() for host in self.values["check_hosts"] or ()}
+        return parts.scheme == "https" and parts.netloc.lower() in hosts
 
     def facts(self, signature: Signature) -> Sequence[tuple[str, str]]:
         needs = (signature.rest or {}).get("requirements") or {}
-        named = [each for each in needs.get("authorization") or () if each.get("id")]
-        # Who gives out which scopes.
-        said = [f"{each['id']}: {', '.join(oxp_document.scopes(each))}" for each in named[:MAX_SHOWN]]
-        return [("Authorization", printable(text, MAX_FACT_LENGTH)) for text in said]
+        providers = [entry for entry in needs.get("authorization") or () if entry.get("id")]
+        texts = [f"{entry['id']}: {', '.join(oxp_document.scopes(entry))}" for entry in providers[:MAX_SHOWN]]
+        return [("Authorization", printable(text, MAX_FACT_LENGTH)) for text in texts]
 
     def fetch(self, session: Session, tool_id: str, label: str | None = None) -> Item:
         versions = [item for item in _listing(session, _list(session)).items if item.tool_id == tool_id]
-        wanted = [item for item in versions if label in (None, item.label)]
-        if not wanted:
-            which = f"{tool_id}@{label}" if label else tool_id
-            raise RefusedError("NOT_FOUND", f"The vendor does not list {printable(which)}.")
-        return max(wanted, key=lambda item: item.label_key)
+        matches = [item for item in versions if label in (None, item.label)]
+        if not matches:
+            missing = f"{tool_id}@{label}" if label else tool_id
+            raise RefusedError("NOT_FOUND", f"The vendor does not list {printable(missing)}.")
+        return max(matches, key=lambda item: item.label_key)
 
     def versions(self, session: Session, tool_id: str) -> Iterator[Page]:
-        # All are on the one list, so that asking for the versions of many tools reads it once.
-        if self._read is None or self._read[0] is not session:
-            self._read = (session, _listing(session, _list(session)))
-        items = [item for item in self._read[1].items if item.tool_id == tool_id]
+        # The list contains all versions, so the versions of many tools need one request.
+        if self._cached_list is None or self._cached_list[0] is not session:
+            self._cached_list = (session, _listing(session, _list(session)))
+        items = [item for item in self._cached_list[1].items if item.tool_id == tool_id]
         if items:
             yield Page(items=items)
 
@@ -161,7 +163,7 @@ class OXP(Protocol):
             "tool_id": f"{tool_id}@{version}",
             "input": oxp_calls.input_of(signature, arguments),
         }
-        return _called(session, signature, request, self._context(signature))
+        return _call(session, signature, request, self._context(signature))
 
     def resume(
         self,
@@ -172,59 +174,60 @@ class OXP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
-        # The same call once more, under the same id: a vendor that ran it already may answer from memory.
+        # Repeats the call with the same id: a vendor that has run it may return the stored result.
         request = {member: value for member, value in state["request"].items() if member != "context"}
-        return _called(session, signature, request, self._context(signature, answers.get("user_id")))
+        return _call(session, signature, request, self._context(signature, answers.get("user_id")))
 
-    def _context(self, signature: Signature, answered: object = None) -> dict[str, Any]:
-        said = self.context
-        usual = self.values["user_id"] if signature.requirements.user else ""
+    def _context(self, signature: Signature, answered_user: object = None) -> dict[str, Any]:
+        default_user = self.values["user_id"] if signature.requirements.user else ""
         context = {
-            "user_id": said.user or answered or usual,
-            "authorization": [{"id": name, "token": token} for name, token in said.tokens.items()],
-            "secrets": [{"id": name, "value": value} for name, value in said.secrets.items()],
+            "user_id": self.context.user or answered_user or default_user,
+            "authorization": [{"id": name, "token": token} for name, token in self.context.tokens.items()],
+            "secrets": [{"id": name, "value": value} for name, value in self.context.secrets.items()],
         }
         return {member: value for member, value in context.items() if value}
 
 
-def _called(
+def _call(
     session: Session, signature: Signature, request: dict[str, Any], context: Mapping[str, Any]
 ) -> Outcome:
-    # The context is made anew each time that the call goes on, so that nothing of it is kept.
+    # The context is built again for each attempt and never stored.
     try:
         outcome = oxp_calls.call(session, _path(session, wire.CALL), signature, request, context)
     except ProtocolError as failure:
         outcome = outcomes.after(failure)
-    if (outcome.error or {}).get("code") in _TOLD_APART:
-        outcome = _told_apart(session, outcome, request["tool_id"])
+    if (outcome.error or {}).get("code") in _AMBIGUOUS_CODES:
+        outcome = _resolve_ambiguity(session, outcome, request["tool_id"])
     if outcome.outcome == "unavailable" or outcome.resume is not None or outcome.can_retry:
         return replace(outcome, resume={"request": request, **(outcome.resume or {})})
     return outcome
 
 
-# 400 stands for an unknown tool, for a vendor that is down, and for a credential that it does not take; a
-# vendor that goes its own way answers with the others.
-_TOLD_APART = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
+# 400 means an unknown tool, a vendor that is down, or a rejected credential. Some vendors send other
+# statuses.
+_AMBIGUOUS_CODES = ("NOT_RUN", *(f"HTTP_{status}" for status in (404, 410)))
 
 
-def _told_apart(session: Session, outcome: Outcome, tool: str) -> Outcome:
-    # The protocol has no codes for these: /health tells whether the vendor is there, and the list whether it
-    # takes our credential and has the tool. Nothing ran, so a vendor that is away may be asked again.
+def _resolve_ambiguity(session: Session, outcome: Outcome, tool: str) -> Outcome:
+    # The protocol has no codes for these cases. /health shows whether the vendor is up, and the list whether
+    # it accepts the credential and has the tool. Nothing ran, so the call may be repeated after an outage.
     is_refused = (outcome.error or {})["code"] == "NOT_RUN"
     try:
         if is_refused and not _is_list(session) and _is_down(session):
-            message = "The vendor says that it is not ready. The tool did not run."
+            message = "The vendor reports that it is not ready. The tool did not run."
             return replace(outcomes.failed("unavailable", "NOT_READY", message), can_retry=True)
         listing = _listing(session, _list(session))
     except UnavailableError as error:
         return replace(outcomes.after(error), can_retry=True) if is_refused else outcome
     except RefusedError as error:
-        after = outcomes.after(error)
-        return after if is_refused and after.outcome == "needs_authorization" else outcome
+        authorization = outcomes.after(error)
+        return authorization if is_refused and authorization.outcome == "needs_authorization" else outcome
     except ProtocolError:
         return outcome
     if all(f"{item.tool_id}@{item.label}" != tool for item in listing.items):
-        return outcomes.failed("refused", "NOT_FOUND", "The vendor has no such tool or version any more.")
+        return outcomes.failed(
+            "refused", "NOT_FOUND", "The vendor does not have this tool or version any more."
+        )
     return outcome
 
 
@@ -232,18 +235,18 @@ def _is_down(session: Session) -> bool:
     try:
         status = session.get(wire.HEALTH, headers=wire.VERSION_HEADERS, accept=(200, 204, 503)).status
     except RefusedError:
-        # It has none, or keeps it to itself.
+        # There is no health check, or it is not public.
         return False
     return status == 503
 
 
 def _is_list(session: Session) -> bool:
-    # People may enter the address of the list; calls lie below it.
+    # Users may enter the address of the list. Calls are below it.
     return urlsplit(session.root).path.rstrip("/").endswith(wire.TOOLS)
 
 
-def _path(session: Session, below: str) -> str:
-    return below.removeprefix(wire.TOOLS) if _is_list(session) else below
+def _path(session: Session, path: str) -> str:
+    return path.removeprefix(wire.TOOLS) if _is_list(session) else path
 
 
 def _list(session: Session) -> Reply:
@@ -259,76 +262,80 @@ def _list(session: Session) -> Reply:
 
 
 def _diagnosed(session: Session, error: ProtocolError) -> ProtocolError:
-    # There is no list: /health, which needs no credential, tells a server that is down from none.
+    # Without a list, /health (which needs no credential) distinguishes a server that is down from another
+    # server.
     try:
         status = session.get(wire.HEALTH, headers=wire.VERSION_HEADERS, accept=(200, 204, 503)).status
     except ProtocolError:
-        doubt = "" if isinstance(error, UnavailableError) else " Nothing is at /health either."
+        doubt = "" if isinstance(error, UnavailableError) else " There is nothing at /health, either."
         error.message += doubt
         return error
     if status == 503:
-        return UnavailableError("NOT_READY", "The vendor says that it is not ready to answer.")
-    error.message += " Its /health says that it is well."
+        return UnavailableError("NOT_READY", "The vendor reports that it is not ready.")
+    error.message += " Its /health reports that it is healthy."
     return error
 
 
 def _listing(session: Session, reply: Reply) -> _Listing:
-    read = strict_json.require_list(reply)
-    document = read.value
-    # A list of bare items shows neither revision.
-    is_marked = isinstance(document, dict) and ("$schema" in document or "items" not in document)
-    if is_marked and wire.VERSION_HEADER.lower() not in reply.headers:
+    partial_document = strict_json.require_list(reply)
+    document = partial_document.value
+    # A list with bare items fits both revisions.
+    shows_wrapped = isinstance(document, dict) and ("$schema" in document or "items" not in document)
+    if shows_wrapped and wire.VERSION_HEADER.lower() not in reply.headers:
         session.memory["revision"] = "wrapped"
-    listed = document
+    entries = document
     if isinstance(document, dict):
-        listed = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
-    if not isinstance(listed, list):
+        entries = next((document[m] for m in ("items", "tools") if isinstance(document.get(m), list)), None)
+    if not isinstance(entries, list):
         raise ProtocolViolationError("SHAPE", "The reply has no array “items” and no array “tools”.")
-    items, refused = paging.sort_entries(read, listed, _identified)
-    good = {item.tool_id for item in items}
-    rejected = [Rejected(_called_in(r.entry, r.number, good), r.error.code, r.error.reason) for r in refused]
+    items, refused = paging.sort_entries(partial_document, entries, _identified)
+    readable_tools = {item.tool_id for item in items}
+    rejected = [
+        Rejected(_entry_name(row.entry, row.number, readable_tools), row.error.code, row.error.reason)
+        for row in refused
+    ]
     notes = [*([_BARE_ARRAY] if isinstance(document, list) else []), *oxp_calls.note_other_version(reply)]
     return _Listing(items, rejected, hashlib.sha256(reply.body).hexdigest(), notes)
 
 
 def _current_page(listing: _Listing) -> Page:
-    # A catalog lists a tool once: in its latest version that can be read.
+    # The catalog lists a tool once, in its latest readable version.
     by_tool: dict[str, list[Item]] = {}
     for item in listing.items:
         by_tool.setdefault(item.tool_id, []).append(item)
     rejected = list(listing.rejected)
     items = [item for versions in by_tool.values() for item in _latest(versions, rejected)]
-    shown = {item.tool_id: item.label_key for item in items}
-    older = [item for item in listing.items if item.label_key < shown[item.tool_id]]
+    current = {item.tool_id: item.label_key for item in items}
+    older = [item for item in listing.items if item.label_key < current[item.tool_id]]
     return Page(
         items=items, rejected=rejected, notes=listing.notes, body_digest=listing.body_digest, older=older
     )
 
 
 def _latest(versions: list[Item], rejected: list[Rejected]) -> list[Item]:
-    left = sorted(versions, key=lambda item: item.label_key, reverse=True)
-    while left[0].label_key != left[-1].label_key:
-        newest = left[0]
+    remaining = sorted(versions, key=lambda item: item.label_key, reverse=True)
+    while remaining[0].label_key != remaining[-1].label_key:
+        newest = remaining[0]
         try:
             oxp_document.read(newest.document or {})
         except UnreadableItemError as error:
             name = f"{newest.tool_id}@{newest.label}"
             rejected.append(Rejected(name, error.code, error.reason))
-            left = left[1:]
+            remaining = remaining[1:]
         else:
             break
-    # Of one version listed twice both, as the reader has to tell the same from a contradiction.
-    return [item for item in left if item.label_key == left[0].label_key]
+    # A version that is listed twice stays twice: the reader has to detect contradictions.
+    return [item for item in remaining if item.label_key == remaining[0].label_key]
 
 
-def _called_in(entry: object, number: int, good: set[str]) -> str:
-    # A refused item is called by its tool, so that a tool we know is not taken for gone, unless another
-    # version of that tool can be read.
+def _entry_name(entry: object, number: int, readable_tools: set[str]) -> str:
+    # A rejected item has the name of its tool, so that a known tool is not withdrawn, unless another version
+    # of the tool is readable.
     tool_id = entry.get("id") if isinstance(entry, dict) else None
     name = oxp_document.tool_of(tool_id)
     if name is None:
         return f"#{number}"
-    return f"{name}@#{number}" if name in good else name
+    return f"{name}@#{number}" if name in readable_tools else name
 
 
 def _identified(document: object) -> Item:

@@ -1,4 +1,4 @@
-"""One tool of OXP: its document and the normal form, both ways."""
+"""Convert a tool between the OXP document and the normal form."""
 
 import re
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ MAX_TOOL_ID_LENGTH = 255
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,18})(?:\.([0-9]{1,18})\.([0-9]{1,18}))?)?")
 _VERSION = re.compile(r"([0-9]{1,18})\.([0-9]{1,18})\.([0-9]{1,18})")
 
-_WHERE = "requirements."
+_REQUIREMENTS = "requirements."
 _OAUTH2 = "requirements.authorization.oauth2."
 _NO_SHAPE = json_schema.Shape((), None)
 
@@ -32,7 +32,7 @@ def compose(
     output_schema: object = None,
     requirements: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Return a document of these parts, without those that are None."""
+    """Return a document. Parts that are None are omitted."""
     document = {
         "id": f"{tool_id}@{label}",
         "name": name,
@@ -66,25 +66,24 @@ def write(signature: Signature, tool_id: str, label: str) -> dict[str, Any]:
 
 
 def write_requirements(requirements: Requirements) -> dict[str, Any] | None:
-    """Return the requirements without scopes: these belong to a provider, which the normal form does not
-    have."""
-    written = {
+    """Return the requirements without scopes, which belong to a provider that the normal form lacks."""
+    document = {
         "secrets": [{"id": secret} for secret in requirements.secrets],
         "user_id": requirements.user,
     }
-    return {member: value for member, value in written.items() if value} or None
+    return {member: value for member, value in document.items() if value} or None
 
 
 def standard_form(document: dict[str, Any]) -> dict[str, Any]:
-    """Return a form that is the same for two documents that the protocol does not tell apart."""
-    # Some leave the version out of the id, or wrap the schema in an early form.
+    """Return a form that is equal for documents with the same meaning in the protocol."""
+    # Some vendors omit the version from the id, or wrap the schema as in an early draft.
     schema = _unwrapped(document.get("input_schema"))
     identity = f"{read_tool_id(document)}@{document['version']}"
     return {**document, "id": identity, "input_schema": schema or None}
 
 
 def tool_of(text: object) -> str | None:
-    """Return toolkit and tool of an id, without its version; None for what is no id."""
+    """Return toolkit and tool of an id, without its version; None for an invalid id."""
     parts = _TOOL_ID.fullmatch(text) if isinstance(text, str) else None
     return parts[1] if parts and len(parts[1]) <= MAX_TOOL_ID_LENGTH else None
 
@@ -106,34 +105,34 @@ def read_version(document: Mapping[str, Any]) -> str:
         raise members.wrong("version", label, "three numbers such as 1.0.0", code="BAD_VERSION")
     parts = _TOOL_ID.fullmatch(document["id"])
     if parts and parts[2]:
-        repeated = [int(part or 0) for part in parts.groups()[1:]]
-        if repeated != [int(part) for part in version.groups()]:
-            reason = f"“id” names version {'.'.join(map(str, repeated))}, but “version” is {label}."
+        id_version = [int(part or 0) for part in parts.groups()[1:]]
+        if id_version != [int(part) for part in version.groups()]:
+            reason = f"“id” names version {'.'.join(map(str, id_version))}, but “version” is {label}."
             raise UnreadableItemError("BAD_VERSION", reason)
     return version[0]
 
 
 def read(document: dict[str, Any]) -> Signature:
     inputs, outputs = _unwrapped(document.get("input_schema")), document.get("output_schema")
-    taken = given = _NO_SHAPE
+    input_shape = output_shape = _NO_SHAPE
     if inputs is not None and inputs != {}:
-        taken = json_schema.read(inputs, "input_schema", whole_name="input")
+        input_shape = json_schema.read(inputs, "input_schema", whole_name="input")
     if outputs is not None:
-        given = json_schema.read(outputs, "output_schema", whole_name="value")
-    found = Signature(
+        output_shape = json_schema.read(outputs, "output_schema", whole_name="value")
+    signature = Signature(
         name=members.name(document, "name", code="BAD_NAME"),
         description=members.text(document, "description"),
-        inputs=taken.parameters,
-        outputs=given.parameters,
+        inputs=input_shape.parameters,
+        outputs=output_shape.parameters,
         requirements=_requirements(document.get("requirements")),
-        schema_rest=taken.rest,
-        outputs_rest=given.rest,
+        schema_rest=input_shape.rest,
+        outputs_rest=output_shape.rest,
     )
-    return structs.replace(found, rest=_rest(document, found) or None)
+    return structs.replace(signature, rest=_rest(document, signature) or None)
 
 
 def _unwrapped(schema: object) -> object:
-    # An early form put the schema under one member `parameters`.
+    # An early draft has the schema in a member `parameters`.
     if isinstance(schema, dict) and schema.keys() == {"parameters"}:
         inner = schema["parameters"]
         if isinstance(inner, dict) and (not inner or "type" in inner or "properties" in inner):
@@ -141,15 +140,16 @@ def _unwrapped(schema: object) -> object:
     return schema
 
 
-def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
-    # The members that `write` would not write by itself, and all requirements, because only they have the
-    # providers. Under `input_schema`, {"parameters": {}} stands for the early form, around whatever the
-    # inputs are.
-    written = write(read, read_tool_id(document), document["version"])
+def _rest(document: dict[str, Any], signature: Signature) -> dict[str, Any]:
+    # The members that `write` cannot reproduce, and all requirements, because they contain the providers. An
+    # `input_schema` of {"parameters": {}} marks the early draft, which wraps the schema.
+    rewritten = write(signature, read_tool_id(document), document["version"])
     rest = {
         member: value
         for member, value in document.items()
-        if member == "requirements" or member not in written or canonical(written[member]) != canonical(value)
+        if member == "requirements"
+        or member not in rewritten
+        or canonical(rewritten[member]) != canonical(value)
     }
     schema = document.get("input_schema")
     if schema and _unwrapped(schema) is not schema:
@@ -158,27 +158,30 @@ def _rest(document: dict[str, Any], read: Signature) -> dict[str, Any]:
 
 
 def _requirements(value: object) -> Requirements:
-    # What a call needs beside its inputs. Which provider wants which scope stays in the rest.
+    # Scopes by provider remain in `rest`.
     if value is None:
         return Requirements()
     if not isinstance(value, dict):
         raise members.wrong("requirements", value, "an object")
-    providers = [_named(each, "authorization") for each in members.array(value, "authorization", _WHERE)]
-    secrets = [_named(each, "secrets") for each in members.array(value, "secrets", _WHERE)]
+    providers = [
+        _require_object(entry, "authorization")
+        for entry in members.array(value, "authorization", _REQUIREMENTS)
+    ]
+    secrets = [_require_object(entry, "secrets") for entry in members.array(value, "secrets", _REQUIREMENTS)]
     user = value.get("user_id")
     if user is not None and not isinstance(user, bool):
         raise members.wrong("requirements.user_id", user, "true or false")
     return Requirements(
-        scopes=tuple(scope for each in providers for scope in scopes(each)),
-        secrets=tuple(members.name(each, "id", "requirements.secrets.") for each in secrets),
+        scopes=tuple(scope for provider in providers for scope in scopes(provider)),
+        secrets=tuple(members.name(secret, "id", "requirements.secrets.") for secret in secrets),
         user=user is True,
     )
 
 
-def _named(each: object, member: str) -> dict[str, Any]:
-    if isinstance(each, dict):
-        return each
-    raise members.wrong(f"requirements.{member}", each, "an array of objects")
+def _require_object(entry: object, member: str) -> dict[str, Any]:
+    if isinstance(entry, dict):
+        return entry
+    raise members.wrong(f"requirements.{member}", entry, "an array of objects")
 
 
 def scopes_of(provider: dict[str, Any]) -> list[str]:
@@ -191,8 +194,8 @@ def scopes_of(provider: dict[str, Any]) -> list[str]:
 
 def scopes(provider: dict[str, Any]) -> list[str]:
     scopes = scopes_of(provider)
-    # A provider that wants no particular scope is named by itself; the published schema lets it be nameless,
-    # and then it is shown nowhere.
+    # A provider without scopes counts as a scope with its name. In the published schema the name is optional;
+    # without one nothing is shown.
     if scopes or provider.get("id") is None:
         return scopes
     return [members.name(provider, "id", "requirements.authorization.")]

@@ -1,5 +1,5 @@
-"""The server of OXP (Open Execution Protocol 1.0, draft), in both of its wire forms. A call is answered in
-its own form.
+"""The server of OXP (Open Execution Protocol 1.0, draft), in both wire forms. A reply has the form of its
+call.
 
 https://github.com/OpenExecProtocol/Specification
 """
@@ -31,10 +31,10 @@ from protocols.server import (
 )
 
 MAX_CALL_ID_LENGTH = 255
-_SPOKEN = re.compile(r"1(?:\.0){0,2}")
+_SUPPORTED_VERSION = re.compile(r"1(?:\.0){0,2}")
 _TOOL_ID = re.compile(r"([A-Za-z0-9_]+\.[A-Za-z0-9_]+)(?:@([0-9]{1,9})(?:\.([0-9]{1,9})\.([0-9]{1,9}))?)?")
-# These are about the request and not about the call, in every protocol.
-_OF_HTTP = (401, 405, 413, 429)
+# Statuses about the HTTP request and not about the call.
+_HTTP_STATUSES = (401, 405, 413, 429)
 
 
 class OXPServer(Server[Release]):
@@ -54,8 +54,8 @@ class OXPServer(Server[Release]):
 
     def answer(self, request: Request, release: Release) -> Reply:
         version = request.headers.get(wire.VERSION_HEADER, wire.VERSION).strip()
-        if not _SPOKEN.fullmatch(version):
-            message = f"OXP {printable(version, 20)} is not spoken here. Version {wire.VERSION} is."
+        if not _SUPPORTED_VERSION.fullmatch(version):
+            message = f"OXP {printable(version, 20)} is not supported. Use version {wire.VERSION}."
             raise DomainError("version_not_supported", message)
         path = _path(request)
         if path not in (wire.TOOLS, wire.CALL):
@@ -64,14 +64,13 @@ class OXPServer(Server[Release]):
             return refused
         if path == wire.CALL:
             return _run(request, release)
-        items = [_listed(tool.document) for tool in release.tools()]
+        items = [_list_item(tool.document) for tool in release.tools()]
         return json_reply({"items": items}, headers=wire.VERSION_HEADERS)
 
     def refusal(self, refusal: Refusal, body: bytes) -> Reply:
-        # A call that cannot be run gets 400, whatever the reason. Only a list has other statuses, and HTTP
-        # itself.
+        # A call that cannot be run gets 400 for every reason. Only lists and HTTP errors have other statuses.
         status, form = refusal.status, _form_in(body)
-        if (form and status not in _OF_HTTP) or (form == "bare" and status == 401):
+        if (form and status not in _HTTP_STATUSES) or (form == "bare" and status == 401):
             status = wire.NOT_RUN
         error = {"message": refusal.message, "developer_message": refusal.code}
         return json_reply(error, status, wire.VERSION_HEADERS)
@@ -81,8 +80,8 @@ def _path(request: Request) -> str:
     return "/" + request.path.rstrip("/")
 
 
-def _listed(document: Mapping[str, Any]) -> dict[str, Any]:
-    # An export writes “any value” for unknown outputs; a client would read that as an output.
+def _list_item(document: Mapping[str, Any]) -> dict[str, Any]:
+    # An export contains “any value” for unknown outputs, which a client would read as an output.
     is_any = document.get("output_schema") == {}
     return {m: value for m, value in document.items() if not (is_any and m == "output_schema")}
 
@@ -97,16 +96,17 @@ def _form_in(body: bytes) -> wire.Form | None:
 def _run(request: Request, release: Release) -> Reply:
     document = request.json()
     if not isinstance(document, dict):
-        raise DomainError("invalid_body", "The body is no object.")
+        raise DomainError("invalid_body", "The body is not an object.")
     form = wire.form_of(document) or "bare"
     call = document["request"] if form == "wrapped" else document
     if not isinstance(call, dict):
-        raise DomainError("invalid_body", "“request” is no object.")
-    # The specification's prose calls them `inputs` once: a tool that needs none would run without them.
+        raise DomainError("invalid_body", "“request” is not an object.")
+    # The prose of the specification contains `inputs` once. Without this, a tool without required inputs
+    # would run without arguments.
     arguments = call.get("input", call.get("inputs"))
     call_id, context = call.get("call_id"), call.get("context")
     if not isinstance(call_id, str | None) or len(call_id or "") > MAX_CALL_ID_LENGTH:
-        message = f"“call_id” is no text of at most {MAX_CALL_ID_LENGTH} characters."
+        message = f"“call_id” must be a text of at most {MAX_CALL_ID_LENGTH} characters."
         raise DomainError("invalid_body", message)
     try:
         runner, tool = _find_tool(release, call.get("tool_id"))
@@ -114,7 +114,7 @@ def _run(request: Request, release: Release) -> Reply:
         release.report_unknown_tool(str(call.get("tool_id")))
         raise
     if not isinstance(arguments, dict | None):
-        return _bad_input("“input” is no object.", {})
+        return _bad_input("“input” is not an object.", {})
     call_id = call_id or str(uuid.uuid4())
     result = runner.run(
         ToolCallRequest(
@@ -130,22 +130,24 @@ def _run(request: Request, release: Release) -> Reply:
 
 
 def _find_tool(release: Release, text: object) -> tuple[Release, ServedTool]:
-    """Return the tool in the version that its id names, by default in that of this release, and the release
-    that runs it. Raises DomainError."""
+    """Return the tool in the version of the id, by default that of this release, and the release that runs
+    it. Raises DomainError."""
     parts = _TOOL_ID.fullmatch(text) if isinstance(text, str) else None
     if parts is None:
-        raise DomainError("invalid_tool_id", "“tool_id” has the form Toolkit.Tool or Toolkit.Tool@1.0.0.")
+        raise DomainError(
+            "invalid_tool_id", "“tool_id” must have the form Toolkit.Tool or Toolkit.Tool@1.0.0."
+        )
     tool_id, major, minor, patch = parts.groups()
     if major is None:
         tool = next((tool for tool in release.tools() if tool.version.tool_id == tool_id), None)
         if tool is None:
-            raise DomainError("not_found", f"There is no tool {tool_id} here. List the tools.")
+            raise DomainError("not_found", f"This release has no tool {tool_id}. GET the list of tools.")
         return release, tool
     label = ".".join(str(int(part or 0)) for part in (major, minor, patch))
     versions = release.versions(tool_id, label)
     older = release.find_version(versions[0]) if versions else None
     if older is None:
-        message = f"Version {label} of {tool_id} is not available here. List the tools."
+        message = f"Version {label} of {tool_id} is not available. GET the list of tools."
         raise DomainError("version_not_found", message)
     return older
 
@@ -156,7 +158,7 @@ def _bad_input(message: str, fields: Mapping[str, str]) -> Reply:
 
 
 def _not_run(result: ToolCallResult) -> Reply | None:
-    """Return the reply with another status than 200, if the tool has not run."""
+    """Return the reply for a tool that did not run, or None."""
     if result.outcome == "invalid_arguments":
         return _bad_input(result.message, result.fields)
     if result.outcome not in ("refused", "needs_authorization"):
@@ -168,7 +170,7 @@ def _not_run(result: ToolCallResult) -> Reply | None:
 
 
 def _missing_requirements(result: ToolCallResult) -> dict[str, Any]:
-    """Return what a user has to do first, as the vendor wants it."""
+    """Return what the user has to do first, in the form of the protocol."""
     challenges = [
         {"id": ask.id, "url": ask.url} | ({"check_url": ask.check_url} if ask.check_url else {})
         for ask in result.asks
@@ -187,7 +189,7 @@ def _response(result: ToolCallResult) -> dict[str, Any]:
     if not result.is_success:
         return response | {"success": False, "error": _error(result)}
     value: Any = result.outputs
-    # A tool that declares no outputs may answer nothing, or any value.
+    # A tool without declared outputs may return nothing or any value.
     if not (result.declares_outputs or value):
         return response | {"success": True}
     is_any = not result.declares_outputs and result.protocol == OXPServer.name and value.keys() == {"value"}
@@ -203,9 +205,9 @@ def _error(result: ToolCallResult) -> dict[str, Any]:
         error["developer_message"] = result.code
     if result.output_schema is not None:
         schema = msgspec.json.encode(result.output_schema).decode()
-        error["additional_prompt_content"] = f"Answer it yourself, in this form: {schema}"
+        error["additional_prompt_content"] = f"Answer for the tool yourself, in this form: {schema}"
     if result.outcome == "tool_error" and result.outputs:
-        # A reply has either a value or an error, and an error may have members of its own.
+        # A reply has either a value or an error. An error may have further members.
         error["value"] = result.outputs
         error["additional_prompt_content"] = msgspec.json.encode(result.outputs).decode()
     if retry := result.retry:

@@ -1,7 +1,8 @@
-"""Paths, headers and messages of OXP, as client and server both write them.
+"""Paths, headers and messages of OXP, for client and server.
 
-Two revisions share the number 1.0: one wraps calls and their replies in `request` and `result`, the other
-sends them bare and names the version in a header."""
+Two revisions have the version 1.0: one wraps calls and replies in `request` and `result`, the other sends
+them bare and states the version in a header.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -15,11 +16,11 @@ KEY_HEADER = "OXP-API-Key"
 SCHEMA = "urn:oxp:1.0"
 TOOLS, CALL, HEALTH = "/tools", "/tools/call", "/health"
 
-# Statuses of a call: it has run, it was not run, its input was refused.
+# Statuses of a call: it ran, it did not run, its input was rejected.
 RAN, NOT_RUN, BAD_INPUT = 200, 400, 422
 
 OTHER_FORM: dict[Form, Form] = {"bare": "wrapped", "wrapped": "bare"}
-# The member that a call of each form has at its top.
+# The member at the top of a call in each form.
 CALL_MEMBER: dict[Form, str] = {"bare": "tool_id", "wrapped": "request"}
 
 
@@ -32,7 +33,7 @@ def result(response: Mapping[str, Any], form: Form) -> dict[str, Any]:
 
 
 def form_of(document: object) -> Form | None:
-    """Return the form of a call; None if the document is no call."""
+    """Return the form of a call, or None if the document is not a call."""
     if not isinstance(document, dict):
         return None
     forms: tuple[Form, ...] = ("wrapped", "bare")
@@ -40,7 +41,7 @@ def form_of(document: object) -> Form | None:
 
 
 def response_in(document: object) -> object:
-    """Return the reply to a call without what is around it."""
+    """Return the unwrapped reply to a call."""
     if isinstance(document, dict) and "success" not in document and isinstance(document.get("result"), dict):
         return document["result"]
     return document

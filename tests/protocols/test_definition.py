@@ -144,9 +144,9 @@ def test_any_definition_that_can_be_read_comes_back_as_it_was(properties, around
         ({"_output": None}, "“_output” is missing"),
         ({"_secret": {"type": "string"}}, "“_secret” begins with an underscore"),
         ({"_activity": {"type": "string"}}, "must have a “const”"),
-        ({"_output": {"$ref": "#/properties/text"}}, "not its own"),
-        ({"_output": {"$ref": "https://elsewhere.example/schema"}}, "not its own"),
-        ({"text": {"$ref": "#/properties/_output/properties/sentiment"}}, "not its own"),
+        ({"_output": {"$ref": "#/properties/text"}}, "outside of it"),
+        ({"_output": {"$ref": "https://elsewhere.example/schema"}}, "outside of it"),
+        ({"text": {"$ref": "#/properties/_output/properties/sentiment"}}, "outside of it"),
     ],
 )
 def test_what_is_no_definition_is_refused_with_a_sentence(broken, said):
@@ -167,7 +167,7 @@ def deep(levels):
     [
         ({"type": "string"}, "“type”: “object”"),
         ({}, "“type”: “object”"),
-        ({"type": "object", "description": "Mine"}, "The description is the tool's own"),
+        ({"type": "object", "description": "Mine"}, "The description belongs to the tool"),
         (
             {"type": "object", "properties": {"a": {"type": "txt"}}},
             r"“inputs.properties.a.type” must be one of",
@@ -179,13 +179,13 @@ def deep(levels):
         ({"type": "object", "properties": {" ": {}}}, "needs a name"),
         (
             {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}},
-            "cannot be judged by: “#/\\$defs/b”",
+            "cannot check: “#/\\$defs/b”",
         ),
         (
             {"type": "object", "properties": {"a": {"$ref": "https://x.example/"}}},
             "refers to another document",
         ),
-        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "cannot be judged by: “pattern” of “a”"),
+        ({"type": "object", "properties": {"a": {"pattern": "("}}}, "cannot check: “pattern” of “a”"),
         (deep(40), "levels deep"),
         ({"type": "object", "properties": {str(n): {} for n in range(1_001)}}, "the limit is 1,000"),
     ],

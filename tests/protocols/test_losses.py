@@ -65,12 +65,12 @@ def test_what_is_not_named_is_equal(before, after):
 @pytest.mark.parametrize(
     ("before", "after", "path", "message"),
     [
-        ({"a": 1}, {}, "/a", "“a” is kept in the vendor's document only."),
-        ({}, {"a": True}, "/a", "“a” is taken to be true; the vendor left it out."),
+        ({"a": 1}, {}, "/a", "“a” is stored in the vendor's document only."),
+        ({}, {"a": True}, "/a", "“a” is read as true; the vendor omitted it."),
         ({"a": "x"}, {"a": "y"}, "/a", "“a” is read as “y”; the vendor wrote “x”."),
         ({"a": [1]}, {"a": []}, "/a", "“a” is read as an array; the vendor wrote an array."),
-        ({"a/b": {"~": 1}}, {"a/b": {}}, "/a~1b/~0", "“~” is kept in the vendor's document only."),
-        ({"a": [{"b": 1}]}, {"a": [{}]}, "/a/0/b", "“b” is kept in the vendor's document only."),
+        ({"a/b": {"~": 1}}, {"a/b": {}}, "/a~1b/~0", "“~” is stored in the vendor's document only."),
+        ({"a": [{"b": 1}]}, {"a": [{}]}, "/a/0/b", "“b” is stored in the vendor's document only."),
         ({"a": None}, {"a": "x"}, "/a", "“a” is read as “x”; the vendor wrote null."),
         ({"a": 1}, {"a": True}, "/a", "“a” is read as true; the vendor wrote 1."),
     ],

@@ -190,7 +190,7 @@ def misfits(mock: Mock, signature: Signature) -> Iterator[tuple[str, str]]:
         for name, value in example.arguments.items():
             why = call_arguments.UNKNOWN
             if name in inputs:
-                why = call_arguments.why_not(inputs[name], value, signature.schema_rest or {})
+                why = call_arguments.value_problem(inputs[name], value, signature.schema_rest or {})
             if why:
                 yield f"examples.{number}.arguments.{name}", f"“{name}” {why}."
         if faults := faults_in_outputs(signature, example.outputs):

@@ -55,9 +55,9 @@ def listed(
     tools = sealed(release).derived(key, lambda: _tools(operations, client))
     of = f"{release.digest} {operations.sub_agent}"
     if cursor is not None:
-        found = cursors.read(cursor, of, len(tools))
+        found = cursors.decode_cursor(cursor, of, len(tools))
         if found is None:
-            raise RpcError(INVALID_PARAMS, cursors.OF_NO_LIST)
+            raise RpcError(INVALID_PARAMS, cursors.UNKNOWN_LIST)
         start = found
     page: list[msgspec.Raw] = []
     size = 0
@@ -68,7 +68,7 @@ def listed(
         page.append(tool)
     result: dict[str, Any] = {"tools": page}
     if (after := start + len(page)) < len(tools):
-        result["nextCursor"] = cursors.written(of, after)
+        result["nextCursor"] = cursors.encode_cursor(of, after)
     return result
 
 
