@@ -1,11 +1,11 @@
-"""Replies that stay open while another request brings what their vendor waits for, such as a user's answer.
+"""Replies that stay open until another request sends what their vendor waits for, such as a user's answer.
 
-The process that sent the request reads on in a thread of its own and passes what comes through the broker's
-server, so that any process can go on with it. What lies there is encrypted, and for as long as it is wanted:
-`OPEN_SECONDS`, and anew with each question. If the process dies, so does the connection, and whoever asks for
-the reply learns that it is not open any more.
+The process that sent the request continues to read the reply in a thread and copies it to Redis, so any
+process can continue with it. The data is encrypted and expires after `OPEN_SECONDS`, counted from the last
+question. If the process dies, the connection is lost, and a reader learns that the reply is not open any
+more.
 
-Where a vendor keeps only its session open, what is needed to go on in it lies there in the same way
+If a vendor keeps only a session, the facts that a later request needs are stored in the same way
 (`keep_facts`).
 """
 
@@ -34,24 +34,24 @@ from core.outbound.rest import MAX_REST_SECONDS, OPEN_SECONDS, Rest
 
 logger = logging.getLogger(__name__)
 
-# In one process, of one vendor there, and for one caller of that vendor: each is a connection with its
-# thread, and room at the broker's. Who does not answer leaves half of them to the others.
-MAX_OPEN, MAX_OPEN_OF_ONE, MAX_OPEN_FOR_ONE = 64, 32, 16
+# Limits per process, per vendor, and per caller of a vendor. Each reply needs a connection, a thread and
+# memory in Redis. A caller who does not answer cannot use more than half of the limit of the vendor.
+MAX_OPEN, MAX_OPEN_PER_VENDOR, MAX_OPEN_PER_CALLER = 64, 32, 16
 BEAT_SECONDS = 2.0
-# What is known of a reply is read once more when it is wanted no more.
+# The head is read once more after the reply has expired.
 HEAD_SECONDS = OPEN_SECONDS + 60
-# For a user who was sent to an address, as for one who is to authorize something.
+# As long as a user has to open an address or authorize a tool.
 FACTS_SECONDS = 3600
-# Without a beat for so long, the process that has the connection is taken for dead.
+# Without a heartbeat for this long, the process of the connection counts as dead.
 ALIVE_SECONDS = 10
 LOOK_SECONDS = 0.5
-# What trickles is passed on in larger pieces.
+# Small parts are combined to larger pieces.
 PIECE_BYTES = 64 * 1024
 SECONDS_BETWEEN_PIECES = 0.02
 PIECES_AT_ONCE = 256
-TELL_AGAIN_AFTER = (0.5, 2.0)  # seconds
-# Of what came before, so much is looked through again for a secret that was cut in two.
-SEEN_AGAIN_BYTES = 16 * 1024
+RETRY_DELAYS = (0.5, 2.0)  # seconds
+# Earlier bytes that are searched again, because a secret may span two pieces.
+OVERLAP_BYTES = 16 * 1024
 _DISCARDED, _WANTED = "discarded", "wanted"
 _FIELD = "core.open_reply"
 _ERRORS: dict[str, type[ProtocolError]] = {
@@ -73,7 +73,7 @@ class _Facts(msgspec.Struct):
 
 
 class _Piece(msgspec.Struct):
-    """`ended` says that nothing follows; `error`, `code` and `message` what broke it off, if anything did."""
+    """A piece of the reply. ended: nothing follows. error, code, message: the error that ended it, if any."""
 
     body: bytes = b""
     ended: bool = False
@@ -83,8 +83,8 @@ class _Piece(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class _Lent:
-    """What the session lends that had the reply."""
+class _Owner:
+    """The vendor and the caller of a reply, with functions of its session."""
 
     origin: str
     holder: str
@@ -105,23 +105,23 @@ def add(
     rest = reply.rest
     if rest is None:
         return None
-    if not _beats.take(origin, holder):
+    if not _beats.reserve(origin, holder):
         rest.abandon()
         return None
     name = uuid4()
-    kept = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
-    head = _Head(origin, reply.status, kept, reply.url, dict(facts))
-    opened = _Open(name, rest, head, _Lent(origin, holder, holds_secret, on_expiry))
+    headers = {key: reply.headers[key] for key in ("content-type",) if key in reply.headers}
+    head = _Head(origin, reply.status, headers, reply.url, dict(facts))
+    opened = _Open(name, rest, head, _Owner(origin, holder, holds_secret, on_expiry))
     try:
         broker = redis_client.client()
-        broker.set(_key(name, "head"), _sealed_head(name, head), ex=HEAD_SECONDS)
+        broker.set(_key(name, "head"), _encrypt_head(name, head), ex=HEAD_SECONDS)
         broker.set(_key(name, _WANTED), _WANTED, ex=OPEN_SECONDS)
         broker.set(_key(name, "alive"), "1", ex=ALIVE_SECONDS)
-        opened.tell(_Piece(reply.body))
+        opened.send(_Piece(reply.body))
         threading.Thread(target=opened.run, name="open-reply", daemon=True).start()
-    # No thread can be started any more: RuntimeError.
+    # RuntimeError: no more threads can be started.
     except (redis.RedisError, DomainError, RuntimeError) as exc:
-        logger.warning("a reply of %s could not be kept open: %s", origin, exc)
+        logger.warning("a reply of %s cannot stay open: %s", origin, exc)
         rest.abandon()
         _beats.free(origin, holder)
         return None
@@ -130,20 +130,20 @@ def add(
 
 
 def find(name: str, origin: str) -> "OpenReply | None":
-    """The reply of this origin that is open under this name, which is wanted for `OPEN_SECONDS` more; None
-    where it is not open any more."""
+    """Return the open reply with this name and origin, and extend it by `OPEN_SECONDS`; None if it is not
+    open."""
     try:
-        known = UUID(name)
+        reply_id = UUID(name)
         broker = redis_client.client()
-        sealed = broker.get(_key(known, "head"))
-        if not sealed or not broker.exists(_key(known, "alive")):
+        ciphertext = broker.get(_key(reply_id, "head"))
+        if not ciphertext or not broker.exists(_key(reply_id, "alive")):
             return None
-        head = _opened_head(known, str(sealed))
-        if head.origin != origin or broker.get(_key(known, _WANTED)) != _WANTED:
+        head = _decrypt_head(reply_id, str(ciphertext))
+        if head.origin != origin or broker.get(_key(reply_id, _WANTED)) != _WANTED:
             return None
-        broker.expire(_key(known, _WANTED), OPEN_SECONDS)
-        broker.expire(_key(known, "head"), HEAD_SECONDS)
-        return OpenReply(known, head)
+        broker.expire(_key(reply_id, _WANTED), OPEN_SECONDS)
+        broker.expire(_key(reply_id, "head"), HEAD_SECONDS)
+        return OpenReply(reply_id, head)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
         logger.warning("open reply %s cannot be read: %s", name, exc)
         return None
@@ -153,30 +153,30 @@ def keep_facts(facts: Mapping[str, Any], origin: str) -> str | None:
     """See `core.outbound.session.Session.keep_facts`."""
     name = uuid4()
     try:
-        sealed = _sealed(name, msgspec.json.encode(_Facts(origin, dict(facts))).decode())
-        redis_client.client().set(_key(name, "facts"), sealed, ex=FACTS_SECONDS)
+        ciphertext = _encrypt(name, msgspec.json.encode(_Facts(origin, dict(facts))).decode())
+        redis_client.client().set(_key(name, "facts"), ciphertext, ex=FACTS_SECONDS)
     except (redis.RedisError, DomainError) as exc:
-        logger.warning("what goes on with %s could not be kept: %s", origin, exc)
+        logger.warning("facts about %s could not be stored: %s", origin, exc)
         return None
     return str(name)
 
 
 def find_facts(name: str, origin: str) -> Mapping[str, Any] | None:
-    """What was kept of this origin under this name; None where it is not there any more."""
+    """Return the stored facts with this name and origin, or None if they do not exist any more."""
     try:
-        known = UUID(name)
-        if not (sealed := redis_client.client().get(_key(known, "facts"))):
+        facts_id = UUID(name)
+        if not (ciphertext := redis_client.client().get(_key(facts_id, "facts"))):
             return None
-        kept = msgspec.json.decode(_opened(known, str(sealed)), type=_Facts)
+        stored = msgspec.json.decode(_decrypt(facts_id, str(ciphertext)), type=_Facts)
     except (ValueError, redis.RedisError, UndecryptableError, msgspec.DecodeError) as exc:
-        logger.warning("what was kept as %s cannot be read: %s", name, exc)
+        logger.warning("the facts %s cannot be read: %s", name, exc)
         return None
-    return kept.facts if kept.origin == origin else None
+    return stored.facts if stored.origin == origin else None
 
 
 @dataclass(frozen=True)
 class OpenReply:
-    """As the process finds it that goes on with it."""
+    """An open reply, for the process that continues with it."""
 
     name: UUID
     head: _Head
@@ -185,32 +185,33 @@ class OpenReply:
     def facts(self) -> Mapping[str, Any]:
         return self.head.facts
 
-    def claim(self, what: str) -> bool:
-        """Whether the caller is the first that does this for it, and may. False where no one knows, too."""
+    def claim(self, action: str) -> bool:
+        """Claim an action on the reply. Return False if another process has claimed it, or if that is
+        unknown."""
         try:
-            return bool(redis_client.client().set(self._claimed(what), "1", nx=True, ex=OPEN_SECONDS))
+            return bool(redis_client.client().set(self._claim_key(action), "1", nx=True, ex=OPEN_SECONDS))
         except redis.RedisError:
             return False
 
-    def release(self, what: str) -> None:
-        """It is known not to have been done."""
+    def release(self, action: str) -> None:
+        """Release the claim of an action that was certainly not performed."""
         with contextlib.suppress(redis.RedisError):
-            redis_client.client().delete(self._claimed(what))
+            redis_client.client().delete(self._claim_key(action))
 
-    def note(self, facts: Mapping[str, Any]) -> None:
-        """From now on these are its facts."""
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
+        """Replace the facts of the reply."""
         head = msgspec.structs.replace(self.head, facts=dict(facts))
         try:
-            sealed = _sealed_head(self.name, head)
-            redis_client.client().set(_key(self.name, "head"), sealed, xx=True, ex=HEAD_SECONDS)
+            ciphertext = _encrypt_head(self.name, head)
+            redis_client.client().set(_key(self.name, "head"), ciphertext, xx=True, ex=HEAD_SECONDS)
         except redis.RedisError as exc:
-            logger.warning("what is known of open reply %s could not be noted: %s", self.name, exc)
+            logger.warning("the facts of open reply %s could not be stored: %s", self.name, exc)
 
     def read(self, is_enough: IsEnough, seconds: float, is_unwanted: Callable[[], bool]) -> Reply:
-        """All of it that has come, from its beginning, once that is enough or nothing follows.
+        """Return the reply from its beginning, once `is_enough` is True or it has ended.
 
-        Raises ProtocolError: for what broke it off, when so many seconds have passed, and when the process
-        that has the connection is gone.
+        Raises ProtocolError: the error that ended the reply, after a timeout, and if the process of the
+        connection has died.
         """
         ends, last, body = time.monotonic() + seconds, "0-0", bytearray()
         while True:
@@ -233,7 +234,7 @@ class OpenReply:
                 raise UnavailableError("RESET", f"{self.head.origin}: the connection was reset.")
 
     def discard(self) -> None:
-        """Nothing of it is wanted any more."""
+        """Discard the reply and let its process close the connection."""
         with contextlib.suppress(redis.RedisError):
             redis_client.client().set(_key(self.name, _WANTED), _DISCARDED, ex=OPEN_SECONDS)
             _forget(self.name)
@@ -241,25 +242,26 @@ class OpenReply:
     def _reply(self, body: bytearray) -> Reply:
         return Reply(self.head.status, self.head.headers, bytes(body), self.head.url)
 
-    def _claimed(self, what: str) -> str:
-        return _key(self.name, f"claimed:{what}")
+    def _claim_key(self, action: str) -> str:
+        return _key(self.name, f"claimed:{action}")
 
     def _after(self, last: str, seconds: float) -> tuple[list[_Piece], str]:
-        # Zero would block without an end.
+        # Zero would block without limit.
         wait = max(1, round(seconds * 1000))
         try:
-            found: Any = redis_client.waiting_client().xread(
+            streams: Any = redis_client.waiting_client().xread(
                 {_key(self.name, "pieces"): last}, count=PIECES_AT_ONCE, block=wait
             )
-            listed = [entry for _, entries in found or () for entry in entries]
+            entries = [entry for _, stream_entries in streams or () for entry in stream_entries]
             pieces = [
-                msgspec.json.decode(_opened(self.name, told["piece"]), type=_Piece) for _, told in listed
+                msgspec.json.decode(_decrypt(self.name, fields["piece"]), type=_Piece)
+                for _, fields in entries
             ]
         except redis.RedisError as exc:
             logger.warning("open reply %s cannot be read: %s", self.name, exc)
             time.sleep(max(0.0, seconds))
             return [], last
-        return pieces, listed[-1][0] if listed else last
+        return pieces, entries[-1][0] if entries else last
 
     def _is_alive(self) -> bool:
         try:
@@ -269,10 +271,10 @@ class OpenReply:
 
 
 class _Open:
-    """As it is in the process that has the connection. It has its place until no one wants it any more."""
+    """An open reply in the process of its connection. It occupies a slot until it expires."""
 
-    def __init__(self, name: UUID, rest: Rest, head: _Head, lent: _Lent) -> None:
-        self.name, self.head, self.lent = name, head, lent
+    def __init__(self, name: UUID, rest: Rest, head: _Head, owner: _Owner) -> None:
+        self.name, self.head, self.owner = name, head, owner
         self._rest = rest
         self._has_ended = self._is_over = False
 
@@ -284,108 +286,108 @@ class _Open:
                 self._rest.abandon()
             self._has_ended = True
             if not self._is_over:
-                self.tell(end)
+                self.send(end)
         except (redis.RedisError, DomainError) as exc:
-            logger.warning("what %s went on to say could not be kept: %s", self.lent.origin, exc)
+            logger.warning("the rest of a reply of %s could not be stored: %s", self.owner.origin, exc)
 
     def _read(self) -> _Piece:
-        # How it ended.
-        gathered, seen = bytearray(), b""
-        told_at = time.monotonic()
+        # Returns the last piece.
+        pending, overlap = bytearray(), b""
+        sent_at = time.monotonic()
         try:
             for piece in self._rest.read(MAX_REST_SECONDS):
-                gathered += piece
-                if len(gathered) < PIECE_BYTES and not gathered.endswith(EVENT_ENDS):
+                pending += piece
+                if len(pending) < PIECE_BYTES and not pending.endswith(EVENT_ENDS):
                     continue
-                time.sleep(max(0.0, told_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
-                seen = self._pass_on(bytes(gathered), seen)
-                gathered.clear()
-                told_at = time.monotonic()
-            self._pass_on(bytes(gathered), seen)
+                time.sleep(max(0.0, sent_at + SECONDS_BETWEEN_PIECES - time.monotonic()))
+                overlap = self._pass_on(bytes(pending), overlap)
+                pending.clear()
+                sent_at = time.monotonic()
+            self._pass_on(bytes(pending), overlap)
         except ProtocolError as exc:
             return _Piece(ended=True, error=type(exc).__name__, code=exc.code, message=exc.message)
         return _Piece(ended=True)
 
-    def _pass_on(self, piece: bytes, seen: bytes) -> bytes:
-        if self.lent.holds_secret(seen + piece):
-            why = f"{self.lent.origin} sent the credential back, so its reply was discarded."
-            raise RefusedError("ECHO", why)
-        self.tell(_Piece(piece))
-        return (seen + piece)[-SEEN_AGAIN_BYTES:]
+    def _pass_on(self, piece: bytes, overlap: bytes) -> bytes:
+        if self.owner.holds_secret(overlap + piece):
+            message = f"{self.owner.origin} sent the credential back, so its reply was discarded."
+            raise RefusedError("ECHO", message)
+        self.send(_Piece(piece))
+        return (overlap + piece)[-OVERLAP_BYTES:]
 
-    def tell(self, piece: _Piece) -> None:
+    def send(self, piece: _Piece) -> None:
         """Raises redis.RedisError and DomainError."""
-        sealed = _sealed(self.name, msgspec.json.encode(piece).decode())
-        for pause in TELL_AGAIN_AFTER:
+        ciphertext = _encrypt(self.name, msgspec.json.encode(piece).decode())
+        for pause in RETRY_DELAYS:
             try:
-                return self._tell(sealed)
+                return self._send(ciphertext)
             except redis.RedisError:
                 time.sleep(pause)
-        return self._tell(sealed)
+        return self._send(ciphertext)
 
-    def _tell(self, sealed: str) -> None:
+    def _send(self, ciphertext: str) -> None:
         key = _key(self.name, "pieces")
         pipeline = redis_client.client().pipeline(transaction=False)
-        pipeline.xadd(key, {"piece": sealed})
+        pipeline.xadd(key, {"piece": ciphertext})
         pipeline.expire(key, OPEN_SECONDS)
         pipeline.execute()
 
     def is_over(self) -> bool:
-        """Says that the process lives, and looks whether someone still wants the reply. Raises
+        """Send a heartbeat, and return whether the reply has expired or was discarded. Raises
         redis.RedisError."""
-        # What has ended needs no process any more.
-        lasts = OPEN_SECONDS if self._has_ended else ALIVE_SECONDS
+        # A reply that has ended does not need this process any more.
+        alive_seconds = OPEN_SECONDS if self._has_ended else ALIVE_SECONDS
         pipeline = redis_client.client().pipeline(transaction=False)
-        pipeline.set(_key(self.name, "alive"), "1", ex=lasts)
+        pipeline.set(_key(self.name, "alive"), "1", ex=alive_seconds)
         pipeline.expire(_key(self.name, "pieces"), OPEN_SECONDS)
         pipeline.get(_key(self.name, _WANTED))
         pipeline.get(_key(self.name, "head"))
-        *_, wanted, sealed = pipeline.execute()
-        if wanted == _WANTED:
+        *_, state, ciphertext = pipeline.execute()
+        if state == _WANTED:
             return False
         self._is_over = True
-        if sealed:
-            # Another process may have noted other facts.
-            self.head = _opened_head(self.name, str(sealed))
+        if ciphertext:
+            # Another process may have replaced the facts.
+            self.head = _decrypt_head(self.name, str(ciphertext))
         self._rest.interrupt()
         _forget(self.name)
-        if wanted != _DISCARDED:
+        if state != _DISCARDED:
             threading.Thread(target=self._expire, name="open-reply", daemon=True).start()
         return True
 
     def _expire(self) -> None:
         try:
-            self.lent.on_expiry(self.head.facts)
+            self.owner.on_expiry(self.head.facts)
         except Exception:
-            logger.exception("%s was not told that no answer comes", self.lent.origin)
+            logger.exception("%s could not be notified that no answer will arrive", self.owner.origin)
         connection.close()
 
 
 class _Beats:
-    """One thread looks after all that are open in a process."""
+    """The open replies of this process, with one thread for their heartbeats."""
 
     def __init__(self) -> None:
         self._open: set[_Open] = set()
-        self._places: Counter[tuple[str, str]] = Counter()
+        self._slots: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def take(self, origin: str, holder: str) -> bool:
+    def reserve(self, origin: str, holder: str) -> bool:
         with self._lock:
-            of_origin = sum(count for (each, _), count in self._places.items() if each == origin)
+            vendor_count = sum(count for (vendor, _), count in self._slots.items() if vendor == origin)
             is_free = (
-                self._places.total() < MAX_OPEN
-                and of_origin < MAX_OPEN_OF_ONE
-                and self._places[origin, holder] < MAX_OPEN_FOR_ONE
+                self._slots.total() < MAX_OPEN
+                and vendor_count < MAX_OPEN_PER_VENDOR
+                and self._slots[origin, holder] < MAX_OPEN_PER_CALLER
             )
             if is_free:
-                self._places[origin, holder] += 1
+                self._slots[origin, holder] += 1
         return is_free
 
     def free(self, origin: str, holder: str) -> None:
         with self._lock:
-            # Those that have none any more go with it.
-            self._places -= Counter([(origin, holder)])
+            # Subtraction also removes entries with a count of zero.
+            self._slots -= Counter([(origin, holder)])
 
     def add(self, reply: _Open) -> None:
         with self._lock:
@@ -401,20 +403,20 @@ class _Beats:
                 if not self._open:
                     self._thread = None
                     return
-                under_way = list(self._open)
-            for each in under_way:
+                open_replies = list(self._open)
+            for reply in open_replies:
                 try:
-                    is_over = each.is_over()
+                    is_over = reply.is_over()
                 except redis.RedisError as exc:
-                    logger.warning("open reply %s could not be looked at: %s", each.name, exc)
+                    logger.warning("open reply %s could not be checked: %s", reply.name, exc)
                     continue
                 except Exception:
-                    logger.exception("open reply %s could not be looked at", each.name)
+                    logger.exception("open reply %s could not be checked", reply.name)
                     continue
                 if is_over:
                     with self._lock:
-                        self._open.discard(each)
-                    self.free(each.lent.origin, each.lent.holder)
+                        self._open.discard(reply)
+                    self.free(reply.owner.origin, reply.owner.holder)
 
 
 _beats = _Beats()
@@ -428,17 +430,17 @@ def _key(name: UUID, part: str) -> str:
     return f"pegboard:open-replies:{name}:{part}"
 
 
-def _sealed_head(name: UUID, head: _Head) -> str:
-    return _sealed(name, msgspec.json.encode(head).decode())
+def _encrypt_head(name: UUID, head: _Head) -> str:
+    return _encrypt(name, msgspec.json.encode(head).decode())
 
 
-def _opened_head(name: UUID, sealed: str) -> _Head:
-    return msgspec.json.decode(_opened(name, sealed), type=_Head)
+def _decrypt_head(name: UUID, ciphertext: str) -> _Head:
+    return msgspec.json.decode(_decrypt(name, ciphertext), type=_Head)
 
 
-def _sealed(name: UUID, text: str) -> str:
+def _encrypt(name: UUID, text: str) -> str:
     return encryption.encrypt(Secret(text), row=name, field=_FIELD)
 
 
-def _opened(name: UUID, text: str) -> str:
+def _decrypt(name: UUID, text: str) -> str:
     return encryption.decrypt(text, row=name, field=_FIELD, name="an open reply").reveal()

@@ -1,10 +1,10 @@
-"""Two users want the same name at once: the database refuses the second."""
+"""Detect that the database refused a row because another one has the same unique value."""
 
 from django.db import IntegrityError
 from psycopg.errors import UniqueViolation
 
 
 def is_taken(error: IntegrityError) -> bool:
-    """Whether the row is there already."""
-    # Any other violated constraint is an error of ours.
+    """Return whether such a row already exists."""
+    # A violation of another constraint is a bug.
     return isinstance(error.__cause__, UniqueViolation)

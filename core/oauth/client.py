@@ -1,6 +1,6 @@
-"""Who we are at an authorization server, and the forms that its token endpoint takes.
+"""Authenticate Pegboard as a client of an authorization server, and build requests to its token endpoint.
 
-RFC 6749 (the framework), 7636 (PKCE), 7523 (a signed statement in place of a secret).
+RFC 6749 (the framework), 7636 (PKCE), 7523 (a signed assertion in place of a secret).
 """
 
 import base64
@@ -20,7 +20,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded", "Accept": "applicat
 
 
 class ClientAuthentication(models.TextChoices):
-    """How we prove who we are at the token endpoint: RFC 6749 section 2.3.1, RFC 8414 section 2."""
+    """How Pegboard authenticates at the token endpoint: RFC 6749 section 2.3.1, RFC 8414 section 2."""
 
     BASIC = "basic", "In a header (client_secret_basic)"
     POST = "post", "In the request's body (client_secret_post)"
@@ -30,7 +30,10 @@ class ClientAuthentication(models.TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A token request. It does not show itself, because there are secrets in it."""
+    """A token request. Its repr omits headers and body, which contain secrets.
+
+    sent: further secrets in the body.
+    """
 
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
@@ -38,25 +41,27 @@ class Form:
 
 
 def token_form(
-    client_id: str, way: str, secret: Secret | None, fields: Mapping[str, str], *, audience: str = ""
+    client_id: str, method: str, secret: Secret | None, fields: Mapping[str, str], *, audience: str = ""
 ) -> Form:
-    """With the proof of who we are, in the `way` of `ClientAuthentication`: RFC 6749 section 2.3.1.
+    """Return a token request that authenticates the client by a method of `ClientAuthentication`.
 
-    `audience` is the server that a signed statement is for; it is in `sent`, and good for one request.
+    audience: the server that an assertion is for. An assertion is in `sent` and valid for one request.
     """
     headers, body = dict(FORM), dict(fields)
-    if way == ClientAuthentication.KEY and secret:
-        said = client_keys.assertion(secret, client_id=client_id, audience=audience, now=int(time.time()))
-        proof = {"client_assertion_type": client_keys.ASSERTION_TYPE, "client_assertion": said}
+    if method == ClientAuthentication.KEY and secret:
+        assertion = client_keys.create_assertion(
+            secret, client_id=client_id, audience=audience, now=int(time.time())
+        )
+        proof = {"client_assertion_type": client_keys.ASSERTION_TYPE, "client_assertion": assertion}
         body |= {"client_id": client_id, **proof}
-        return Form(headers, urlencode(body).encode(), (Secret(said),))
-    shown = secret.reveal() if secret else ""
-    match way:
+        return Form(headers, urlencode(body).encode(), (Secret(assertion),))
+    password = secret.reveal() if secret else ""
+    match method:
         case ClientAuthentication.BASIC:
-            pair = f"{quote_plus(client_id)}:{quote_plus(shown)}"
+            pair = f"{quote_plus(client_id)}:{quote_plus(password)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         case ClientAuthentication.POST:
-            body |= {"client_id": client_id, "client_secret": shown}
+            body |= {"client_id": client_id, "client_secret": password}
         case _:
             body["client_id"] = client_id
     return Form(headers, urlencode(body).encode())
@@ -68,7 +73,7 @@ def new_secret() -> str:
 
 
 def digest_of(text: str) -> str:
-    # Kept in place of the text itself: a digest can be compared and not be read.
+    # Stored in place of the text: a digest can be compared but not read.
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -1,8 +1,8 @@
-"""Keys with which a client proves who it is in place of a secret: RFC 7523 section 2.2, which OpenID Connect
-calls `private_key_jwt`.
+"""Private keys that authenticate a client in place of a secret: RFC 7523 section 2.2, in OpenID Connect
+`private_key_jwt`.
 
-We make the key; only its public part leaves us (RFC 7517), by which the server knows what it signed. RS256,
-because it is what servers take that take any.
+Pegboard creates the key and publishes its public part (RFC 7517), with which the server verifies signatures.
+The algorithm is RS256, because every server with this method supports it.
 """
 
 import base64
@@ -29,24 +29,25 @@ ASSERTION_TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 LIFE_SECONDS = 60
 
 
-def make() -> Secret:
-    """A new private key, as one line of text."""
+def create_key() -> Secret:
+    """Return a new private key as one line of text."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
     der = key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption())
     return Secret(base64.b64encode(der).decode())
 
 
 def public_part(private: Secret) -> dict[str, Any]:
-    """As a JWK, named by its own digest (RFC 7638)."""
-    key = RSAAlgorithm.to_jwk(_loaded(private).public_key(), as_dict=True)
-    own = {name: key[name] for name in ("e", "kty", "n")}
-    digest = hashlib.sha256(json.dumps(own, sort_keys=True, separators=(",", ":")).encode()).digest()
+    """Return the public part as a JWK, with its thumbprint (RFC 7638) as id."""
+    key = RSAAlgorithm.to_jwk(_load(private).public_key(), as_dict=True)
+    members = {name: key[name] for name in ("e", "kty", "n")}
+    digest = hashlib.sha256(json.dumps(members, sort_keys=True, separators=(",", ":")).encode()).digest()
     kid = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-    return {**own, "kid": kid, "alg": ALGORITHM, "use": "sig"}
+    return {**members, "kid": kid, "alg": ALGORITHM, "use": "sig"}
 
 
-def assertion(private: Secret, *, client_id: str, audience: str, now: int) -> str:
-    """What is signed says who we are, to one server, once, for a minute. `now` is in seconds since 1970."""
+def create_assertion(private: Secret, *, client_id: str, audience: str, now: int) -> str:
+    """Return a signed assertion of the client's identity for one server, valid once for a minute. now:
+    Unix time."""
     claims = {
         "iss": client_id,
         "sub": client_id,
@@ -56,11 +57,11 @@ def assertion(private: Secret, *, client_id: str, audience: str, now: int) -> st
         "exp": now + LIFE_SECONDS,
     }
     header = {"kid": public_part(private)["kid"]}
-    return jwt.encode(claims, _loaded(private), algorithm=ALGORITHM, headers=header)
+    return jwt.encode(claims, _load(private), algorithm=ALGORITHM, headers=header)
 
 
-def _loaded(private: Secret) -> RSAPrivateKey:
+def _load(private: Secret) -> RSAPrivateKey:
     key = load_der_private_key(base64.b64decode(private.reveal()), password=None)
     if not isinstance(key, RSAPrivateKey):
-        raise TypeError("this is no key that was made here")
+        raise TypeError("the key was not created by Pegboard")
     return key

@@ -1,7 +1,8 @@
-"""Requests to authorization servers: sent as to vendors, with smaller limits and without a retry.
+"""Requests to authorization servers, with smaller limits than for vendors and without retries.
 
-A token request may have succeeded although its reply was lost, so nothing here is sent twice. For the same
-reason the time limit is as long as such servers take: a client that gives up loses a rotated refresh token.
+A token request may have succeeded although its reply was lost, so no request is repeated. For the same reason
+the
+time limit is long: a client that gives up too early loses a rotated refresh token.
 """
 
 import json
@@ -24,8 +25,8 @@ LIMITS = replace(
     session_bytes=512 * KIB,
     backoff=(),
 )
-# For what a server publishes: a person waits, and several addresses are asked in turn.
-LOOK = replace(LIMITS, request=10.0)
+# For published metadata: a person waits, and several addresses are tried in turn.
+METADATA_LIMITS = replace(LIMITS, request=10.0)
 # Statuses with a token or an error of RFC 6749 section 5 in the body. Tokens come with any 2xx.
 TOKEN_STATUSES = (*range(200, 300), 400, 401, 403)
 
@@ -33,21 +34,21 @@ TOKEN_STATUSES = (*range(200, 300), 400, 401, 403)
 def post_form(
     address: str, form: Form, *, accept: Sequence[int] = TOKEN_STATUSES, seconds: float | None = None
 ) -> Reply:
-    """The reply of a token endpoint, or of another that takes its forms."""
+    """Send a form to a token endpoint and return the reply."""
     limits = LIMITS if seconds is None else replace(LIMITS, session=seconds)
-    return _asked(address, "POST", accept, form.headers, form.body, limits)
+    return _request(address, "POST", accept, form.headers, form.body, limits)
 
 
 def post_json(address: str, document: Mapping[str, object], *, accept: Sequence[int]) -> Reply:
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
-    return _asked(address, "POST", accept, headers, json.dumps(document).encode(), LIMITS)
+    return _request(address, "POST", accept, headers, json.dumps(document).encode(), LIMITS)
 
 
 def get(address: str, accept: Sequence[int], *, seconds: float) -> Reply:
-    return _asked(address, "GET", accept, {}, None, replace(LOOK, session=seconds))
+    return _request(address, "GET", accept, {}, None, replace(METADATA_LIMITS, session=seconds))
 
 
-def _asked(
+def _request(
     address: str,
     method: str,
     accept: Sequence[int],
@@ -55,10 +56,10 @@ def _asked(
     body: bytes | None,
     limits: Limits,
 ) -> Reply:
-    # Asked at the origin, because a path that ends with a slash is another address here.
+    # The session has the origin as its root, because a trailing slash makes a different address here.
     parts = urlsplit(address)
     root = f"{parts.scheme}://{parts.netloc}"
-    # Administrators choose the vendors that name these servers, and the deployment its identity provider.
+    # Administrators choose the vendors that name these servers; the deployment names its identity provider.
     policy = policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR)
     with Session(root, policy=policy, limits=limits) as session:
         return session.request(

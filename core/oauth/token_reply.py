@@ -1,8 +1,7 @@
-"""Reads the members of a token endpoint's reply from JSON or a form, at any status of success. Pure.
+"""Read the members of a token endpoint's reply from JSON or a form, at any success status. Pure.
 
-RFC 6749 section 5.1 wants 200 and JSON. Some servers answer 201, or with a form as they did before that RFC;
-the token is as good. A member that cannot be read costs itself, unless the token depends on it. What the
-members mean is for the caller to decide.
+RFC 6749 section 5.1 requires 200 and JSON. Some servers send 201, or a form as before that RFC. An unreadable
+member is ignored unless the token depends on it. The caller interprets the members.
 """
 
 from collections import Counter
@@ -16,20 +15,20 @@ from core.outbound.reply import Reply
 
 FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 100
-# Read in full, or the reply means nothing.
+# Without these the reply has no meaning.
 ESSENTIAL = frozenset({"access_token", "token_type", "refresh_token", "id_token", "error"})
 
 
 @dataclass(frozen=True, slots=True)
 class TokenReply:
-    """`notes` are sentences without a subject about what is odd in the frame: “answered 201, not 200”."""
+    """notes: deviations, as predicates without a subject: “answered 201, not 200”."""
 
     members: dict[str, Any]
     notes: list[str]
 
 
 def read_token_reply(reply: Reply) -> TokenReply:
-    """Raises ProtocolViolationError for a reply that is neither a JSON object nor a form."""
+    """Read a reply. Raises ProtocolViolationError for one that is neither a JSON object nor a form."""
     content_type = reply.headers.get("content-type", "").partition(";")[0].strip().lower()
     notes = [] if reply.status in (200, *range(300, 600)) else [f"answered {reply.status}, not 200"]
     is_object = reply.body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
@@ -67,7 +66,7 @@ def _read_object(reply: Reply, notes: list[str]) -> dict[str, Any]:
             raise ProtocolViolationError("JSON_DUPLICATE", f"The reply repeats “{printable(name, 60)}”.")
         broken = json_parts.find_broken(value)
         if broken and name in ESSENTIAL:
-            raise ProtocolViolationError(broken.code, f"The reply holds {broken.reason}.")
+            raise ProtocolViolationError(broken.code, f"The reply contains {broken.reason}.")
         if broken or name in repeated:
             notes.append(_unread_note(name))
         else:

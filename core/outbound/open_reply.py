@@ -16,7 +16,7 @@ class OpenReply(Protocol):
         """The JSON that was stored with the reply."""
         ...
 
-    def note(self, facts: Mapping[str, Any]) -> None:
+    def set_facts(self, facts: Mapping[str, Any]) -> None:
         """Replace the facts."""
         ...
 

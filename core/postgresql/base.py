@@ -1,7 +1,7 @@
-"""Django's PostgreSQL with a few connections for all threads of a process.
+"""Django's PostgreSQL backend with a few connections for all threads of a process.
 
-Threads that wait for a vendor need none, and there are many of them. Django's own `pool` option does the same
-with another package (psycopg_pool); docs/decisions/0010-calls.md says why that is not used.
+Most threads wait for a vendor and need no connection. docs/decisions/0010-calls.md explains why Django's
+`pool` option (psycopg_pool) is not used.
 """
 
 import os
@@ -20,77 +20,78 @@ from psycopg.pq import TransactionStatus
 
 from core.pooler_safe import base
 
-WAIT_SECONDS = 10.0  # seconds, in which many requests that come at once have their turn
+WAIT_SECONDS = 10.0  # long enough for a burst of requests
 
 
 class NoFreeConnectionError(psycopg.OperationalError):
-    """All connections that this process may have to the database are in use."""
+    """All database connections of this process are in use."""
 
 
 class Pool:
-    """At most so many connections, of which the one that was given back last is taken first."""
+    """A limited number of connections. The one that was returned last is used first."""
 
-    def __init__(self, most: int) -> None:
-        self._free: deque[psycopg.Connection[Any]] = deque()
-        self._room = threading.BoundedSemaphore(most)
+    def __init__(self, max_connections: int) -> None:
+        self._idle: deque[psycopg.Connection[Any]] = deque()
+        self._slots = threading.BoundedSemaphore(max_connections)
 
-    def take(
+    def acquire(
         self, make: Callable[[], psycopg.Connection[Any]], wait: float = WAIT_SECONDS
     ) -> psycopg.Connection[Any]:
-        """Raises NoFreeConnectionError where none becomes free in time."""
-        if not self._room.acquire(timeout=wait):
+        """Return an idle or a new connection. Raises NoFreeConnectionError after `wait` seconds."""
+        if not self._slots.acquire(timeout=wait):
             raise NoFreeConnectionError("all connections of this process to the database are in use")
         try:
             return self._usable() or make()
         except BaseException:
-            self._room.release()
+            self._slots.release()
             raise
 
     def has_room(self, seconds: float) -> bool:
-        """Whether one more connection could be taken within so many seconds."""
-        if not self._room.acquire(timeout=seconds):
+        """Return whether a connection could be acquired within this time."""
+        if not self._slots.acquire(timeout=seconds):
             return False
-        self._room.release()
+        self._slots.release()
         return True
 
-    def take_kept(self) -> psycopg.Connection[Any] | None:
-        """One that is free at once, if there is one."""
-        if not self._free or not self._room.acquire(blocking=False):
+    def acquire_idle(self) -> psycopg.Connection[Any] | None:
+        """Return an idle connection if there is one, without waiting."""
+        if not self._idle or not self._slots.acquire(blocking=False):
             return None
-        kept = self._usable()
-        if kept is None:
-            self._room.release()
-        return kept
+        connection = self._usable()
+        if connection is None:
+            self._slots.release()
+        return connection
 
     def _usable(self) -> psycopg.Connection[Any] | None:
         with suppress(IndexError):  # another thread may take the last one
             while True:
-                kept = self._free.pop()
-                if _is_usable(kept):
-                    return kept
-                kept.close()
+                connection = self._idle.pop()
+                if _is_usable(connection):
+                    return connection
+                connection.close()
         return None
 
-    def give(self, kept: psycopg.Connection[Any]) -> None:
-        if kept.closed or kept.pgconn.transaction_status != TransactionStatus.IDLE or not kept.autocommit:
-            kept.close()
+    def give_back(self, connection: psycopg.Connection[Any]) -> None:
+        is_idle = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if is_idle and connection.autocommit:
+            self._idle.append(connection)
         else:
-            self._free.append(kept)
-        self._room.release()
+            connection.close()
+        self._slots.release()
 
 
-def _is_usable(kept: psycopg.Connection[Any]) -> bool:
-    # Nothing was asked of it, so what there is to read is that its server went away. `select` would refuse
-    # the numbers of files beyond 1,024, which a process with many threads has.
-    if kept.closed:
+def _is_usable(connection: psycopg.Connection[Any]) -> bool:
+    # An idle connection has data to read only when its server has closed it. `select` would reject file
+    # numbers over 1,024, which occur in a process with many threads.
+    if connection.closed:
         return False
-    line = select.poll()
-    line.register(kept.fileno(), select.POLLIN)
-    return not line.poll(0)
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    return not poll.poll(0)
 
 
 _pools: dict[str, Pool] = {}
-# A child has the same sockets as its parent, who goes on using them.
+# A child process shares the sockets of its parent, which continues to use them.
 os.register_at_fork(after_in_child=_pools.clear)
 
 
@@ -101,13 +102,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return _pools.get(name) or _pools.setdefault(name, Pool(settings.DATABASE_CONNECTIONS))
 
     def connect(self) -> None:
-        """As Django's own, without what a kept connection has behind it: its parameters, its state, and those
-        who wait to hear of a new one. That takes longer than most statements."""
-        kept = self._shared.take_kept() if self.settings_dict["AUTOCOMMIT"] else None
-        if kept is None:
+        """Use an idle connection without Django's setup, which takes longer than most statements:
+        parameters, state and the signal for a new connection."""
+        idle = self._shared.acquire_idle() if self.settings_dict["AUTOCOMMIT"] else None
+        if idle is None:
             super().connect()
             return
-        self.connection, self.autocommit = kept, True
+        self.connection, self.autocommit = idle, True
         self.in_atomic_block = self.needs_rollback = self.closed_in_transaction = False
         self.savepoint_ids, self.atomic_blocks, self.run_on_commit = [], [], []
         self.errors_occurred, self.health_check_done = False, True
@@ -117,21 +118,21 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         make = super().get_new_connection
-        return self._shared.take(lambda: make(conn_params))
+        return self._shared.acquire(lambda: make(conn_params))
 
     def has_free_connection(self, seconds: float) -> bool:
-        """Whether this thread has a connection, or could have one within so many seconds."""
+        """Return whether this thread has a connection or could acquire one within this time."""
         return self.connection is not None or self._shared.has_room(seconds)
 
     def _close(self) -> None:
-        kept, self.connection = self.connection, None
-        if kept is not None:
+        connection, self.connection = self.connection, None
+        if connection is not None:
             with self.wrap_database_errors:
-                self._shared.give(kept)
+                self._shared.give_back(connection)
 
 
 def give_back() -> None:
-    """Before a long wait for something else: other threads may have this one's connection meanwhile."""
-    ours = connections[DEFAULT_DB_ALIAS]
-    if isinstance(ours, DatabaseWrapper) and not ours.in_atomic_block:
-        ours.close()
+    """Return the connection of this thread before a long wait, so that other threads can use it."""
+    wrapper = connections[DEFAULT_DB_ALIAS]
+    if isinstance(wrapper, DatabaseWrapper) and not wrapper.in_atomic_block:
+        wrapper.close()

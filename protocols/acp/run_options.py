@@ -46,8 +46,8 @@ def disconnect_check(options: Mapping[str, Any], has_left: Callable[[], bool]) -
         return None if options.get("on_disconnect") == "continue" else has_left
     if options.get("on_disconnect") == "cancel":
         message = (
-            "A run with a webhook continues after its client has disconnected, and reports its end to the webhook. "
-            "Set “on_disconnect” to “continue”."
+            "A run with a webhook continues after its client has disconnected, and reports its end to the "
+            "webhook. Set “on_disconnect” to “continue”."
         )
         raise DomainError("invalid", message)
     return None

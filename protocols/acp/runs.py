@@ -57,7 +57,7 @@ class RunLocation:
 def run(session: Session, signature: Signature, request: Mapping[str, Any], location: RunLocation) -> Outcome:
     """Run an agent and wait for the result. A mark in the run allows to find it after a timeout."""
     mark = session.mark or str(uuid4())
-    body = at.body(request, mark, is_stored=False)
+    body = location.body(request, mark, is_stored=False)
     try:
         reply = session.post(location.path(wire.WAIT), json=body, accept=_STATUSES)
         if reply.status in _NOT_OFFERED and acp_document.streams(signature):
@@ -79,7 +79,7 @@ def start(
     session: Session, signature: Signature, request: Mapping[str, Any], location: RunLocation
 ) -> Outcome | str:
     """Start a run and return its id. The vendor stores the run until `look` has read its end."""
-    body = at.body(request, session.mark, is_stored=True)
+    body = location.body(request, session.mark, is_stored=True)
     if (
         session.is_followed
         and acp_document.streams(signature)

@@ -98,7 +98,7 @@ def _is_content(content: object) -> bool:
 
 
 def _complaint(error: RpcError) -> Outcome:
-    vendor = outcomes.vendors(error.number, error.said)
+    vendor = outcomes.vendor_error(error.number, error.said)
     reason = printable(error.said or "It did not say why.")
     if error.number in (RESOURCE_NOT_FOUND, METHOD_NOT_FOUND):
         message = f"The vendor does not have it: {reason}"

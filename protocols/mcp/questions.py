@@ -80,7 +80,7 @@ class OpenQuestion:
             if asks is None or answer.reply.rest:
                 return keep_open(answer, sent)
             # On the reply that is open already.
-            self._reply.note({**self._reply.facts, "question": asks.number, "method": asks.method})
+            self._reply.set_facts({**self._reply.facts, "question": asks.number, "method": asks.method})
             self.is_over = False
             return replace(answer, question=replace(asks, reply=self._question.reply))
         except UnavailableError as error:

@@ -73,8 +73,8 @@ class OXP(Protocol):
             name="check_hosts",
             label="Hosts for authorization checks",
             kind="lines",
-            help="Hosts, besides that of the endpoint, where Pegboard may check whether a user has authorized a "
-            "tool. One host per line, such as auth.example.com.",
+            help="Hosts where Pegboard may check whether a user has authorized a tool, besides that of "
+            "the endpoint. One host per line, such as auth.example.com.",
         ),
     )
     promises = frozenset({"locked_versions"})

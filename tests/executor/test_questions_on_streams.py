@@ -355,7 +355,7 @@ def test_a_process_that_dies_while_the_vendor_works_leaves_the_outcome_unknown(c
     library.questions.append(question())
     answer = asked(client)
     monkeypatch.setattr(open_replies.OpenReply, "_is_alive", lambda self: False)
-    monkeypatch.setattr(open_replies._Open, "tell", lambda self, piece: None)
+    monkeypatch.setattr(open_replies._Open, "send", lambda self, piece: None)
     lost = resumed(client, answer, question={"branch": "East"})
     assert (lost["outcome"], lost["error"]["code"]) == ("unavailable", "RESET")
 
@@ -384,7 +384,7 @@ def test_what_was_answered_does_not_stay_open(client, library, monkeypatch, vend
     monkeypatch.setattr(open_replies, "BEAT_SECONDS", 0.05)
     library.keeps_open = True
     resumed(client, asked(client), question={"branch": "East"})
-    until(lambda: not open_replies._beats._open and not open_replies._beats._places)
+    until(lambda: not open_replies._beats._open and not open_replies._beats._slots)
     assert library.others == ["notifications/initialized", "DELETE"]
 
 
@@ -406,7 +406,7 @@ def test_a_question_that_cannot_be_asked_ends_the_call(client, library, asks, co
 
 
 def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
-    monkeypatch.setattr(open_replies, "MAX_OPEN_OF_ONE", 1)
+    monkeypatch.setattr(open_replies, "MAX_OPEN_PER_VENDOR", 1)
     first = asked(client)
     full = client.post(url(), GIVEN).json()
     assert (full["outcome"], full["error"]["code"]) == ("refused", "NO_ROOM_TO_ASK")
@@ -414,7 +414,7 @@ def test_a_vendor_has_no_more_than_its_places(client, library, monkeypatch):
 
 
 def test_a_caller_who_does_not_answer_leaves_places_to_others(client, owner, library, monkeypatch):
-    monkeypatch.setattr(open_replies, "MAX_OPEN_FOR_ONE", 1)
+    monkeypatch.setattr(open_replies, "MAX_OPEN_PER_CALLER", 1)
     asked(client)
     assert client.post(url(), GIVEN).json()["error"]["code"] == "NO_ROOM_TO_ASK"
     other = runtime(owner, Agent.objects.get())
@@ -426,9 +426,9 @@ def test_without_the_brokers_server_the_question_cannot_wait(client, library, mo
         raise redis.ConnectionError
 
     monkeypatch.setattr(open_replies.redis_client, "client", away)
-    before = open_replies._beats._places.total()
+    before = open_replies._beats._slots.total()
     assert client.post(url(), GIVEN).json()["error"]["code"] == "NO_ROOM_TO_ASK"
-    assert open_replies._beats._places.total() <= before
+    assert open_replies._beats._slots.total() <= before
 
 
 def test_nothing_of_it_lies_in_the_open(client, library):

@@ -106,7 +106,7 @@ WIRE = {
         unless={
             "oxp": ("HTTP_400", "{host} answered 400 Bad Request. Nothing is at /health either."),
             "mcp": ("HTTP_400", "{host} answered 400. Is this the address of an MCP server?"),
-            "acp": ("HTTP_400", "The vendor refused to list its agents, without a word (400)."),
+            "acp": ("HTTP_400", "The vendor refused to list its agents without a reason (400)."),
         },
     ),
     "answers 401 and points elsewhere": Outcome(

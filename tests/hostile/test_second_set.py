@@ -354,7 +354,7 @@ def test_descriptors_that_fail_one_by_one_cost_themselves(bench):
 def test_a_health_page_that_lies(bench):
     before = bench.dump()
     health = {
-        "good": (reply(b"ok"), "Its /health says that it is well."),
+        "good": (reply(b"ok"), "Its /health reports that it is healthy."),
         "bad": (reply(status=503), "not ready"),
     }
     for answer, words in health.values():

@@ -75,7 +75,7 @@ def has_key(grant: Grant) -> bool:
 
 def make_key(grant: Grant) -> Secret:
     """Another private key; the public part is noted in `grant`, which is not saved."""
-    private = client_keys.make()
+    private = client_keys.create_key()
     grant.public_key = client_keys.public_part(private)
     return private
 

@@ -201,7 +201,7 @@ def _judged(server: Server) -> Server:
 
 def _asked_for_tools(url: str, protocol: type[Protocol], seconds: float) -> tuple[str, bool]:
     # The challenge that meets the first request of a listing, and whether it was answered instead.
-    limits = replace(http.LOOK, session=seconds)
+    limits = replace(http.METADATA_LIMITS, session=seconds)
     with Session(url, policy=policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), limits=limits) as session:
         try:
             return "", next(protocol().enumerate(session, NothingKnown()), None) is not None

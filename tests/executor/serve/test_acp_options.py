@@ -29,25 +29,25 @@ def client(owner, desk):
 @pytest.mark.parametrize(
     ("asked", "says"),
     [
-        ({"on_disconnect": "bad"}, "“on_disconnect” is one of: cancel, continue."),
-        ({"on_disconnect": ["cancel"]}, "“on_disconnect” is one of: cancel, continue."),
-        ({"multitask_strategy": "zz"}, "“multitask_strategy” is one of: reject, "),
-        ({"multitask_strategy": "enqueue"}, "“multitask_strategy” is offered as “reject” alone"),
-        ({"on_completion": "zz"}, "“on_completion” is one of: delete, keep."),
-        ({"if_not_exists": "zz"}, "“if_not_exists” is one of: create, reject."),
-        ({"stream_mode": "zz"}, "“stream_mode” is one of: values, custom."),
-        ({"stream_mode": ["values", 7]}, "“stream_mode” is one of: values, custom."),
-        ({"stream_mode": "custom"}, "“stream_mode” is offered as “values” alone"),
-        ({"stream_mode": ["values", "custom"]}, "“stream_mode” is offered as “values” alone"),
-        ({"stream_subgraphs": 1}, "“stream_subgraphs” is true or false."),
-        ({"stream_subgraphs": True}, "“stream_subgraphs” is not offered"),
-        ({"after_seconds": "5"}, "“after_seconds” is a whole number."),
-        ({"after_seconds": True}, "“after_seconds” is a whole number."),
-        ({"after_seconds": 5}, "“after_seconds” is not offered: a run begins at once."),
-        ({"config": {"recursion_limit": 5}}, "“config.recursion_limit” is not offered"),
-        ({"config": {"tags": "one"}}, "“config.tags” is an array of texts."),
+        ({"on_disconnect": "bad"}, "“on_disconnect” must be one of: cancel, continue."),
+        ({"on_disconnect": ["cancel"]}, "“on_disconnect” must be one of: cancel, continue."),
+        ({"multitask_strategy": "zz"}, "“multitask_strategy” must be one of: reject, "),
+        ({"multitask_strategy": "enqueue"}, "“multitask_strategy” can only be “reject”"),
+        ({"on_completion": "zz"}, "“on_completion” must be one of: delete, keep."),
+        ({"if_not_exists": "zz"}, "“if_not_exists” must be one of: create, reject."),
+        ({"stream_mode": "zz"}, "“stream_mode” must be one of: values, custom."),
+        ({"stream_mode": ["values", 7]}, "“stream_mode” must be one of: values, custom."),
+        ({"stream_mode": "custom"}, "“stream_mode” can only be “values”"),
+        ({"stream_mode": ["values", "custom"]}, "“stream_mode” can only be “values”"),
+        ({"stream_subgraphs": 1}, "“stream_subgraphs” must be true or false."),
+        ({"stream_subgraphs": True}, "“stream_subgraphs” is not supported"),
+        ({"after_seconds": "5"}, "“after_seconds” must be a whole number."),
+        ({"after_seconds": True}, "“after_seconds” must be a whole number."),
+        ({"after_seconds": 5}, "“after_seconds” is not supported: a run starts immediately."),
+        ({"config": {"recursion_limit": 5}}, "“config.recursion_limit” is not supported"),
+        ({"config": {"tags": "one"}}, "“config.tags” must be an array of texts."),
         ({"config": 5}, "“config"),
-        ({"metadata": 5}, "“metadata” is no object."),
+        ({"metadata": 5}, "“metadata” must be an object."),
     ],
 )
 def test_what_is_not_offered_is_refused_and_nothing_is_sent(client, vendor, path, asked, says):
@@ -80,9 +80,9 @@ def test_a_run_whose_end_is_told_by_a_webhook_goes_on_and_says_so(client):
 def test_a_run_is_cancelled_and_not_rolled_back(client):
     run = begun(client).json()["run_id"]
     for query, says in (
-        ("action=zz", "“action” is one of: interrupt, rollback."),
-        ("action=rollback", "“action” is offered as “interrupt” alone"),
-        ("wait=zz", "“wait” is true or false."),
+        ("action=zz", "“action” must be one of: interrupt, rollback."),
+        ("action=rollback", "“action” can only be “interrupt”"),
+        ("wait=zz", "“wait” must be true or false."),
     ):
         refused = post(client, f"/runs/{run}/cancel?{query}")
         assert (refused.status_code, refused.json().startswith(says)) == (422, True)

@@ -89,7 +89,7 @@ def test_values_keep_their_types_and_what_was_not_given_is_left_out():
         ("days", True, "must be a whole number"),
         ("days", 0, "must be at least 1"),
         ("days", 15, "must be at most 14"),
-        ("count", 65536, "must be at most 65535, as the vendor names no maximum of its own"),
+        ("count", 65536, "must be at most 65535, because the vendor declares no other maximum"),
         ("detailed", "true", "must be true or false"),
         ("detailed", 1, "must be true or false"),
         ("unit", "RANKINE", "must be one of KELVIN, CELSIUS"),

@@ -343,7 +343,7 @@ def test_run_that_takes_too_long_is_found_by_its_mark_and_cancelled():
     ],
 )
 def test_run_that_cannot_be_cancelled_is_said_to_go_on(recorded):
-    assert given_up(*recorded).endswith("could not be cancelled and may still be going on.")
+    assert given_up(*recorded).endswith("could not be cancelled and may still be running.")
 
 
 @pytest.mark.parametrize(

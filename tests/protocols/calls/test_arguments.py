@@ -177,7 +177,7 @@ def test_rules_for_inputs_together_are_judged():
         "anyOf": [{"required": ["a"]}, {"required": ["c"]}],
     }
     assert problems(schema, a=1) == {"b": "is required"}
-    assert problems(schema, b=1) == {"": "The inputs do not fit together: what is given lacks a or c."}
+    assert problems(schema, b=1) == {"": "The inputs as a whole are invalid: the value lacks a or c."}
 
 
 def test_either_or_names_what_is_missing():
@@ -335,7 +335,7 @@ def test_many_entries_of_many_forms_are_judged_without_a_reason_for_each():
 
     assert problems(schema, a=["7"] * 1000) == {}
     assert problems(schema, a=["x"] * 1000) == {
-        "": "The inputs do not fit together: what is given does not fit the vendor's schema."
+        "": "The inputs as a whole are invalid: the value does not fit the vendor's schema."
     }
 
 

@@ -195,7 +195,7 @@ def test_tool_that_failed_without_a_word_is_still_a_failure(error):
     body = {"call_id": "c", "success": False, "error": error}
     outcome = outcome_of(exchange(body=body))
     assert (outcome.outcome, outcome.resume) == ("tool_error", None)
-    assert outcome.error["message"] == "The tool failed and did not say why."
+    assert outcome.error["message"] == "The tool failed without a reason."
 
 
 @pytest.mark.parametrize(
