@@ -166,7 +166,7 @@ def health(status=200, **recorded):
     ("asked", "answered", "error", "code", "words"),
     [
         (404, health(), RefusedError, "NOT_FOUND", "reports that it is healthy"),
-        (404, health(404), RefusedError, "NOT_FOUND", "Nothing is at /health either"),
+        (404, health(404), RefusedError, "NOT_FOUND", "There is nothing at /health, either"),
         (404, health(503), UnavailableError, "NOT_READY", "not ready"),
         (503, health(503), UnavailableError, "NOT_READY", "not ready"),
         (500, health(), UnavailableError, "HTTP_500", "reports that it is healthy"),
