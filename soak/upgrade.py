@@ -29,7 +29,8 @@ from tests.faults.stand import NO_LIMITS, Stand, wait_for
 from tests.faults.warm import ROOT
 from tests.vendor import Vendor, serving, tools
 
-# Old code is that before the newest migration, before the third newest, ...
+# Old code is that before the newest migration, before the third newest, ... It is not older than the initial
+# migrations: an older version has to upgrade its databases.
 STEPS_BACK = (1, 3, 6)
 MORE_READINGS = 3
 QUIET = 5  # seconds in which nothing is done to the crowd, to see that this machine can bear it
@@ -43,14 +44,21 @@ LINK = re.compile(r'href="(/(?!static/|accounts/log)[^"#]*)')
 
 
 def storm(field: Field) -> None:
-    added = git("log", "--diff-filter=A", "--format=%H", "--", "*/migrations/0*.py").decode().split()
-    steps = STEPS_BACK[: field.times(short=1, long=len(STEPS_BACK))]
-    for step in steps:
-        tree = git("archive", f"{added[step - 1]}^") if len(added) >= step else b""
-        if not tree:
-            field.skip("it takes old code from the history of this repository, which is not here (git)")
-            return
-        upgrade(field, step, added[step - 1][:7], tree)
+    added = commits_that_add("*/migrations/0*.py")
+    initial = commits_that_add("*/migrations/0001_squashed_*.py")
+    if not added or not initial:
+        field.skip("it takes old code from the history of this repository, which is not here (git)")
+        return
+    added = added[: added.index(initial[0]) + 1]
+    for step in STEPS_BACK[: field.times(short=1, long=len(STEPS_BACK))]:
+        if step <= len(added):
+            commit = added[step - 1]
+            upgrade(field, step, commit[:7], git("archive", f"{commit}^"))
+
+
+def commits_that_add(pattern: str) -> list[str]:
+    """Return the commits that add such a file, newest first."""
+    return git("log", "--no-renames", "--diff-filter=A", "--format=%H", "--", pattern).decode().split()
 
 
 def git(*words: str) -> bytes:

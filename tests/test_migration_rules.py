@@ -19,172 +19,12 @@ from core.migration_operations import (
     RemoveIndexConcurrently,
 )
 
-# The newest of each app when the rules were made. Nobody had a release then: before an upgrade from a
-# checkout that is older than these, all of the old processes are ended.
-BEFORE_THE_RULES = {"catalog": 21, "designer": 4, "notifications": 1, "people": 6}
-
 # Migration and operation, as the test names them: why it harms neither old code nor its users.
-LISTED: dict[tuple[str, str], str] = {
-    (
-        "notifications.0003_encrypt_addresses",
-        "Add field url_key_id to webhook",
-    ): "there are at most 50 webhooks, so the table is written anew in a moment",
-    (
-        "notifications.0007_tell_of_releases",
-        "Add field owner to webhook",
-    ): "there are at most 50 webhooks, so their index is built in a moment",
-    (
-        "catalog.0064_mark_own_vendor",
-        "Create constraint one_home_of_definitions on model vendor",
-    ): "there are few vendors, and old code makes none that the index looks at",
-    (
-        "catalog.0071_pin_callees",
-        "Raw SQL operation",
-    ): "fills a table that the same migration makes, which old code does not know",
-    (
-        "catalog.0078_keep_waiting_decisions",
-        "Raw SQL operation",
-    ): "fills a table that the same migration makes; writers of findings wait a second for the triggers",
-    (
-        "catalog.0080_picture_tools",
-        "Raw SQL operation",
-    ): "fills a table that the same migration makes, which old code does not know",
-    (
-        "catalog.0073_unknown_outcomes",
-        "Create not valid constraint call_outcome_known on model call",
-    ): "no row is looked at, and what old code writes fits: there is one more outcome",
-    (
-        "catalog.0072_own_keys_of_calls",
-        "Concurrently create unique constraint one_thread_per_key_in_agent on model thread",
-    ): "what old code writes fits into it",
-    (
-        "catalog.0072_own_keys_of_calls",
-        "Concurrently create unique constraint one_tried_thread_per_key on model thread",
-    ): "as above",
-    (
-        "designer.0036_bind_activity_versions",
-        "Raw SQL operation",
-    ): "fills a column and a table that the same migration makes, which old code does not know",
-    (
-        "designer.0036_bind_activity_versions",
-        "Add field activity_version to binding",
-    ): "an agent has few bindings, so their index is built in a moment",
-    (
-        "catalog.0023_look_a_second_time",
-        "Raw SQL operation",
-    ): "triggers on a table that the same migration makes, which old code does not know",
-    (
-        "designer.0008_show_tuned_words",
-        "Raw Python operation",
-    ): "marks the few tools that were tuned by hand, in a column that old code does not know",
-    (
-        "people.0009_fix_search_path_of_the_chain",
-        "Raw Python operation",
-    ): "the trigger does the same as before, under a search path of its own",
-    (
-        "people.0011_chain_ids",
-        "Raw Python operation",
-    ): "old code adds entries as before; they wait while ids are noted, a second for a million of them",
-    (
-        "people.0017_erase_users",
-        "Raw Python operation",
-    ): "the trigger does the same as before for old code, which sets no variable of its own",
-    (
-        "designer.0009_hold_addresses",
-        "Raw SQL operation",
-    ): "fills a table that the same migration makes, which old code does not know",
-    (
-        "designer.0013_procedures",
-        "Raw SQL operation",
-    ): "triggers on a table that the same migration makes, which old code does not know",
-    (
-        "designer.0015_transfers",
-        "Raw Python operation",
-    ): "fills a table that the same migration makes, which old code does not know",
-    (
-        "designer.0017_widen_tunings",
-        "Raw Python operation",
-    ): "fills a column that old code does not know, in the tools and pins that were tuned by hand",
-    (
-        "designer.0006_prove_publishing",
-        "Raw Python operation",
-    ): "under a role that does not own the tables, old code publishes nothing until it is ended: what it"
-    " cannot prove is refused, and is published again a minute later; reading goes on",
-    (
-        "designer.0012_channels",
-        "Raw SQL operation",
-    ): "triggers on and rows of tables that the same migration makes, which old code does not know",
-    (
-        "designer.0016_sign_and_note_fetches",
-        "Raw SQL operation",
-    ): "triggers on a table that the same migration makes, which old code does not know",
-    (
-        "designer.0024_number_effective_signatures",
-        "Raw SQL operation",
-    ): "triggers on a table that the same migration makes, which old code does not know",
-    (
-        "designer.0025_mend_addresses",
-        "Raw Python operation",
-    ): "one agent at most gets another address, by which old code finds it too, and addresses are held that"
-    " old code would hold at the next publishing",
-    (
-        "designer.0023_count_what_is_written",
-        "Raw Python operation",
-    ): "writes figures that only lists show, a thousand tools at a time",
-    (
-        "catalog.0028_count_rewrites",
-        "Raw SQL operation",
-    ): "fills a column that old code does not know, in the few rows of versions that were rewritten in place",
-    (
-        "designer.0022_name_parts_of_releases",
-        "Alter field format on export",
-    ): "a longer varchar is no other type to old code, and the server changes its catalog alone",
-    (
-        "designer.0022_name_parts_of_releases",
-        "Alter field surface on receipt",
-    ): "as above",
-    (
-        "catalog.0049_call_in_background",
-        "Create not valid constraint call_outcome_known on model call",
-    ): "no row is looked at, and what old code writes fits: there is one more outcome",
-    (
-        "catalog.0062_activities",
-        "Raw SQL operation",
-    ): "a trigger on a table that the same migration makes, which old code does not know",
-    (
-        "catalog.0062_activities",
-        "Create not valid constraint call_outcome_known on model call",
-    ): "no row is looked at, and what old code writes fits: there is one more outcome",
-    (
-        "catalog.0052_widen_grants",
-        "Alter field scopes on usergrant",
-    ): "text is no other type to old code than varchar, and the server changes its catalog alone",
-    (
-        "catalog.0069_queue_tools_for_the_index",
-        "Raw SQL operation",
-    ): "triggers that fill a table of the same migration; old code writes tools as before",
-    (
-        "catalog.0070_queue_what_is_not_indexed",
-        "Raw SQL operation",
-    ): "fills a table that old code does not know, and locks no row that old code writes",
-    (
-        "people.0012_say_api_key",
-        "Alter constraint one_user_per_name on user",
-    ): "only the sentence of its refusal is another; the database is sent nothing",
-}
+LISTED: dict[tuple[str, str], str] = {}
 
 # Operations of migrations that are not atomic, beside those of core/migration_operations.py: why each may be
 # repeated after a kill at any moment.
-LISTED_AS_REPEATABLE: dict[tuple[str, str], str] = {
-    (
-        "catalog.0072_own_keys_of_calls",
-        "Alter field key on thread",
-    ): "drops a constraint in one statement, and finds none the next time",
-    (
-        "designer.0023_count_what_is_written",
-        "Raw Python operation",
-    ): "each portion is counted anew, whatever was stored before",
-}
+LISTED_AS_REPEATABLE: dict[tuple[str, str], str] = {}
 REPEATABLE = (
     AddFieldIfMissing,
     AddIndexConcurrently,
@@ -291,28 +131,26 @@ def operations_not_repeatable(migration: migrations.Migration) -> list[str]:
     ]
 
 
-def number(migration: migrations.Migration) -> int:
-    return int(migration.name.partition("_")[0])
+def loaded() -> dict[tuple[str, str], migrations.Migration]:
+    """Every migration of the product by its app and name."""
+    every = MigrationLoader(None).disk_migrations
+    return {key: each for key, each in every.items() if not each.__module__.startswith("django.")}
 
 
-def ours() -> list[tuple[migrations.Migration, ProjectState]]:
-    """Every migration that came after the rules, with the state that it starts from."""
+def later() -> list[tuple[migrations.Migration, ProjectState]]:
+    """Every migration after the initial ones, with the state that it starts from."""
     loader = MigrationLoader(None)
-    new = [
-        each
-        for (app, _), each in loader.disk_migrations.items()
-        if app in BEFORE_THE_RULES and number(each) > BEFORE_THE_RULES[app]
-    ]
     return [
-        (each, loader.project_state((each.app_label, each.name), at_end=False))
-        for each in sorted(new, key=lambda each: (each.app_label, each.name))
+        (migration, loader.project_state(key, at_end=False))
+        for key, migration in sorted(loaded().items())
+        if not migration.replaces
     ]
 
 
 def test_new_migrations_let_old_code_go_on():
     unlisted = [
         f"{migration.app_label}.{migration.name}: {what}: {says}"
-        for migration, state in ours()
+        for migration, state in later()
         for what, says in troubles(migration, state)
         if not LISTED.get((f"{migration.app_label}.{migration.name}", what))
     ]
@@ -322,20 +160,19 @@ def test_new_migrations_let_old_code_go_on():
 def test_new_migrations_may_be_killed_and_repeated():
     unlisted = [
         f"{migration.app_label}.{migration.name}: {operation}"
-        for migration, _ in ours()
+        for migration, _ in later()
         for operation in operations_not_repeatable(migration)
         if not LISTED_AS_REPEATABLE.get((f"{migration.app_label}.{migration.name}", operation))
     ]
     assert unlisted == []
 
 
-def test_every_app_of_ours_is_read():
-    """An app with migrations of its own cannot be forgotten, and no listed reason outlives its migration."""
-    disk = MigrationLoader(None).disk_migrations
-    modules = {app for (app, _), each in disk.items() if not each.__module__.startswith("django.")}
-    assert modules == set(BEFORE_THE_RULES)
+def test_every_app_has_one_initial_migration():
+    """No migration escapes the rules as another initial one, and no listed reason outlives its migration."""
+    initial = [app for (app, _), migration in loaded().items() if migration.initial or migration.replaces]
+    assert sorted(initial) == sorted({app for app, _ in loaded()})
     listed = {name for name, _ in (*LISTED, *LISTED_AS_REPEATABLE)}
-    assert listed <= {f"{app}.{name}" for app, name in disk}
+    assert listed <= {f"{app}.{name}" for app, name in loaded()}
 
 
 def _state() -> ProjectState:

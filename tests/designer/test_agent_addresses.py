@@ -2,11 +2,8 @@
 
 import re
 from datetime import UTC, datetime
-from importlib import import_module
 
 import pytest
-from django.apps import apps
-from django.db import transaction
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -14,8 +11,7 @@ from designer import agent_keys, agents, pins
 from designer.models import Agent, AgentAddress
 from designer.releases import publishing
 from people import api_keys
-from people.audit import verify
-from people.models import AuditEntry, Role, Scope
+from people.models import Role, Scope
 from tests.factories import make_pin, make_tool, make_user
 from tests.module_data import module_data
 from tests.pages import text_of
@@ -237,56 +233,3 @@ def test_what_is_ticked_for_an_agent_is_pinned_after_it_was_renamed(client, desk
     one, two = make_tool(), make_tool()
     client.post("/tools/pin/", {"agent": "desk", "tool": [one.pk, two.pk]})
     assert desk.pins.filter(tool__in=[one, two]).count() == 2
-
-
-MEND = import_module("designer.migrations.0025_mend_addresses")
-
-
-@module_data
-def reserved(desk):
-    """An agent at an address that was reserved later."""
-    Agent.objects.filter(pk=desk.pk).update(slug="import")
-    AgentAddress.objects.filter(agent=desk).update(slug="import")
-    return desk
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_upgrade_gives_an_agent_at_a_reserved_address_a_page(api, reserved, runtime):
-    with transaction.atomic():
-        MEND.leave_reserved(apps, None)
-        MEND.leave_reserved(apps, None)
-
-    assert api.get(f"{URL}import-2/").json()["name"] == "Desk"
-    assert "Desk" in text_of(api.get("/agents/import-2/"))
-    read = runtime.get(f"{URL}import/releases/live/bundle/")
-    assert read.status_code == 200
-    assert f"{URL}import-2/releases/live/bundle/" in read.headers["Link"]
-    (entry,) = AuditEntry.objects.filter(kind="agent", action="edit")
-    assert (entry.actor_name, entry.agent, entry.after) == ("Pegboard", reserved.pk, {"slug": "import-2"})
-    assert verify.verify().broken == ""
-    assert api.patch(f"{URL}import-2/", {"name": "Front desk"}).status_code == 200
-
-
-def test_an_upgrade_leaves_agents_at_other_addresses_alone(api, desk):
-    MEND.leave_reserved(apps, None)
-    assert api.get(f"{URL}desk/").status_code == 200
-    assert not AuditEntry.objects.filter(kind="agent", action="edit").exists()
-
-
-def test_an_upgrade_holds_the_addresses_of_released_sub_agents(api, desk, alice):
-    kept, renamed = (agents.create_agent(actor=alice, name=name, parent=desk) for name in ("Kept", "Renamed"))
-    publishing.publish(desk, actor=alice)
-    # As they were published before their addresses were held.
-    AgentAddress.objects.filter(agent__in=[kept, renamed]).delete()
-    agents.update_agent(renamed, actor=alice, slug="elsewhere")
-    assert not AgentAddress.objects.filter(agent__in=[kept, renamed], is_held=True).exists()
-
-    MEND.hold_released(apps, None)
-    MEND.hold_released(apps, None)
-
-    held = AgentAddress.objects.filter(agent__in=[kept, renamed], is_held=True).order_by("slug")
-    assert list(held.values_list("slug", "agent")) == [("kept", kept.pk), ("renamed", renamed.pk)]
-    assert api.post(URL, {"name": "Other", "slug": "renamed"}).status_code == 409
-    assert api.get("/agents/renamed/", follow=True).redirect_chain[0][0] == "/agents/elsewhere/"
-    agents.remove_agent(kept, actor=alice)
-    assert api.post(URL, {"name": "Other", "slug": "kept"}).status_code == 409

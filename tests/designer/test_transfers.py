@@ -1,9 +1,5 @@
-from importlib import import_module
-
 import pytest
-from django.apps import apps
 
-from catalog import invariants
 from designer import agents, transfers
 from designer.models import Transfer
 from designer.procedures import checking, editing, references
@@ -245,19 +241,3 @@ def test_a_viewer_reads_it():
     page = signed_in(Role.VIEWER).get(PAGE)
 
     assert 'disabled title="You need the designer role' in page.content.decode()
-
-
-def test_an_upgrade_gives_every_sub_agent_its_transfer(refills):
-    desk = refills.parent
-    make_agent(slug="gone", parent=desk, removed_at=refills.created_at)
-    make_pin(desk, make_tool(name="Transfer_to_refills"))
-    deep = make_agent(slug="deep", parent=refills)
-    Transfer.objects.all().delete()
-
-    import_module("designer.migrations.0015_transfers").fill(apps, None)
-
-    assert list(Transfer.objects.values_list("agent", "child", "name")) == [
-        (refills.pk, deep.pk, "transfer_to_deep"),
-        (desk.pk, refills.pk, "transfer_to_refills_2"),
-    ]
-    assert invariants.check(only=["transfers_to_children"]) == []

@@ -1,4 +1,7 @@
-"""An upgrade while others use the database, and one that is killed: every migration that is not atomic."""
+"""An upgrade while others use the database, and one that is killed: every migration that is not atomic.
+
+The app `tests.faults.shop` has one of each operation, so that they are tried while the product has none.
+"""
 
 import os
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from core.migration_operations import AddIndexConcurrently, AddUniqueConstraintConcurrently
 from pegboard.local.embedded import Embedded
+from tests.databases import empty_database
 from tests.faults.stand import wait_for
 from tests.faults.warm import Child, Warm
 
@@ -33,8 +37,14 @@ HEAVY_LOCKS = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclus
 INVALID_INDEXES = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
 
 
+@pytest.fixture
+def shop(settings) -> None:
+    """Add the app to this process."""
+    settings.INSTALLED_APPS = [*settings.INSTALLED_APPS, "tests.faults.shop"]
+
+
 def non_atomic_migrations() -> list[Migration]:
-    """Those of the product, in the order in which they run."""
+    """Return those of all apps, in the order in which they run."""
     loader = MigrationLoader(None)
     plan = [step for leaf in loader.graph.leaf_nodes() for step in loader.graph.forwards_plan(leaf)]
     every = [loader.graph.nodes[step] for step in dict.fromkeys(plan)]
@@ -74,8 +84,8 @@ def server(request, tmp_path, monkeypatch) -> Iterator[Server]:
 def process(server, tmp_path) -> Iterator[Warm]:
     """Runs `migrate` on that database, in processes that may be killed."""
     address = f"{server.address}&options={SHORT_LIMIT.replace(' ', '%20')}"
-    environment = {**os.environ, "DATABASE_URL": address, "DJANGO_SETTINGS_MODULE": "pegboard.settings"}
-    warm = Warm(environment, tmp_path / "log")
+    settings = {"DATABASE_URL": address, "DJANGO_SETTINGS_MODULE": "tests.faults.shop.settings"}
+    warm = Warm({**os.environ, **settings}, tmp_path / "log")
     yield warm
     warm.stop()
 
@@ -100,10 +110,12 @@ def has_ended(child: Child) -> bool:
     return ended is not None
 
 
-def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(server, process):
-    expected = index_names(non_atomic_migrations())
-    # Kills need no second server, and take two minutes.
-    to_kill = expected if server.is_embedded else set()
+def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(shop, server, process):
+    migrations = non_atomic_migrations()
+    expected = index_names(migrations)
+    # A kill takes seconds, and needs no second server.
+    of_shop = index_names([each for each in migrations if each.app_label == "shop"])
+    to_kill = of_shop if server.is_embedded else set()
     killed, waited, gave_up = set(), set(), False
     orphans = set()  # processes of the server whose client was killed
     with closing(psycopg.connect(server.address, autocommit=True)) as observer:
@@ -125,7 +137,7 @@ def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(server, proc
                     child = process.start("migrate")
                     continue
                 waited |= {index} - {None}
-                older, backup = backup, Backup(server.address, "" if gave_up else "catalog_thread")
+                older, backup = backup, Backup(server.address, "" if gave_up else "shop_article")
                 older.end()
         backup.end()
         assert (killed, waited, gave_up) == (to_kill, expected, True)
@@ -133,37 +145,28 @@ def test_an_upgrade_waits_for_a_backup_and_is_repeated_after_a_kill(server, proc
     process.do("migrate", seconds=60)
 
 
-@pytest.fixture
-def empty_database(transactional_db, monkeypatch) -> Iterator[None]:
-    """Beside that of the other tests, which keeps its tables."""
-    name = f"{connection.settings_dict['NAME']}_repeated"
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        cursor.execute(f"CREATE DATABASE {name}")
-    connection.close()
-    with monkeypatch.context() as other:
-        other.setitem(connection.settings_dict, "NAME", name)
-        yield
-        connection.close()
-    with connection.cursor() as cursor:
-        cursor.execute(f"DROP DATABASE {name}")
-
-
-def test_every_operation_may_be_repeated(empty_database):
+@pytest.mark.django_db(transaction=True)
+def test_every_operation_may_be_repeated(shop, monkeypatch):
     """As after a kill between any two operations, and between the last one and the record of it."""
-    for migration in non_atomic_migrations():
-        for needed in migration.dependencies:
-            MigrationExecutor(connection).migrate([needed])
-        state = MigrationExecutor(connection).loader.project_state(migration.dependencies)
-        for operation in migration.operations:
-            before = state.clone()
-            operation.state_forwards(migration.app_label, state)
-            for _ in range(2):
-                with connection.schema_editor(atomic=False) as editor:
-                    operation.database_forwards(migration.app_label, editor, before, state)
-        call_command("migrate", migration.app_label, migration.name, verbosity=0)
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT conname FROM pg_constraint WHERE conname LIKE 'catalog_thread_key%uniq'")
-        assert cursor.fetchall() == []
-        cursor.execute(INVALID_INDEXES)
-        assert cursor.fetchall() == []
+    with empty_database(monkeypatch, "repeated"):
+        for migration in non_atomic_migrations():
+            executor = MigrationExecutor(connection)
+            # A dependency may be the name of a replaced migration.
+            node = executor.loader.graph.node_map[migration.app_label, migration.name]
+            needed = [parent.key for parent in node.parents]
+            executor.migrate(needed)
+            state = MigrationExecutor(connection).loader.project_state(needed)
+            for operation in migration.operations:
+                before = state.clone()
+                operation.state_forwards(migration.app_label, state)
+                for _ in range(2):
+                    with connection.schema_editor(atomic=False) as editor:
+                        operation.database_forwards(migration.app_label, editor, before, state)
+            call_command("migrate", migration.app_label, migration.name, verbosity=0)
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT conname FROM pg_constraint WHERE contype = 'u' AND conname LIKE 'shop_article_name%'"
+            )
+            assert cursor.fetchall() == []
+            cursor.execute(INVALID_INDEXES)
+            assert cursor.fetchall() == []

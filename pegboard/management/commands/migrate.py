@@ -2,7 +2,8 @@
 
 A statement that waits for a heavy lock holds up every later one of the same table, so it gives up before the
 product does, and the whole command is repeated: what is done is recorded, and the rest may be repeated
-(core/migration_operations.py).
+(core/migration_operations.py). A database that an older version has to upgrade first is refused
+(core/migration_history.py).
 """
 
 import time
@@ -15,6 +16,7 @@ from django.core.management.commands import migrate
 from django.db import OperationalError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from core.migration_history import describe_outdated_database, find_missing_replaced_migrations
 from core.server_session import session_of
 from pegboard import pooler
 
@@ -39,6 +41,8 @@ class Command(migrate.Command):
         for pause in chain(PAUSES, repeat(MAX_PAUSE)):
             try:
                 _set_limits(connection)
+                if missing := find_missing_replaced_migrations(connection):
+                    raise CommandError(describe_outdated_database(missing))
                 super().handle(*args, **options)
             except OperationalError as error:
                 if connection.in_atomic_block or not isinstance(error.__cause__, NOT_NOW):

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.utils import timezone
 
 from core import encryption, proxy_signs, redis_client
+from core.migration_history import describe_outdated_database, find_missing_replaced_migrations
 from core.own_commands import MANAGE
 from pegboard import pooler
 from pegboard.ops.doctor.frame import Fact, Limits, Trouble, check
@@ -53,6 +54,13 @@ def postgres_version(limits: Limits) -> Iterator[Trouble]:
 
 @check("migrations", "the database has the shape that this version of the product needs", after=("database",))
 def migrations(limits: Limits) -> Iterator[Trouble]:
+    if missing := find_missing_replaced_migrations(connection):
+        yield Trouble(
+            f"The database is too old for this version: {len(missing)} earlier migrations have not run.",
+            "Pages and workers fail where they meet what is missing.",
+            describe_outdated_database(missing),
+        )
+        return
     executor = MigrationExecutor(connection)
     if pending := executor.migration_plan(executor.loader.graph.leaf_nodes()):
         names = ", ".join(f"{step.app_label} {step.name}" for step, _ in pending[:3])
@@ -114,6 +122,8 @@ def indexes(limits: Limits) -> Iterator[Trouble]:
 
 
 def _indexes_of_pending_migrations() -> set[str]:
+    if find_missing_replaced_migrations(connection):
+        return set()
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     operations = [operation for migration, _ in plan for operation in migration.operations]

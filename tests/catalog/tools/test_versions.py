@@ -1,9 +1,6 @@
 """Which version a label means, and which one a version is compared with."""
 
-from importlib import import_module
-
 import pytest
-from django.db import connection
 
 from catalog.enumeration import older_versions
 from catalog.enumeration import runs as enumeration_runs
@@ -128,16 +125,3 @@ def test_a_block_puts_the_vendors_version_before_in_effect_whatever_was_read_las
     decisions.resolve(finding, actor=make_user(Role.ADMIN), decision="block")
 
     assert Tool.objects.get().current.label == "3"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_versions_that_were_rewritten_before_the_upgrade_are_counted():
-    row = make_tool()
-    for _ in range(2):
-        make_version(row, label="2", rewrite=0)
-    statement = import_module("catalog.migrations.0028_count_rewrites").COUNT
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-    assert list(row.versions.order_by("ordinal").values_list("rewrite", flat=True)) == [0, 0, 1]
-    with pytest.raises(Exception, match="never change"):
-        row.versions.update(rewrite=0)

@@ -1,6 +1,5 @@
 """Channels lead runtimes to releases, and move when a designer moves them."""
 
-import importlib
 import threading
 from datetime import timedelta
 
@@ -220,16 +219,6 @@ def test_the_history_of_a_channel_is_never_rewritten(api, desk, change):
     with pytest.raises(DatabaseError), transaction.atomic(), connection.cursor() as cursor:
         cursor.execute(change.format("designer_channelmove"))
     assert ChannelMove.objects.get().note == ""
-
-
-def test_agents_that_were_released_before_channels_came_stay_live(alice, desk):
-    publishing.publish(make_agent_with_a_pin("other"), actor=alice)
-    migration = importlib.import_module("designer.migrations.0012_channels")
-    with connection.cursor() as cursor:
-        cursor.execute(migration.FILL)
-    found = Channel.objects.order_by("agent").values_list("agent__slug", "name", "release__number")
-    assert sorted(found) == [("desk", "live", 3), ("other", "live", 1)]
-    assert {move.moved_by for move in ChannelMove.objects.all()} == {alice}
 
 
 def make_agent_with_a_pin(slug):

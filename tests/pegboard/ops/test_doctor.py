@@ -15,7 +15,10 @@ import pytest
 import time_machine
 from django.core.management import call_command, load_command_class
 from django.db import connection
+from django.db.migrations import Migration
+from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models import Index
 from django.utils import timezone
 
 from catalog.credentials import operations as credential_operations
@@ -25,6 +28,7 @@ from catalog.notifications import subscriptions, webhooks
 from catalog.notifications.models import Event, Notice, Webhook
 from core import encryption, proxy_signs, redis_client
 from core.encryption import Secret
+from core.migration_operations import AddIndexConcurrently
 from pegboard.beat import ALIVE
 from pegboard.local.embedded import Valkey, redis_url
 from pegboard.ops.doctor import servers, work
@@ -299,8 +303,16 @@ def test_an_old_database_is_found(monkeypatch):
 
 
 def test_a_pending_migration_is_found():
-    MigrationRecorder.Migration.objects.filter(app="designer").order_by("-id")[:1].get().delete()
+    MigrationRecorder.Migration.objects.filter(app="designer").delete()
     assert found() == ["migrations"]
+
+
+def test_a_database_that_is_too_old_for_an_upgrade_is_found():
+    MigrationRecorder.Migration.objects.filter(app="catalog", name="0080_picture_tools").delete()
+    assert found() == ["migrations"]
+    (trouble,) = CHECKS["migrations"].find(Limits())
+    assert "catalog 0080_picture_tools" in trouble.act
+    assert list(CHECKS["indexes"].find(Limits())) == []
 
 
 INVALID = {
@@ -312,11 +324,12 @@ INVALID = {
 
 
 @pytest.mark.parametrize("index", INVALID)
-def test_an_index_that_was_not_built_to_its_end_is_found(index):
+def test_an_index_that_was_not_built_to_its_end_is_found(index, monkeypatch):
     is_pending, mend = INVALID[index]
     if is_pending:
-        newer = MigrationRecorder.Migration.objects.filter(app="catalog", name__gte="0076")
-        newer.delete()
+        migration = Migration("0999_index_calls", "catalog")
+        migration.operations = [AddIndexConcurrently("call", Index(fields=["status"], name=index))]
+        monkeypatch.setattr(MigrationExecutor, "migration_plan", lambda *targets: [(migration, False)])
     with connection.cursor() as cursor:
         if index.endswith("_ccnew"):
             cursor.execute(f"CREATE INDEX {index} ON catalog_toolversion (label)")
