@@ -18,7 +18,7 @@ from whitenoise.responders import StaticFile
 
 from core import redis_client
 from pegboard.local.embedded import Embedded
-from tests import emptying, migrating, module_data, one_door
+from tests import emptying, migrating, module_data, one_door, slowest_files
 from tests.vendor import Vendor, serving, tools
 
 # Half of what Hypothesis tries by itself: each run tries others.
@@ -70,13 +70,16 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """What the fault tests did, as storms say it, too."""
+    """Print the slowest files, and the faults of the fault tests in the form of the storms."""
     from tests.faults import tally
 
-    every = [each for of_kind in terminalreporter.stats.values() for each in of_kind]
-    if lines := tally.summary(each for each in every if isinstance(each, pytest.TestReport)):
-        terminalreporter.section("faults")
-        terminalreporter.write_line("\n".join(lines))
+    every = [report for reports in terminalreporter.stats.values() for report in reports]
+    reports = [report for report in every if isinstance(report, pytest.TestReport)]
+    sections = {"slowest files": slowest_files.summary(reports), "faults": tally.summary(reports)}
+    for title, lines in sections.items():
+        if lines:
+            terminalreporter.section(title)
+            terminalreporter.write_line("\n".join(lines))
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

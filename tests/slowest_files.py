@@ -1,0 +1,22 @@
+"""The files of tests that took most of the time of a run."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import pytest
+
+SHOWN = 10
+
+
+def summary(reports: Iterable[pytest.TestReport]) -> list[str]:
+    """Return a line for each of the slowest files: seconds of all workers, and its part of the whole time.
+
+    reports: of the set-up, the call and the end of each test. An empty list for a run of a few files.
+    """
+    seconds: Counter[str] = Counter()
+    for report in reports:
+        seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) <= SHOWN:
+        return []
+    whole = sum(seconds.values()) or 1.0
+    return [f"{taken:8.1f} s {taken / whole:6.1%}  {file}" for file, taken in seconds.most_common(SHOWN)]
