@@ -26,7 +26,9 @@ Modules, from below:
 - `document`: `read_document` and `Document`
 - `objects`: members, required names and openness of an object
 - `validation`, `complexity`, `error_messages`: judging a value, and sentences about it
-- `loops`: references that lead nowhere or back; `regex_dialects`: which patterns compile where
+- `cycles`: the search for references that lead back; `loops`: those of a schema as its vendor wrote it, and
+  references that lead nowhere; `regex_dialects`: which patterns compile where
+- `normal_form`: levels that are compared; `shown_forms`: the form of a schema that a person is shown
 - `samples`, `sample_texts`: values that fit a schema
 - `rows`: an editor; `normalization`, `audience`: forms for digests
 """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from core.schema import bounds, merge, pointers, subschemas
+from core.schema import bounds, cycles, merge, pointers, subschemas
 from core.schema.dialects import AnySchema, Dialect, Schema, dialect_of, normalize_level, requires_itself
 from core.schema.merge import Level
 from core.schema.pointers import Steps
@@ -161,41 +161,10 @@ class _Writer:
         """
         schemas = {id(schema): (place, schema) for place, schema in _walk(root)}
         vendor_places = {written: place for place, written in self.places.items()}
-        finished: set[int] = set()
-        for _, start in schemas.values():
-            # Depth first: the open schemas lead from `start` to the current one.
-            open_schemas: dict[int, _Open] = {id(start): _Open(start, _in_place(start, root), None)}
-            while open_schemas:
-                current = next(reversed(open_schemas.values()))
-                is_referred, child = next(current.ways, (False, None))
-                if child is None:
-                    finished.add(id(open_schemas.popitem()[1].schema))
-                elif not isinstance(child, dict) or id(child) in finished:
-                    continue
-                elif id(child) not in open_schemas:
-                    holder = current.schema if is_referred else None
-                    open_schemas[id(child)] = _Open(child, _in_place(child, root), holder)
-                else:
-                    holder = current.schema if is_referred else _unwind(open_schemas)
-                    place = vendor_places.get(schemas[id(holder)][0], ())
-                    self.findings.append(Finding("ENDLESS_REF", place, holder.pop("$ref")))
-
-
-@dataclass(slots=True)
-class _Open:
-    """A schema on the way of a search. `holder` has the `$ref` that led to it; None for a schema inside."""
-
-    schema: Schema
-    ways: Iterator[tuple[bool, Any]]
-    holder: Schema | None
-
-
-def _unwind(open_schemas: dict[int, _Open]) -> Schema:
-    """Close schemas up to the one that the last reference led to, and return the holder of the reference."""
-    while True:
-        _, last = open_schemas.popitem()
-        if last.holder is not None:
-            return last.holder
+        starts = [schema for _, schema in schemas.values()]
+        for holder in cycles.closing_references(starts, lambda schema: _in_place(schema, root)):
+            place = vendor_places.get(schemas[id(holder)][0], ())
+            self.findings.append(Finding("ENDLESS_REF", place, holder.pop("$ref")))
 
 
 def _vendor_steps(schema: Schema, steps: Steps) -> Steps:

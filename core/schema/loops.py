@@ -6,9 +6,10 @@ same value has no meaning (core, 9.4.1), and programs that resolve references do
 
 import copy
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
-from core.schema import pointers, subschemas
+from core.schema import cycles, pointers, subschemas
 from core.schema.dialects import Dialect, dialect_of
 from core.schema.references import References, UnresolvedReferenceError
 
@@ -137,29 +138,9 @@ def _leads_to_nothing_else(references: References, schema: dict[str, Any], known
 
 
 def _closing_references(document: Any, references: References, inside: Step) -> list[dict[str, Any]]:
-    # Depth first, without recursion: a reference to a schema that is still open closes a loop.
-    closing: list[dict[str, Any]] = []
-    finished: set[int] = set()
-    for start in subschemas.walk(document):
-        is_open: set[int] = set()
-        waiting: list[tuple[dict[str, Any], bool]] = [(start, False)]
-        while waiting:
-            schema, is_left = waiting.pop()
-            if is_left:
-                is_open.discard(id(schema))
-                finished.add(id(schema))
-                continue
-            if id(schema) in finished or id(schema) in is_open:
-                continue
-            is_open.add(id(schema))
-            waiting.append((schema, True))
-            waiting += [(each, False) for each in inside(schema)]
-            try:
-                target = target_of(references, schema)
-            except UnresolvedReferenceError:
-                continue
-            if isinstance(target, dict) and id(target) in is_open:
-                closing.append(schema)
-            elif isinstance(target, dict):
-                waiting.append((target, False))
-    return closing
+    def paths_of(schema: dict[str, Any]) -> Iterator[tuple[bool, Any]]:
+        yield from ((False, child) for child in inside(schema))
+        with suppress(UnresolvedReferenceError):
+            yield True, target_of(references, schema)
+
+    return list(cycles.closing_references(subschemas.walk(document), paths_of))

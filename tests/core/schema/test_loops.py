@@ -21,6 +21,8 @@ def at(name, **definitions):
         (at("X", X={"anyOf": [{"$ref": "#/$defs/X"}, {"type": "string"}]}), 1),
         (at("X", X={"not": {"$ref": "#/$defs/X"}}), 1),
         ({"$ref": "#"}, 1),
+        # The search enters the loop in its middle.
+        ({"$ref": "#/$defs/A/allOf/0", "$defs": {"A": {"allOf": [{"$ref": "#/$defs/A"}]}}}, 1),
         (at("T", T=TREE), 0),
         ({"properties": {"a": {"$ref": "#"}}}, 0),
         (at("X", X={"type": "string"}), 0),
