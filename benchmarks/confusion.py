@@ -20,7 +20,7 @@ from benchmarks import rows
 from benchmarks.frame import Figure, seconds
 from catalog.search import lexicon
 from designer.rehearsals import tool_purpose
-from designer.rehearsals.confusion import Confusion, described
+from designer.rehearsals.confusion import Confusion, append_sentence
 from protocols import PROTOCOLS
 from protocols.signature import Parameter, Signature
 
@@ -177,7 +177,7 @@ def lowered(pairs: Sequence[Labelled]) -> tuple[float, float]:
 
 def told(one: Tool, other: Tool, sentence: str) -> float:
     """The score of two tools where the first says so."""
-    signature = replace(one.signature, description=described(one.signature.description, sentence))
+    signature = replace(one.signature, description=append_sentence(one.signature.description, sentence))
     judge = confusion([dataclasses.replace(one, signature=signature), other])
     return judge.score(one.signature.name, other.signature.name)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from designer.procedures import lint
-from designer.procedures.lint import Elsewhere, Remark
+from designer.procedures.lint import Elsewhere, Issue
 from designer.procedures.references import KnownAgent, KnownInput, KnownOutput, KnownTool, Vocabulary, parse
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures"
@@ -51,7 +51,7 @@ def judge(labelled: Path) -> Judged:
     return Judged(len(document["procedures"]), right, false, missed)
 
 
-def remarks_about(procedure: dict[str, Any], boxes: dict[str, Any]) -> list[Remark]:
+def remarks_about(procedure: dict[str, Any], boxes: dict[str, Any]) -> list[Issue]:
     box = boxes[procedure["toolbox"]]
     known = _vocabulary_of(box)
     elsewhere = {row["name"].lower(): Elsewhere(tools=row["count"]) for row in box["elsewhere"]}

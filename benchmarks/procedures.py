@@ -36,7 +36,7 @@ def main() -> Iterator[Figure]:
         f"{number}. Ask for the order number, then call {names[number % TOOLS]}() and tell what it says."
         for number in range(1, LINES + 1)
     )
-    known = vocabulary.of_agent(agent)
+    known = vocabulary.vocabulary_of(agent)
     rules = min(seconds(lambda: lint.lint(references.parse(text, known), known)) for _ in range(20))
     yield Figure(f"rules alone over {LINES} lines", rules * 1000, "ms", target=MAX_MS, less_is_better=True)
     body = json.dumps({"body": text})

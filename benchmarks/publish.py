@@ -43,7 +43,7 @@ def main() -> Iterator[Figure]:
     name = f"publish {AGENTS} agents with {TOOLS} tools each"
     yield Figure(f"{name}, p95", percentile(taken, 95), "ms", target=MAX_MS, less_is_better=True)
     yield Figure(f"{name}, median", percentile(taken, 50), "ms", floor=floor)
-    review = [1_000 * each for each in samples(lambda: draft_review.of(root, user), TIMES)]
+    review = [1_000 * each for each in samples(lambda: draft_review.review_draft(root, user), TIMES)]
     yield Figure(
         "review the same draft, p95", percentile(review, 95), "ms", target=MAX_MS, less_is_better=True
     )

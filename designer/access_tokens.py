@@ -1,9 +1,10 @@
-"""Clients of runtimes that a user signs in at the identity provider, in place of an API key.
+"""Access tokens of the identity provider, which runtimes send in place of an API key.
 
 Pegboard is a resource server (RFC 6750, RFC 9728), and the identity provider of single sign-on is the
-authorization server. An access token means a user and, with the address that is asked, one agent. The request
-is then made with that user's key for signed-in clients of that agent (people.api_keys.admit), so that what
-holds for keys holds for it. docs/decisions/0067-signed-in-clients.md.
+authorization server. An access token identifies a user and, together with the requested address, one agent.
+The
+request then uses that user's key for signed-in clients of the agent (people.api_keys.admit), so the rules for
+keys apply to it. docs/decisions/0067-signed-in-clients.md.
 """
 
 import hashlib
@@ -26,38 +27,37 @@ from people.sso.errors import SignInError
 from people.sso.provider import Provider
 
 ROOT, METADATA = "/serve/", "/.well-known/oauth-protected-resource"
-# How long a token is believed without another look at it and at whom it means. User, key and team are looked
-# at with every request.
-BELIEVED_SECONDS = 60.0
-# Clients request what the metadata names, and some refuse to sign in without any. Every OpenID provider
+# How long a verified token is cached. User, key and team are checked at every request.
+CACHE_SECONDS = 60.0
+# Clients request the scopes in the metadata, and some refuse to sign in without any. Every OpenID provider
 # knows this scope, and it grants nothing at Pegboard.
 DEFAULT_SCOPES = ("openid",)
-MAX_BELIEVED = 10_000
-# How long a provider that does not answer is not asked again.
-AWAY_SECONDS = 15.0
-NOT_BELIEVED = "This access token is not valid here. Sign in again."
+MAX_CACHED = 10_000
+# How long a provider that did not respond is not requested again.
+BACKOFF_SECONDS = 15.0
+REFUSAL = "This access token is not valid here. Sign in again."
 
 
 @dataclass(frozen=True, slots=True)
-class _Believed:
+class _VerifiedToken:
     digest: str
-    ends: float
+    expires_at: float
 
 
-_believed: dict[tuple[bytes, str], _Believed] = {}
-_asking = threading.Lock()
+_cache: dict[tuple[bytes, str], _VerifiedToken] = {}
+_request_lock = threading.Lock()
 _away_until = 0.0
 
 
-def accepted() -> Provider | None:
-    """The provider whose access tokens are taken; None where none are."""
-    found = provider.configured()
-    return found if found and found.runtimes != "off" else None
+def trusted_provider() -> Provider | None:
+    """Return the provider whose access tokens are accepted, if there is one."""
+    settings = provider.configured()
+    return settings if settings and settings.runtimes != "off" else None
 
 
 def metadata(path: str) -> dict[str, Any] | None:
     """Return the metadata of the protected resource at a path below /serve/ (RFC 9728 section 2)."""
-    trusted = accepted()
+    trusted = trusted_provider()
     if trusted is None:
         return None
     return {
@@ -70,9 +70,9 @@ def metadata(path: str) -> dict[str, Any] | None:
 
 
 def challenge(path: str, code: str) -> str:
-    """The header WWW-Authenticate of a refusal, for a request at `path` (RFC 6750 section 3, RFC 9728)."""
+    """Return the header WWW-Authenticate for a refused request at `path` (RFC 6750 section 3, RFC 9728)."""
     parts = ['Bearer realm="pegboard"']
-    if path.startswith(ROOT) and (trusted := accepted()):
+    if path.startswith(ROOT) and (trusted := trusted_provider()):
         if code in ("invalid_token", "insufficient_scope"):
             parts.append(f'error="{code}"')
         parts.append(f'resource_metadata="{runtimes_url(METADATA + path)}"')
@@ -82,57 +82,64 @@ def challenge(path: str, code: str) -> str:
 
 
 class RuntimeAuthentication(ApiKeyAuthentication):
-    """An API key, or where that is configured an access token for the agent that the address names."""
+    """Accepts an API key or, if configured, an access token for the agent in the address."""
 
     def authenticate(self, request: HttpRequest | Request) -> tuple[User, ApiKey] | None:
-        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
-        token = given.strip()
-        if scheme.lower() != "bearer" or not access_tokens.is_jwt(token) or (trusted := accepted()) is None:
+        scheme, _, credentials = request.headers.get("Authorization", "").partition(" ")
+        token = credentials.strip()
+        if (
+            scheme.lower() != "bearer"
+            or not access_tokens.is_jwt(token)
+            or (trusted := trusted_provider()) is None
+        ):
             return super().authenticate(request)
         match = request.resolver_match
         slug = match.kwargs.get("slug") if match else None
         if not slug:
             raise AuthenticationFailed(
-                "An access token is good for the addresses of an agent.", "invalid_token"
+                "An access token is valid only at the address of an agent.", "invalid_token"
             )
         return self.owner_by(_key_digest(token, slug, trusted), request)
 
 
 def _key_digest(token: str, slug: str, trusted: Provider) -> str:
-    name = hashlib.sha256(token.encode()).digest(), slug
-    held = _believed.get(name)
-    if held and held.ends > time.monotonic():
-        return held.digest
-    claims = _claims(token, slug, trusted)
-    if missing := [each for each in trusted.runtime_scopes if each not in access_tokens.scopes_of(claims)]:
+    cache_key = hashlib.sha256(token.encode()).digest(), slug
+    cached = _cache.get(cache_key)
+    if cached and cached.expires_at > time.monotonic():
+        return cached.digest
+    claims = _verify_token(token, slug, trusted)
+    scopes = access_tokens.scopes_of(claims)
+    if missing := [scope for scope in trusted.runtime_scopes if scope not in scopes]:
         raise PermissionDenied(f"The access token lacks the scope {missing[0]}.", "insufficient_scope")
     identity = Identity.objects.filter(issuer=claims["iss"], subject=claims["sub"])
     user = User.objects.filter(identities__in=identity).first()
     if user is None:
-        # The token is valid, so another one would not help: a client must not send its user to sign in again.
+        # The token is valid, so a new sign-in would not help: the client must not ask its user for one.
         message = "The access token is valid, but no user of Pegboard has its identity. Open Pegboard in a "
         raise PermissionDenied(f"{message}browser and sign in once.", "unknown_user")
-    # The token may be for an address that the agent had before.
+    # The token may be for an earlier address of the agent.
     agent = agent_addresses.agent_at(slug, user)
     if agent is None:
         raise Http404
-    digest = agent_keys.of_signed_in(user, agent)
-    if len(_believed) >= MAX_BELIEVED:
-        _believed.clear()
-    lasts = min(BELIEVED_SECONDS, claims["exp"] + id_tokens.LEEWAY - time.time())
-    _believed[name] = _Believed(digest, time.monotonic() + lasts)
+    digest = agent_keys.digest_of_signed_in(user, agent)
+    if len(_cache) >= MAX_CACHED:
+        _cache.clear()
+    lifetime = min(CACHE_SECONDS, claims["exp"] + id_tokens.LEEWAY - time.time())
+    _cache[cache_key] = _VerifiedToken(digest, time.monotonic() + lifetime)
     return digest
 
 
-def _claims(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
+def _verify_token(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
     addresses = (runtimes_url(f"{ROOT}{slug}"), public_url(f"{ROOT}{slug}"))
-    own = {each for each in addresses if "://" in each}  # without a setting it is a path, which names no one
+    resource_names = {
+        name for name in addresses if "://" in name
+    }  # Without the setting an address is a path, which identifies no server.
 
     def accepts_audience(audience: str) -> bool:
         return (
             audience in trusted.audiences
-            or audience in own
-            or any(audience.startswith(f"{each}/") for each in own)
+            or audience in resource_names
+            or any(audience.startswith(f"{name}/") for name in resource_names)
         )
 
     try:
@@ -145,29 +152,29 @@ def _claims(token: str, slug: str, trusted: Provider) -> dict[str, Any]:
         )
     except SignInError as error:
         if error.status >= 500:
-            message = "The identity provider does not answer, so the access token cannot be verified."
+            message = "The identity provider does not respond, so the access token cannot be verified."
             raise DomainError("provider_unreachable", message, status=503) from error
-        raise AuthenticationFailed(NOT_BELIEVED, "invalid_token") from error
+        raise AuthenticationFailed(REFUSAL, "invalid_token") from error
 
 
 def _keys(trusted: Provider, key: str | None) -> list[dict[str, Any]]:
-    # One thread asks a provider that is slow, and after a failure none for a while: senders of made-up tokens
-    # shall not have all threads wait.
+    # One thread requests a slow provider, and none for a while after a failure: a sender of invented tokens
+    # must not block all threads.
     global _away_until
-    with _asking:
+    with _request_lock:
         if time.monotonic() < _away_until:
-            if kept := provider.cached_keys(trusted, key):
-                return kept
+            if cached := provider.cached_keys(trusted, key):
+                return cached
             raise SignInError("provider_unreachable", "", status=502)
         try:
             return provider.keys(trusted, key_id=key)
         except SignInError:
-            _away_until = time.monotonic() + AWAY_SECONDS
+            _away_until = time.monotonic() + BACKOFF_SECONDS
             raise
 
 
-def forget() -> None:
-    """What was believed, for tests and after new settings."""
+def clear_cache() -> None:
+    """Clear the cache, for tests and after new settings."""
     global _away_until
-    _believed.clear()
+    _cache.clear()
     _away_until = 0.0

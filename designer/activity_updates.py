@@ -1,6 +1,5 @@
-"""Newer versions of the activities that run for an agent's tools, and what moving to them changes."""
+"""Newer versions of the activities that run for an agent's tools, and the changes that an update brings."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from catalog.activities import changes
@@ -14,7 +13,7 @@ from designer.models import Agent
 
 @dataclass(frozen=True, slots=True)
 class ActivityUpdate:
-    """A `version` that a tool can move to. `refusal` is the reason for which it cannot run for the tool."""
+    """A `version` that a tool can move to. `refusal` is the reason why it cannot run for the tool."""
 
     bound: Bound
     version: ActivityVersion
@@ -24,14 +23,15 @@ class ActivityUpdate:
 
 _REPLACEMENT = ActivityChange(
     "notice",
-    ("Another activity has this name now. Nothing runs for the tool until a version of it is chosen.",),
+    ("Another activity has this name now. Nothing runs for the tool until you choose a version of it.",),
 )
 
 
 def update_of(bound: Bound) -> ActivityUpdate | None:
-    """Return the newest version of the activity, if another version runs for the tool.
+    """Return the newest version of the activity, if the tool runs another one.
 
-    If another activity has the name by which one ran, return the newest version of that activity.
+    If another activity now has the name by which the tool runs its activity, return the newest version of
+    that one.
     """
     activity, newest = bound.activity, bound.newer_version
     if bound.is_replaced:
@@ -51,13 +51,11 @@ def update_of(bound: Bound) -> ActivityUpdate | None:
 def updates_of(agent: Agent) -> list[ActivityUpdate]:
     """Return the updates of the activities that run for the agent's tools, in any environment or none."""
     pins = environments.pins_of(agent)
-    places = list(agent.environments.all())
-    bound: list[Bound] = environments.outside(agent, pins)
-    for rows in environments.table(places, pins).values() if places else ():
-        # What runs by its name runs in the same version in each environment.
+    agent_environments = list(agent.environments.all())
+    bound: list[Bound] = environments.unbound_in(agent, pins)
+    for rows in (
+        environments.bindings_by_environment(agent_environments, pins).values() if agent_environments else ()
+    ):
+        # An activity that is chosen by name runs in the same version in each environment.
         bound += [row for row in rows if row.is_bound]
-    return _updates(bound)
-
-
-def _updates(rows: Iterable[Bound]) -> list[ActivityUpdate]:
-    return [update for row in rows if (update := update_of(row))]
+    return [update for row in bound if (update := update_of(row))]

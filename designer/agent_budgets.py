@@ -1,4 +1,4 @@
-"""How many tokens of each request the tools and procedures of an agent may take, as its designer says."""
+"""The limit that a designer sets for the tokens of an agent's tools and procedures in each request."""
 
 from collections.abc import Collection
 from typing import Any
@@ -11,7 +11,7 @@ from designer.models import Agent, TokenLimit
 from people import audit
 from people.models import User
 
-# Beyond any model's context.
+# More than the context of any model.
 MAX_TOKENS = 10_000_000
 
 
@@ -20,7 +20,7 @@ def limit_of(agent: Agent) -> TokenLimit | None:
 
 
 def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
-    """By primary key, those that have one."""
+    """Return the limits by agent. Agents without a limit are left out."""
     return TokenLimit.objects.in_bulk([agent.pk for agent in agents])
 
 
@@ -28,9 +28,9 @@ def limits_of(agents: Collection[Agent]) -> dict[int, TokenLimit]:
 def set_limit(
     agent: Agent, *, actor: User, limit: int | None, stops: bool = False, why: str = ""
 ) -> TokenLimit | None:
-    """None takes the limit away."""
+    """Set the limit. None removes it."""
     if limit is not None and not 0 < limit <= MAX_TOKENS:
-        raise invalid(limit=f"Give a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
+        raise invalid(limit=f"Enter a number of tokens from 1 to {MAX_TOKENS:,}, or none.")
     agent = locked(agent)
     row = limit_of(agent)
     before = facts(row)
@@ -45,5 +45,5 @@ def set_limit(
 
 
 def facts(row: TokenLimit | None) -> dict[str, Any]:
-    """What an audit row says about it."""
+    """Return the values for an audit row."""
     return {"token_limit": row.tokens if row else None, "token_limit_stops": row.stops if row else False}

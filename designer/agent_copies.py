@@ -1,4 +1,4 @@
-"""Duplicating an agent: what it is made of, and not what it has published."""
+"""Duplicate an agent: its draft, not what it has published."""
 
 from collections.abc import Collection
 
@@ -16,47 +16,50 @@ PREFIX = "Copy of "
 
 @long_transaction()
 def copy_agent(agent: Agent, *, actor: User, name: str = "", with_sub_agents: bool = False) -> Agent:
-    """A new agent with the same tools, words, procedures and mocks, and on request with copies of all below.
+    """Return a new agent with the same tools, tuned texts, procedures and mocks, on request with copies of
+    all sub-agents.
 
-    It is below no other agent, so that no other agent shows anything new because of it. Releases, channels,
-    keys, environments and drafts stay with the original. What the agents above it say about vendors holds for
-    the copy. Raises DomainError where a tool is of a vendor that may not be used.
+    The copy has no parent, so no other agent shows anything new. Releases, channels, keys, environments and
+    drafts stay with the original. The vendor limits of the original's parents apply to the copy. Raises
+    DomainError if a tool's vendor is not allowed.
     """
     transfers.lock_tree()
     source = agents.locked(agent)
     name = name.strip() or f"{PREFIX}{source.name}"[: agents.MAX_NAME_LENGTH].strip()
-    allowed = agent_vendors.of(source).vendors
-    vendors = None if allowed is None else allowed.values()
-    copies = {source: _made(source, actor, name=name, parent=None, vendors=vendors)}
-    new_pins = {pin.pk: copied for pin, copied in _pins(source, copies[source], actor)}
+    limits = agent_vendors.allowed_for(source).vendors
+    vendors = None if limits is None else limits.values()
+    copies = {source: _create_copy(source, actor, name=name, parent=None, vendors=vendors)}
+    new_pins = {pin.pk: copied for pin, copied in _copy_pins(source, copies[source], actor)}
     level = [source] if with_sub_agents else []
     while level:
-        below = _sub_agents(level)
-        for transfer in below:
+        sub_transfers = _sub_agents(level)
+        for transfer in sub_transfers:
             child = agents.locked(transfer.child)
-            own = agent_vendors.named_for(child) if child.limits_vendors else None
-            above = copies[transfer.agent]
-            copies[child] = _made(child, actor, name=child.name, parent=above, vendors=own)
-            new_pins |= {pin.pk: copied for pin, copied in _pins(child, copies[child], actor)}
+            allowed_vendors = agent_vendors.vendors_of(child) if child.limits_vendors else None
+            parent = copies[transfer.agent]
+            copies[child] = _create_copy(
+                child, actor, name=child.name, parent=parent, vendors=allowed_vendors
+            )
+            new_pins |= {pin.pk: copied for pin, copied in _copy_pins(child, copies[child], actor)}
             if transfer.alias or transfer.description:
-                worded = Transfer.objects.get(child=copies[child])
+                new_transfer = Transfer.objects.get(child=copies[child])
                 transfers.word_transfer(
-                    worded, actor=actor, name=transfer.alias, description=transfer.description
+                    new_transfer, actor=actor, name=transfer.alias, description=transfer.description
                 )
-        level = [transfer.child for transfer in below]
-    # Last, because a text may refer to any of them.
-    known_pins = {old: new.pk for old, new in new_pins.items()}
-    known_agents = {old.pk: new.pk for old, new in copies.items()}
+        level = [transfer.child for transfer in sub_transfers]
+    # Procedures come last, because a text may refer to any pin or agent.
+    new_pin_ids = {old: new.pk for old, new in new_pins.items()}
+    new_agent_ids = {old.pk: new.pk for old, new in copies.items()}
     for old, new in copies.items():
-        editing.copy_procedures(old, new, actor=actor, pins=known_pins, agents=known_agents)
+        editing.copy_procedures(old, new, actor=actor, pins=new_pin_ids, agents=new_agent_ids)
         mocks.copy_assertions(old, new, actor=actor)
     return copies[source]
 
 
-def _made(
+def _create_copy(
     source: Agent, actor: User, *, name: str, parent: Agent | None, vendors: Collection[Vendor] | None
 ) -> Agent:
-    why = f"Copied from “{source}”."
+    reason = f"Copied from “{source}”."
     copy = agents.create_agent(
         actor=actor,
         name=name,
@@ -65,11 +68,11 @@ def _made(
         team=source.team,
         vendors=vendors,
         retry=source.retry,
-        why=why,
+        why=reason,
     )
     if row := agent_budgets.limit_of(source):
-        agent_budgets.set_limit(copy, actor=actor, limit=row.tokens, stops=row.stops, why=why)
-    plan = plans.of(source)
+        agent_budgets.set_limit(copy, actor=actor, limit=row.tokens, stops=row.stops, why=reason)
+    plan = plans.plan_of(source)
     if plans.facts(plan) != plans.facts(RehearsalPlan(agent=copy)):
         plans.set_gate(
             copy,
@@ -78,23 +81,23 @@ def _made(
             at_least=plan.at_least,
             on_flips=plan.on_flips,
             judge=plans.judge_of(plan),
-            why=why,
+            why=reason,
         )
     return copy
 
 
-def _pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
+def _copy_pins(source: Agent, copy: Agent, actor: User) -> list[tuple[Pin, Pin]]:
     rows = source.pins.live().select_related("agent", "tool__endpoint__vendor", "version", "tuning__against")
-    allowed = agent_vendors.of(source)
+    allowed = agent_vendors.allowed_for(source)
     for pin in rows:
         if message := allowed.refusal(source, pin.tool, is_pinned=True):
             raise DomainError(agent_vendors.CODE, message, status=409)
-    made = [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
-    for pin, copied in made:
+    copies = [(pin, pins.copy_pin(pin, copy, actor=actor)) for pin in rows]
+    for pin, copied in copies:
         mocks.copy_mock(pin, copied, actor=actor)
-    return made
+    return copies
 
 
 def _sub_agents(level: list[Agent]) -> list[Transfer]:
-    # Those with a chosen name first: a default name that is taken gets a number.
-    return sorted(transfers.of(level), key=lambda transfer: not transfer.alias)
+    # Transfers with a chosen name come first: a default name that is in use gets a number.
+    return sorted(transfers.transfers_from(level), key=lambda transfer: not transfer.alias)

@@ -1,4 +1,4 @@
-"""Keys of programs, and the agents that are named for them (docs/decisions/0023-agent-keys.md)."""
+"""API keys of programs, and the agents that they are limited to (docs/decisions/0023-agent-keys.md)."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -27,42 +27,47 @@ def issue(
     calls_at_once: int = CALLS_AT_ONCE,
     environment: str = "",
 ) -> tuple[ApiKey, str]:
-    """The row and the key itself, which is not kept anywhere. With `agents` it reaches these alone, and with
-    an `environment`, which each of them has, it runs their tools there alone."""
-    named = list(dict.fromkeys(agents))
-    if len(named) > MAX_AGENTS:
-        message = f"Name at most {MAX_AGENTS} agents."
+    """Issue a key. Return its row and the key itself, which is not stored.
+
+    agents: the key reaches only these; empty for all.
+    environment: the key runs tools only there; each of the agents has an environment with this name.
+    """
+    key_agents = list(dict.fromkeys(agents))
+    if len(key_agents) > MAX_AGENTS:
+        message = f"Choose at most {MAX_AGENTS} agents."
         raise DomainError("invalid", message, fields={"agents": message})
     if environment:
-        _check_environment(environment, named)
+        _check_environment(environment, key_agents)
     key, plain = api_keys.issue(
         owner,
         actor=actor,
         name=name,
         scopes=scopes,
         expires_at=expires_at,
-        is_narrowed=bool(named),
+        is_narrowed=bool(key_agents),
         calls_at_once=calls_at_once,
         environment=environment,
     )
-    KeyAgent.objects.bulk_create([KeyAgent(api_key=key, agent=agent) for agent in named])
-    for agent in named:  # an entry each, as each agent has its own readers
+    KeyAgent.objects.bulk_create([KeyAgent(api_key=key, agent=agent) for agent in key_agents])
+    for agent in key_agents:  # One entry per agent, because each agent has its own readers.
         audit.record(actor, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
     return key, plain
 
 
 @transaction.atomic
 def change_environment(key: ApiKey, *, actor: User, environment: str, expected: str | None = None) -> None:
-    """Where the key runs tools from the next call on; "" leaves it to the calls. `expected` is what the actor
-    saw: where it is another one by now, DomainError says so, and nothing is changed."""
+    """Set the environment where the key runs tools from the next call on; "" leaves the choice to the calls.
+
+    expected: the environment that the actor saw. Raises DomainError if it has changed since.
+    """
     row = ApiKey.objects.select_for_update(no_key=True).get(pk=key.pk)
     before = row.environment
     if expected is not None and expected != before:
-        now = f"runs tools in “{before}” by now" if before else "names no environment by now"
-        message = f"The key {now}. Look at it, then decide again."
+        current_state = f"runs tools in “{before}” now" if before else "has no environment now"
+        message = f"The key {current_state}. Check it, then decide again."
         raise DomainError("changed_meanwhile", message, status=409)
     if environment:
-        _check_environment(environment, [each.agent for each in row.named.select_related("agent")])
+        _check_environment(environment, [naming.agent for naming in row.named.select_related("agent")])
     if environment != before:
         row.environment = environment
         row.save(update_fields=["environment"])
@@ -73,52 +78,56 @@ def change_environment(key: ApiKey, *, actor: User, environment: str, expected: 
 
 def _check_environment(name: str, agents: list[Agent]) -> None:
     if not agents:
-        raise invalid(environment="Name the agents whose environment it is.")
-    having = set(Environment.objects.filter(agent__in=agents, name=name).values_list("agent", flat=True))
-    if lacking := next((agent for agent in agents if agent.pk not in having), None):
-        raise invalid(environment=f"“{lacking}” has no environment “{printable(name, 60)}”.")
+        raise invalid(environment="Choose the agents that have this environment.")
+    agents_with_it = set(
+        Environment.objects.filter(agent__in=agents, name=name).values_list("agent", flat=True)
+    )
+    if agent_without_it := next((agent for agent in agents if agent.pk not in agents_with_it), None):
+        raise invalid(environment=f"“{agent_without_it}” has no environment “{printable(name, 60)}”.")
 
 
 def environments_of(agents: Iterable[Agent]) -> list[str]:
-    """The names that a key for some of these can have as its environment."""
+    """Return the environment names that a key for some of these agents can have."""
     rows = Environment.objects.filter(agent__in=list(agents)).order_by("name")
     return list(rows.values_list("name", flat=True).distinct())
 
 
-def of_signed_in(owner: User, agent: Agent) -> str:
-    """The digest of the key by which clients are known that `owner` signs in to use the agent.
+def digest_of_signed_in(owner: User, agent: Agent) -> str:
+    """Return the digest of the key for clients where `owner` signs in to use the agent.
 
-    It has no secret, is made at the first visit, and is revoked like any other.
+    The key has no secret, is created at the first visit, and can be revoked like any other.
     """
     digest = f"{ApiKey.SIGNED_IN}{agent.pk}:{owner.pk}"
     if ApiKey.objects.filter(digest=digest).exists():
         return digest
     with transaction.atomic():
-        # None where another process is a moment faster.
+        # None if another process created it a moment ago.
         if key := api_keys.admit(owner, name=f"{agent.name[:80]}, signed in", digest=digest):
             KeyAgent.objects.create(api_key=key, agent=agent)
             audit.record(owner, "name agent", key, after={"agent": agent.slug}, agent=agent.pk)
     return digest
 
 
-def choose(owner: User, slugs: Iterable[str]) -> list[Agent]:
-    """The agents by their addresses. Raises DomainError for one that `owner` does not see."""
-    wanted = list(dict.fromkeys(slugs))
-    found = {agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=wanted)}
-    if missing := [slug for slug in wanted if slug not in found]:
+def find_agents(owner: User, slugs: Iterable[str]) -> list[Agent]:
+    """Return the agents by their addresses. Raises DomainError for an agent that `owner` does not see."""
+    unique_slugs = list(dict.fromkeys(slugs))
+    agents = {
+        agent.slug: agent for agent in Agent.objects.live().visible_to(owner).filter(slug__in=unique_slugs)
+    }
+    if missing := [slug for slug in unique_slugs if slug not in agents]:
         message = f"There is no agent “{missing[0]}”."
         raise DomainError("invalid", message, fields={"agents": message})
-    return [found[slug] for slug in wanted]
+    return [agents[slug] for slug in unique_slugs]
 
 
 def visible_to(reader: User) -> QuerySet[ApiKey]:
-    """Each with `shown`: its named agents that `reader` may know of."""
+    """Return the keys that `reader` sees. `shown` has the agents of each key that `reader` may see."""
     agents = Agent.objects.live().visible_to(reader)
-    named = KeyAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
-    return api_keys.visible_to(reader).prefetch_related(Prefetch("named", named, to_attr="shown"))
+    namings = KeyAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
+    return api_keys.visible_to(reader).prefetch_related(Prefetch("named", namings, to_attr="shown"))
 
 
 def agents_of(key: ApiKey) -> list[Agent]:
-    # Of a key out of `visible_to`.
-    shown: list[KeyAgent] = getattr(key, "shown")  # noqa: B009 - put there by the prefetch
-    return [naming.agent for naming in shown]
+    # The key has to come from `visible_to`.
+    namings: list[KeyAgent] = getattr(key, "shown")  # noqa: B009 - set by the prefetch
+    return [naming.agent for naming in namings]

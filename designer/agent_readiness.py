@@ -41,14 +41,17 @@ class AgentReadiness:
 
 
 def assess_default(agent: Agent) -> AgentReadiness:
-    """A sub-agent's tools run in the default environment of the agent that it is published with."""
+    """Assess the agent's tools in the default environment. Tools of a sub-agent run in that of the publishing
+    agent.
+    """
     items = environments.items_of(agent)
     pins = [pin for pin in items if pin.tool.kind == ItemKind.TOOL]
     newer = _upgrades_of(items)
     publisher = publishing_agent(agent)
-    place = obstacles.default_place(publisher)
-    ready = obstacles.of_tools(publisher, _tools(pins, newer), places=[place])[place.pk if place else 0]
-    return AgentReadiness(list(zip(pins, ready, strict=True)), newer)
+    environment = obstacles.default_place(publisher)
+    by_environment = obstacles.of_tools(publisher, _tools(pins, newer), places=[environment])
+    readiness = by_environment[environment.pk if environment else 0]
+    return AgentReadiness(list(zip(pins, readiness, strict=True)), newer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +70,8 @@ class Assessment:
 
 
 def assess_agent(agent: Agent, reader: User) -> Assessment:
-    """Return all that is true of the agent now.
-
-    Issues of texts name the tools of other agents as far as the reader sees them.
+    """Return the readiness of the agent now. Issues of texts name other agents' tools that the reader may
+    see.
     """
     assessed, tests = assess_default(agent), read_tests(agent)
     states = assess_procedures(assessed, tests, checking.check_agent(agent, reader))
@@ -101,22 +103,29 @@ def assess_procedures(
     assessed: AgentReadiness, tests: AgentTests, checked: Checked
 ) -> dict[int, tuple[State, ...]]:
     """Return the states of the agent's own procedures, the worst first, by their primary keys."""
-    # The lines that an update breaks are stated of the procedure that has them.
+    # Lines that an update breaks belong to the procedure's state, not the tool's.
     tools = {
         pin.pk: (pin.tool_id, next(state for state in readiness.states if state.code != UPDATE_BREAKS))
         for pin, readiness in assessed.tools
     }
-    updates = _updates_by_procedure(assessed.upgrades)
+    updates: defaultdict[int, list[BreakingUpdate]] = defaultdict(list)
+    for upgrade in assessed.upgrades:
+        lines: defaultdict[int, list[str]] = defaultdict(list)
+        for impact in upgrade.lines:
+            if impact.breaks:
+                lines[impact.procedure.pk].append(f"line {impact.line}")
+        for procedure, broken in lines.items():
+            updates[procedure].append(BreakingUpdate(upgrade.version.name, tuple(broken), upgrade.pin.name))
     states = {}
-    for key, remarks in checked.remarks.items():
+    for key, issues in checked.remarks.items():
         pieces = flat(checked.pieces[key])
-        named = {piece.target for piece in pieces if piece.kind in ("tool", "input", "output")}
-        named_tools = [tools[pin] for pin in tools if pin in named]
+        targets = {piece.target for piece in pieces if piece.kind in ("tool", "input", "output")}
+        named_tools = [tools[pin] for pin in tools if pin in targets]
         figure = tests.figure_of({tool for tool, _ in named_tools})
         states[key] = judge_procedure(
             ProcedureFacts(
-                error_count=sum(remark.severity == "error" for remark in remarks),
-                warning_count=sum(remark.severity == "warning" for remark in remarks),
+                error_count=sum(issue.severity == "error" for issue in issues),
+                warning_count=sum(issue.severity == "warning" for issue in issues),
                 updates=tuple(updates[key]),
                 tools=tuple(state for _, state in named_tools),
                 tests=_test_facts(tests, figure),
@@ -145,20 +154,8 @@ def _test_facts(tests: AgentTests, figure: Figure, *, at_least: int | None = Non
 def _upgrades_of(pins: Collection[Pin]) -> list[Upgrade]:
     if not pins:
         return []
-    behind = upgrades.behind({pin.agent for pin in pins})
-    return upgrades.to_current(behind.filter(pk__in=[pin.pk for pin in pins]))
-
-
-def _updates_by_procedure(newer: Iterable[Upgrade]) -> defaultdict[int, list[BreakingUpdate]]:
-    updates: defaultdict[int, list[BreakingUpdate]] = defaultdict(list)
-    for upgrade in newer:
-        lines: defaultdict[int, list[str]] = defaultdict(list)
-        for impact in upgrade.lines:
-            if impact.breaks:
-                lines[impact.procedure.pk].append(f"line {impact.line}")
-        for procedure, broken in lines.items():
-            updates[procedure].append(BreakingUpdate(upgrade.version.name, tuple(broken), upgrade.pin.name))
-    return updates
+    pins_behind = upgrades.behind_pins({pin.agent for pin in pins})
+    return upgrades.to_current(pins_behind.filter(pk__in=[pin.pk for pin in pins]))
 
 
 def _tools(pins: Sequence[Pin], newer: Iterable[Upgrade]) -> list[AgentTool]:

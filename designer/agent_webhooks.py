@@ -1,8 +1,4 @@
-"""Webhooks, and the agents that are named for them.
-
-A designer's webhook names at least one: it hears of these alone, as long as its owner may see them. Those of
-administrators hear of all, unless they name some.
-"""
+"""Webhooks, and the agents that they are limited to."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -23,33 +19,35 @@ MAX_AGENTS = 50
 
 
 def visible_to(reader: User) -> QuerySet[Webhook]:
-    """One's own; an administrator sees all. Each with `shown`: its named agents that `reader` may know of."""
+    """Return the reader's own webhooks, or all for an administrator. `shown` has the agents of each that
+    `reader` may see.
+    """
     agents = Agent.objects.live().visible_to(reader)
-    named = (
+    namings = (
         WebhookAgent.objects.filter(agent__in=agents).select_related("agent").order_by("agent__name", "pk")
     )
     rows = webhooks.live() if reader.can_administer else webhooks.live().filter(owner=reader)
-    return rows.select_related("owner").prefetch_related(Prefetch("named", named, to_attr="shown"))
+    return rows.select_related("owner").prefetch_related(Prefetch("named", namings, to_attr="shown"))
 
 
 def agents_of(webhook: Webhook) -> list[Agent]:
-    # Of a webhook out of `visible_to`.
-    shown: list[WebhookAgent] = getattr(webhook, "shown")  # noqa: B009 - put there by the prefetch
-    return [naming.agent for naming in shown]
+    # The webhook has to come from `visible_to`.
+    namings: list[WebhookAgent] = getattr(webhook, "shown")  # noqa: B009 - set by the prefetch
+    return [naming.agent for naming in namings]
 
 
 @transaction.atomic
 def create(
     *, actor: User, name: str, url: str, events: Iterable[str], agents: Collection[Agent] = ()
 ) -> tuple[Webhook, Secret]:
-    """With the secret that signs its deliveries, which is shown this once."""
+    """Create a webhook. Return it with the secret that signs its deliveries, which is shown only once."""
     events = list(events)
     owner = None if actor.can_administer else actor
     _check(owner, events, agents)
     webhook, secret = webhooks.create(
         actor=actor, name=name, url=url, events=events, owner=owner, is_narrowed=bool(agents)
     )
-    _name(webhook, agents, actor)
+    _set_agents(webhook, agents, actor)
     return webhook, secret
 
 
@@ -62,40 +60,48 @@ def update(
     expected: str = edit_conflicts.ANY_STATE,
     **changes: Any,
 ) -> Webhook:
-    """As `webhooks.update`; `agents` are all that it names from now on, None leaves them."""
-    wanted = agents_of(webhook) if agents is None else agents
-    _check(webhook.owner, changes.get("events", webhook.events), wanted)
+    """Change the webhook as `webhooks.update` does. `agents` replaces its agents, None leaves them."""
+    named_agents = agents_of(webhook) if agents is None else agents
+    _check(webhook.owner, changes.get("events", webhook.events), named_agents)
     row = webhooks.update(webhook, actor=actor, expected=expected, **changes)
     if agents is not None:
         webhooks.narrow(row, is_narrowed=bool(agents))
-        _name(row, agents, actor)
+        _set_agents(row, agents, actor)
     return row
 
 
 def _check(owner: User | None, events: Collection[str], agents: Collection[Agent]) -> None:
     if len(agents) > MAX_AGENTS:
-        raise invalid(agents=f"Name at most {MAX_AGENTS} agents.")
+        raise invalid(agents=f"Choose at most {MAX_AGENTS} agents.")
     if owner and not agents:
-        raise invalid(agents="Name the agents that it is for. Webhooks for all agents are administrators'.")
+        raise invalid(agents="Choose at least one agent. Only administrators have webhooks for all agents.")
     others = [event for event in events if event in kinds.KINDS and event not in kinds.of_agents()]
     if agents and others:
         label = kinds.KINDS[others[0]].label
         raise invalid(
-            events=f"“{label}” is about no agent. A webhook that names agents hears of those alone."
+            events=f"“{label}” is not about an agent. A webhook with agents is only notified about these."
         )
 
 
-def _name(webhook: Webhook, agents: Collection[Agent], actor: User) -> None:
-    had = {row.agent_id: row for row in WebhookAgent.objects.filter(webhook=webhook).select_related("agent")}
-    wanted = {agent.pk: agent for agent in agents}
+def _set_agents(webhook: Webhook, agents: Collection[Agent], actor: User) -> None:
+    current_rows = {
+        row.agent_id: row for row in WebhookAgent.objects.filter(webhook=webhook).select_related("agent")
+    }
+    named_agents = {agent.pk: agent for agent in agents}
     WebhookAgent.objects.bulk_create(
-        [WebhookAgent(webhook=webhook, agent=agent) for pk, agent in wanted.items() if pk not in had]
+        [
+            WebhookAgent(webhook=webhook, agent=agent)
+            for pk, agent in named_agents.items()
+            if pk not in current_rows
+        ]
     )
-    WebhookAgent.objects.filter(pk__in=[row.pk for pk, row in had.items() if pk not in wanted]).delete()
-    # An entry each, as each agent has its own readers.
-    for pk, agent in wanted.items():
-        if pk not in had:
+    WebhookAgent.objects.filter(
+        pk__in=[row.pk for pk, row in current_rows.items() if pk not in named_agents]
+    ).delete()
+    # One entry per agent, because each agent has its own readers.
+    for pk, agent in named_agents.items():
+        if pk not in current_rows:
             audit.record(actor, "name agent", webhook, after={"agent": agent.slug}, agent=pk)
-    for pk, row in had.items():
-        if pk not in wanted:
+    for pk, row in current_rows.items():
+        if pk not in named_agents:
             audit.record(actor, "leave agent", webhook, before={"agent": row.agent.slug}, agent=pk)

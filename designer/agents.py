@@ -1,4 +1,4 @@
-"""Agents and their tree. Each function is one change by one person, audited in its own transaction."""
+"""Agents and their tree. Each function is one change by one user, audited in its transaction."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -23,9 +23,9 @@ from people.models import Team, User
 
 MAX_NAME_LENGTH = 120
 MAX_DESCRIPTION_LENGTH = 4_000
-# Addresses beside those of agents.
+# Slugs that would collide with Pegboard's own addresses.
 RESERVED = {"import"}
-_BELOW = """
+_DESCENDANTS = """
 WITH RECURSIVE below AS (
     SELECT id AS root, id, archived_at FROM designer_agent WHERE id = ANY(%s)
     UNION
@@ -35,7 +35,7 @@ WITH RECURSIVE below AS (
 )
 SELECT root, id FROM below
 """
-_ABOVE = """
+_ANCESTORS = """
 WITH RECURSIVE above AS (
     SELECT id, parent_id FROM designer_agent WHERE id = ANY(%s)
     UNION SELECT parent.id, parent.parent_id
@@ -43,7 +43,7 @@ WITH RECURSIVE above AS (
 )
 SELECT id FROM above
 """
-_THAT_USE = """
+_USERS_OF_TOOL = """
 WITH RECURSIVE above AS (
     SELECT agent.id, agent.parent_id FROM designer_agent agent
     JOIN designer_pin pin ON pin.agent_id = agent.id
@@ -78,8 +78,11 @@ def create_agent(
     retry: Stated | None = None,
     why: str = "",
 ) -> Agent:
-    """Without a slug one is made from the name; without a team it gets its parent's, or the actor's first;
-    without `vendors` it may use all that the agents above it may use.
+    """Create an agent.
+
+    slug: derived from the name if "".
+    team: the parent's if None, or the actor's first.
+    vendors: None if it may use all vendors that the agents above it may use.
     """
     if parent:
         transfers.lock_tree()
@@ -89,7 +92,7 @@ def create_agent(
     _settle_team(agent, team)
     agent.slug = slugs.parse_slug(slug) if slug else _free_slug(agent.name)
     _save(agent)
-    agent_vendors.name_vendors(agent, vendors or ())
+    agent_vendors.set_vendors(agent, vendors or ())
     transfers.follow(agent)
     audit.record(actor, "create", agent, after=facts(agent), why=why, agent=agent.pk)
     return agent
@@ -99,9 +102,10 @@ def create_agent(
 def update_agent(
     agent: Agent, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Unpack[Changes]
 ) -> Agent:
-    """A change of the team takes the sub-agents along. `expected`: people/audit/edit_conflicts.py."""
-    # The tree's lock comes before an agent's own everywhere; the other way round two changes could wait for
-    # each other.
+    """Change the agent. A change of the team also changes its sub-agents. `expected`:
+    people/audit/edit_conflicts.py.
+    """
+    # The lock of the tree always comes before that of an agent, so that two changes cannot deadlock.
     if changes.keys() & {"parent", "team", "slug"}:
         transfers.lock_tree()
     agent = locked(agent)
@@ -112,18 +116,18 @@ def update_agent(
         agent.slug = slugs.parse_slug(changes["slug"])
     after = facts(agent)
     if "vendors" in changes:
-        named = changes["vendors"]
-        agent.limits_vendors = named is not None
-        after |= _vendor_facts(agent, named or ())
+        new_vendors = changes["vendors"]
+        agent.limits_vendors = new_vendors is not None
+        after |= _vendor_facts(agent, new_vendors or ())
     edit_conflicts.check(agent, expected, now=before, wanted=after)
     if after != before:  # An edit that changes nothing leaves no audit row.
         _save(agent)
         if "vendors" in changes:
-            agent_vendors.name_vendors(agent, changes["vendors"] or ())
+            agent_vendors.set_vendors(agent, changes["vendors"] or ())
         if agent.slug != before["slug"]:
             agent_addresses.move(agent, before=before["slug"])
         if agent.team != old_team:
-            _take_along(agent, old_team, actor)
+            _move_sub_agents(agent, old_team, actor)
         audit.record(actor, "edit", agent, before=before, after=after, agent=agent.pk)
         if changes.keys() & {"parent", "slug"}:
             transfers.follow(agent)
@@ -132,13 +136,13 @@ def update_agent(
 
 @transaction.atomic
 def remove_agent(agent: Agent, *, actor: User) -> None:
-    """Hides the agent with its pins. Its releases stay, and so does an address that it published at."""
+    """Hide the agent with its pins. Its releases remain, and so does an address where it has published."""
     transfers.lock_tree()
     agent = _locked_live(agent)
     if agent.children.live().exists():
         raise DomainError(
             "has_sub_agents",
-            f"“{agent}” has sub-agents, or archived ones. Remove them, or move them first.",
+            f"“{agent}” has sub-agents, some of them perhaps archived. Remove or move them first.",
             status=409,
         )
     agent.removed_at = timezone.now()
@@ -149,8 +153,8 @@ def remove_agent(agent: Agent, *, actor: User) -> None:
 
 @transaction.atomic
 def archive_agent(agent: Agent, *, actor: User) -> Agent:
-    """Puts the agent and all that is below it away: nothing of them changes until they are brought back, and
-    runtimes go on getting their releases.
+    """Archive the agent and all its sub-agents: they cannot be changed until they are restored, and runtimes
+    continue to get their releases.
     """
     transfers.lock_tree()
     agent = locked(agent)
@@ -162,13 +166,13 @@ def archive_agent(agent: Agent, *, actor: User) -> Agent:
 
 @transaction.atomic
 def restore_agent(agent: Agent, *, actor: User) -> Agent:
-    """Brings the agent back with all that was archived together with it."""
+    """Restore the agent with all sub-agents that were archived together with it."""
     transfers.lock_tree()
     agent = _locked_live(agent)
     if agent.archived_at is None:
         raise DomainError("not_archived", f"“{agent}” is not archived.", status=409)
     if agent.parent and agent.parent.archived_at:
-        message = f"“{agent.parent}”, which it is below, is archived. Bring that one back first."
+        message = f"The parent “{agent.parent}” is archived. Restore that agent first."
         raise DomainError("parent_archived", message, status=409)
     _set_archived(_with_all_below(agent, archived_at=agent.archived_at), None, actor, "restore", agent)
     agent.archived_at = None
@@ -177,44 +181,46 @@ def restore_agent(agent: Agent, *, actor: User) -> Agent:
 
 @transaction.atomic
 def remove_team(team: Team, *, actor: User) -> None:
-    """Refused while agents belong to it. The releases of removed agents stay as they are."""
+    """Remove the team. Raises DomainError while agents belong to it. Releases of removed agents are
+    unaffected.
+    """
     team = teams.locked(team)
     count = Agent.objects.live().filter(team=team).count()
     if count:
-        what = "One agent belongs" if count == 1 else f"{count} agents belong"
-        message = f"{what} to “{team}”. Move {'it' if count == 1 else 'them'} to another team first."
+        agents_belong = "One agent belongs" if count == 1 else f"{count} agents belong"
+        message = f"{agents_belong} to “{team}”. Move {'it' if count == 1 else 'them'} to another team first."
         raise DomainError("team_has_agents", message, status=409)
     teams.remove_team(team, actor=actor)
 
 
 def locked(agent: Agent) -> Agent:
-    """The agent as it is now, locked until the transaction ends: other edits of it or its pins wait here.
+    """Return the agent as it is now, locked until the transaction ends: other edits of it or its pins wait.
 
-    Raises DomainError for one that is removed or archived.
+    Raises DomainError if it is removed or archived.
     """
-    found = _locked_live(agent)
-    if found.archived_at:
-        raise transfers.archived(found)
-    return found
+    current = _locked_live(agent)
+    if current.archived_at:
+        raise transfers.archived(current)
+    return current
 
 
 def _locked_live(agent: Agent) -> Agent:
     rows = Agent.objects.live().select_related("team", "parent__team")
-    found = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
-    if found is None:
+    current = rows.select_for_update(of=("self",), no_key=True).filter(pk=agent.pk).first()
+    if current is None:
         raise DomainError("agent_removed", f"“{agent}” has been removed.", status=409)
-    return found
+    return current
 
 
 def tree_of(agent: Agent) -> set[int]:
-    """The agents of the same tree: those above, and all that is below the root. Archived ones are in the tree
-    of an archived agent only.
+    """Return the ids of the agents in the same tree. Archived agents belong to the tree of an archived agent
+    only.
     """
     rows = Agent.objects.live() if agent.archived_at else Agent.objects.active()
     parents = dict(rows.filter(team=agent.team_id).values_list("pk", "parent_id"))
     root = agent.pk
-    while (above := parents.get(root)) is not None:
-        root = above
+    while (parent := parents.get(root)) is not None:
+        root = parent
     tree, level = {root}, {root}
     while level:
         level = {pk for pk, parent in parents.items() if parent in level} - tree
@@ -223,19 +229,19 @@ def tree_of(agent: Agent) -> set[int]:
 
 
 def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
-    """By primary key each agent and all that is below it, each after its parent and siblings by their slugs.
+    """Return, per root, the agent and all its sub-agents, each after its parent, siblings ordered by slug.
 
-    Archived ones are there below an agent that was archived with them.
+    Archived sub-agents are included if they were archived together with the root.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_BELOW, [[root.pk for root in roots]])
-        found = cursor.fetchall()
-    known = {root.pk: root for root in roots}
-    missing = {pk for _, pk in found} - known.keys()
-    known |= Agent.objects.in_bulk(missing) if missing else {}
+        cursor.execute(_DESCENDANTS, [[root.pk for root in roots]])
+        rows = cursor.fetchall()
+    agents_by_id = {root.pk: root for root in roots}
+    missing = {pk for _, pk in rows} - agents_by_id.keys()
+    agents_by_id |= Agent.objects.in_bulk(missing) if missing else {}
     trees: defaultdict[int, list[Agent]] = defaultdict(list)
-    for root, pk in found:
-        trees[root].append(known[pk])
+    for root, pk in rows:
+        trees[root].append(agents_by_id[pk])
     return {
         root: [agent for _, agent in ordered(sorted(tree, key=lambda agent: agent.slug))]
         for root, tree in trees.items()
@@ -243,36 +249,36 @@ def with_all_below(roots: Sequence[Agent]) -> dict[int, list[Agent]]:
 
 
 def with_all_above(agents: Iterable[int]) -> set[int]:
-    """By their primary keys."""
-    if not (asked := list(agents)):
+    """Return the ids of these agents and of all agents above them."""
+    if not (agent_ids := list(agents)):
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(_ABOVE, [asked])
+        cursor.execute(_ANCESTORS, [agent_ids])
         return {pk for (pk,) in cursor.fetchall()}
 
 
-def that_use(tool: Tool) -> RawSQL:
-    """The agents that have pinned the tool, and those above them, for a query of their rows."""
-    return RawSQL(_THAT_USE, [tool.pk])  # noqa: S611 - a statement of ours, with a number in it
+def users_of_tool(tool: Tool) -> RawSQL:
+    """Return a subquery of the agents that have pinned the tool, and the agents above them."""
+    return RawSQL(_USERS_OF_TOOL, [tool.pk])  # noqa: S611 - a constant statement with one parameter
 
 
 def ordered(rows: Sequence[Agent]) -> list[tuple[int, Agent]]:
-    """Each agent with its depth, sub-agents below their parents, in the order given otherwise."""
-    below: defaultdict[int | None, list[Agent]] = defaultdict(list)
-    known = {row.pk for row in rows}
+    """Return each agent with its depth, sub-agents after their parents, otherwise in the given order."""
+    children: defaultdict[int | None, list[Agent]] = defaultdict(list)
+    row_ids = {row.pk for row in rows}
     for row in rows:
-        below[row.parent_id if row.parent_id in known else None].append(row)
-    found: list[tuple[int, Agent]] = []
-    waiting = [(0, row) for row in reversed(below[None])]
-    while waiting:
-        depth, row = waiting.pop()
-        found.append((depth, row))
-        waiting += [(depth + 1, child) for child in reversed(below[row.pk])]
-    return found
+        children[row.parent_id if row.parent_id in row_ids else None].append(row)
+    agents_with_depth: list[tuple[int, Agent]] = []
+    stack = [(0, row) for row in reversed(children[None])]
+    while stack:
+        depth, row = stack.pop()
+        agents_with_depth.append((depth, row))
+        stack += [(depth + 1, child) for child in reversed(children[row.pk])]
+    return agents_with_depth
 
 
 def facts(agent: Agent) -> dict[str, Any]:
-    """What an audit row says about an agent."""
+    """Return the values for an audit row."""
     return {
         "name": agent.name,
         "slug": agent.slug,
@@ -280,19 +286,19 @@ def facts(agent: Agent) -> dict[str, Any]:
         "parent": agent.parent.slug if agent.parent else None,
         "team": agent.team.slug,
         "retry": agent.retry,
-        **_vendor_facts(agent, agent_vendors.named_for(agent)),
+        **_vendor_facts(agent, agent_vendors.vendors_of(agent)),
     }
 
 
-def _vendor_facts(agent: Agent, named: Collection[Vendor]) -> dict[str, Any]:
-    return {"limits_vendors": agent.limits_vendors, "vendors": sorted(vendor.slug for vendor in named)}
+def _vendor_facts(agent: Agent, allowed: Collection[Vendor]) -> dict[str, Any]:
+    return {"limits_vendors": agent.limits_vendors, "vendors": sorted(vendor.slug for vendor in allowed)}
 
 
 def _apply(agent: Agent, changes: Changes) -> None:
     if "name" in changes:
         agent.name = changes["name"].strip()
-        if why := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
-            raise DomainError("invalid", "An agent cannot be called so.", fields={"name": why})
+        if name_error := display_names.name_problem(agent.name, MAX_NAME_LENGTH):
+            raise DomainError("invalid", "This name cannot be used.", fields={"name": name_error})
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
     if "retry" in changes:
@@ -301,38 +307,40 @@ def _apply(agent: Agent, changes: Changes) -> None:
         agent.parent = _checked_parent(agent, changes["parent"])
 
 
-def _settle_team(agent: Agent, wanted: Team | None) -> None:
-    # A sub-agent is of its parent's team; callers that change either hold the lock of the tree.
+def _settle_team(agent: Agent, new_team: Team | None) -> None:
+    # A sub-agent belongs to its parent's team. Callers that change either have locked the tree.
     if agent.parent is None:
-        if wanted is not None:
-            agent.team = teams.locked(wanted)
+        if new_team is not None:
+            agent.team = teams.locked(new_team)
         return
-    # It may have been read before the lock, and have changed hands since.
+    # The parent was read before the lock, and its team may have changed since.
     agent.parent.refresh_from_db(fields=["team"])
-    if wanted is not None and wanted != agent.parent.team:
-        message = f"It belongs to the team of “{agent.parent}”. Move that one, or take it out from below it."
-        raise DomainError("invalid", "A sub-agent goes with its parent.", fields={"team": message})
+    if new_team is not None and new_team != agent.parent.team:
+        message = (
+            f"A sub-agent has the team of its parent “{agent.parent}”. Move that agent, or remove the parent."
+        )
+        raise DomainError("invalid", "A sub-agent has its parent's team.", fields={"team": message})
     agent.team = agent.parent.team
 
 
-def _take_along(agent: Agent, old_team: Team, actor: User) -> None:
-    # All that is below `agent`, removed ones too, so that no history stays with the old team.
-    above = [agent.pk]
-    while below := list(Agent.objects.filter(parent__in=above)):
-        Agent.objects.filter(pk__in=[each.pk for each in below]).update(team=agent.team)
-        for each in below:
-            moved = {"before": {"team": old_team.slug}, "after": {"team": agent.team.slug}}
-            audit.record(actor, "edit", each, **moved, why=f"It goes with “{agent}”.", agent=each.pk)
-        above = [each.pk for each in below]
+def _move_sub_agents(agent: Agent, old_team: Team, actor: User) -> None:
+    # Removed sub-agents move too, so that no history stays with the old team.
+    parents = [agent.pk]
+    while sub_agents := list(Agent.objects.filter(parent__in=parents)):
+        Agent.objects.filter(pk__in=[row.pk for row in sub_agents]).update(team=agent.team)
+        for sub_agent in sub_agents:
+            change = {"before": {"team": old_team.slug}, "after": {"team": agent.team.slug}}
+            audit.record(actor, "edit", sub_agent, **change, why=f"Moved with “{agent}”.", agent=sub_agent.pk)
+        parents = [row.pk for row in sub_agents]
 
 
 def _with_all_below(agent: Agent, *, archived_at: datetime | None) -> list[Agent]:
-    # Below an agent that was archived at another moment, all was archived with that one or before it.
-    found, level = [agent], [agent]
+    # Below an agent that was archived at another time, everything was archived with that agent or earlier.
+    tree, level = [agent], [agent]
     while level:
         level = list(Agent.objects.live().filter(parent__in=level, archived_at=archived_at).order_by("pk"))
-        found += level
-    return found
+        tree += level
+    return tree
 
 
 def _set_archived(
@@ -340,28 +348,28 @@ def _set_archived(
 ) -> None:
     Agent.objects.filter(pk__in=[row.pk for row in rows]).update(archived_at=moment)
     for row in rows:
-        why = "" if row == chosen else f"It goes with “{chosen}”."
+        reason = "" if row == chosen else f"Together with “{chosen}”."
         before, after = ({"archived": is_archived} for is_archived in (moment is None, moment is not None))
-        audit.record(actor, action, row, before=before, after=after, why=why, agent=row.pk)
+        audit.record(actor, action, row, before=before, after=after, why=reason, agent=row.pk)
 
 
 def _checked_parent(agent: Agent, parent: Agent | None) -> Agent | None:
-    # Raises DomainError for a removed parent and for one that is the agent itself or below it.
+    # Raises DomainError if the parent is removed, or is the agent itself or one of its sub-agents.
     if parent is None:
         return None
-    # All of it in one query: a path upwards would be one for each step.
+    # One query reads the whole tree; reading the path upwards would take one per step.
     tree = dict(Agent.objects.live().values_list("pk", "parent_id"))
     if Agent.objects.filter(pk=parent.pk).exclude(archived_at=None).exists():
-        raise _bad_parent(409, "parent_archived", f"“{parent}” is archived. Bring it back first.")
-    above: int | None = parent.pk
-    while above is not None:
-        if above == agent.pk:
+        raise _bad_parent(409, "parent_archived", f"“{parent}” is archived. Restore it first.")
+    ancestor: int | None = parent.pk
+    while ancestor is not None:
+        if ancestor == agent.pk:
             raise _bad_parent(
-                409, "circular_parent", f"“{parent}” is below “{agent}”, so it cannot be above it."
+                409, "circular_parent", f"“{parent}” is a sub-agent of “{agent}”, so it cannot be its parent."
             )
-        if above not in tree:
+        if ancestor not in tree:
             raise _bad_parent(400, "parent_removed", f"“{parent}” has been removed.")
-        above = tree[above]
+        ancestor = tree[ancestor]
     return parent
 
 
@@ -370,14 +378,14 @@ def _bad_parent(status: Literal[400, 409], code: str, message: str) -> DomainErr
 
 
 def _free_slug(name: str) -> str:
-    wanted = slugs.from_name(name) or "agent"
-    # Room is left for a hyphen and a number.
-    stem = wanted[: slugs.MAX_LENGTH - 5].strip("-")
-    taken = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
-    taken |= agent_addresses.held_like(stem) | RESERVED
-    # A number keeps it apart from the addresses in use, and from those held for other agents.
-    slug, number = wanted, 1
-    while slug in taken:
+    base = slugs.from_name(name) or "agent"
+    # Leaves room for a hyphen and a number.
+    stem = base[: slugs.MAX_LENGTH - 5].strip("-")
+    used_slugs = set(Agent.objects.live().filter(slug__startswith=stem).values_list("slug", flat=True))
+    used_slugs |= agent_addresses.reserved_like(stem) | RESERVED
+    # A number makes it differ from the slugs in use and from those reserved for other agents.
+    slug, number = base, 1
+    while slug in used_slugs:
         number += 1
         slug = f"{stem}-{number}"
     return slug
@@ -385,20 +393,20 @@ def _free_slug(name: str) -> str:
 
 def _save(agent: Agent) -> None:
     if agent.slug in RESERVED:
-        raise _taken(f"“{agent.slug}” is an address of Pegboard's own. Choose another.")
+        raise _slug_taken(f"“{agent.slug}” is an address of Pegboard itself. Choose another.")
     try:
         with transaction.atomic():
             agent.save()
     except IntegrityError as exc:
         if not unique_violations.is_taken(exc):
             raise
-        raise _taken(f"There is an agent at “{agent.slug}” already.") from exc
-    # After the write, which waits for a transaction that gives this address up at the moment.
+        raise _slug_taken(f"Another agent has the address “{agent.slug}”.") from exc
+    # Checked after the write, which waits for a transaction that releases this address.
     if not agent_addresses.claim(agent):
-        raise _taken(
-            f"Another agent was published at “{agent.slug}”, and runtimes know it by that. Choose another."
+        raise _slug_taken(
+            f"Another agent has published at “{agent.slug}”, and runtimes may still use it. Choose another."
         )
 
 
-def _taken(message: str) -> DomainError:
+def _slug_taken(message: str) -> DomainError:
     return DomainError("slug_taken", message, fields={"slug": message}, status=409)

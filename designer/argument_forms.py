@@ -1,4 +1,6 @@
-"""A form made out of a signature: what a person types to run a tool, or to answer what a call asks."""
+"""A form built from a signature: a user enters the inputs of a tool, or the answer to a question of a
+call.
+"""
 
 import json
 import re
@@ -26,15 +28,15 @@ from protocols.calls import arguments, outcomes
 from protocols.calls.arguments import TOGETHER
 from protocols.signature import Parameter, Signature
 
-# A longer list is scrolled through; typing and the check after it are quicker.
+# A longer list has to be scrolled; typing the value is quicker, and the check follows.
 MAX_CHOICES = 200
 MAX_INPUT_LENGTH = 256 * 1024
-# A vendor's description may be a page; all of it stands on the tool's own page.
+# A vendor's description may fill a page; the tool's own page shows all of it.
 MAX_HINT_LENGTH = 600
-MAX_LINE_LENGTH = 255  # characters that are typed on one line
+MAX_LINE_LENGTH = 255  # characters of a one-line input
 JSON_FIELD = "json"
 SETTINGS_PREFIX = "configuration"
-NOT_GIVEN = object()
+OMITTED = object()
 
 FORMAT_HINTS = {
     "date": "A date, such as 2027-03-09.",
@@ -47,18 +49,18 @@ FORMAT_HINTS = {
     "byte": "Bytes in Base64.",
 }
 _NOTES = frozenset({"title", "description", "default", "examples"})
-# What a list, and a text in it, may say of itself for a form to show all of it.
-_OF_LISTS = _NOTES | {"type", "items", "minItems", "maxItems", "uniqueItems"}
-_OF_TEXTS = _NOTES | {"type", "minLength", "maxLength", "format"}
+# The keywords of a list, and of a text in it, that a form can express completely.
+_LIST_KEYWORDS = _NOTES | {"type", "items", "minItems", "maxItems", "uniqueItems"}
+_TEXT_KEYWORDS = _NOTES | {"type", "minLength", "maxLength", "format"}
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,400}")
 
 
 class ArgumentsForm(OperationForm):
-    """One field for each parameter, or all of them as one JSON object.
+    """One field per parameter, or all parameters as one JSON object.
 
-    Everything that is wrong is said at once, each at its field, and nothing typed is lost. `given` are
-    values to begin with; what the fields would send otherwise than it came, such as an empty text, begins
-    as JSON. Fields have numbers, because a vendor's names may be anything.
+    The form shows all errors at once, each at its field, and keeps what was entered. `given` are the initial
+    values; a value that its field would submit in another form, such as an empty text, starts as JSON. Fields
+    have numbers, because a vendor's names may contain any character.
     """
 
     def __init__(
@@ -66,112 +68,118 @@ class ArgumentsForm(OperationForm):
     ) -> None:
         self.signature = signature
         self.inputs = resolve_inputs(signature)
-        given = given or {}
-        initial = {_field(n): _typed(p, given) for n, p in enumerate(self.inputs)}
+        values = given or {}
+        initial = {_field(n): _initial_value(p, values) for n, p in enumerate(self.inputs)}
         super().__init__(*args, initial=initial, **kwargs)
         for n, parameter in enumerate(self.inputs):
-            self.fields[_field(n)] = _form_field(parameter, given)
+            self.fields[_field(n)] = _form_field(parameter, values)
         self.fields[JSON_FIELD] = forms.CharField(
             required=False,
             strip=False,
             max_length=MAX_INPUT_LENGTH,
             label="All inputs as one JSON object",
-            help_text="If this holds anything, it counts instead of the fields above.",
+            help_text="If you enter anything here, it replaces the fields above.",
             widget=forms.Textarea(attrs={"rows": 4, "class": "mono", "spellcheck": "false"}),
         )
-        if given and not self._would_send(given):
-            self.initial[JSON_FIELD] = json.dumps(given, ensure_ascii=False, indent=2)
+        if values and not self._is_reproducible(values):
+            self.initial[JSON_FIELD] = json.dumps(values, ensure_ascii=False, indent=2)
 
-    def _would_send(self, given: Mapping[str, Any]) -> bool:
-        # Whether the fields, as a browser sends them untouched, come back as what was given.
-        sent = {name: _as_sent(self.fields[name], value) for name, value in self.initial.items()}
+    def _is_reproducible(self, expected: Mapping[str, Any]) -> bool:
+        # Returns whether the untouched fields, as a browser submits them, yield the initial values.
+        submitted = {
+            name: _simulate_submission(self.fields[name], value) for name, value in self.initial.items()
+        }
         try:
-            return canonical(self._read(sent)) == canonical(given)
+            return canonical(self._read(submitted)) == canonical(expected)
         except ProtocolViolationError:
             return False
 
     @property
     def remark(self) -> str:
-        """What the vendor asks for beyond what can be checked here."""
+        """Return the vendor's rules that Pegboard cannot check."""
         return arguments.unchecked(self.signature)
 
     def rows(self) -> list[tuple[Parameter, BoundField, Any]]:
-        """Each input with its field and, for JSON, the schema with the definitions that it refers to."""
+        """Return each input with its field and, for JSON, the schema with the definitions that it refers
+        to.
+        """
         pairs = enumerate(zip(self.signature.inputs, self.inputs, strict=True))
         return [
-            (parameter, self[_field(n)], None if _list_of_texts(resolved) else self._shape(parameter))
+            (parameter, self[_field(n)], None if _list_of_texts(resolved) else self._schema_of(parameter))
             for n, (parameter, resolved) in pairs
         ]
 
-    def _shape(self, parameter: Parameter) -> Any:
+    def _schema_of(self, parameter: Parameter) -> Any:
         if parameter.type != "json" or not isinstance(parameter.schema, dict):
             return None
-        rest = self.signature.schema_rest or {}
+        schema_rest = self.signature.schema_rest or {}
         refers = '"$ref"' in json.dumps(parameter.schema)
-        # Only where the schema refers to them: they may be larger than all the rest.
-        named = {keyword: rest[keyword] for keyword in DEFINITIONS if refers and keyword in rest}
-        return parameter.schema | named
+        # Definitions are included only if the schema refers to them: they may be larger than the schema
+        # itself.
+        definitions = {
+            keyword: schema_rest[keyword] for keyword in DEFINITIONS if refers and keyword in schema_rest
+        }
+        return parameter.schema | definitions
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
         self.arguments = (
-            self._whole(cleaned) if cleaned.get(JSON_FIELD, "").strip() else self._by_field(cleaned)
+            self._read_json(cleaned) if cleaned.get(JSON_FIELD, "").strip() else self._read_fields(cleaned)
         )
         if refusal := outcomes.refusal(self.signature, self.arguments):
             error = refusal.error or {}
             self.refuse(DomainError(error["code"], error["message"], fields=dict(error.get("fields", {}))))
         return cleaned
 
-    def _by_field(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
-        typed = dict(cleaned)
+    def _read_fields(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+        values = dict(cleaned)
         for n, parameter in enumerate(self.inputs):
             try:
-                _value(parameter, typed.get(_field(n), ""))
+                _value(parameter, values.get(_field(n), ""))
             except ProtocolViolationError as error:
-                self.add_error(_field(n), f"This is not JSON that can be read: {_about_input(error)}")
-                # Its own error says enough; without the value the check does not complain a second time.
-                typed.pop(_field(n))
-        return self._read(typed)
+                self.add_error(_field(n), f"This is not valid JSON: {_describe_json_error(error)}")
+                # Its error is reported above; without the value the check does not report a second one.
+                values.pop(_field(n))
+        return self._read(values)
 
-    def _read(self, typed: Mapping[str, Any]) -> dict[str, Any]:
-        # Values by name. Raises ProtocolViolationError for what should be JSON and is not.
-        values = {p.name: _value(p, typed.get(_field(n), "")) for n, p in enumerate(self.inputs)}
-        return {name: value for name, value in values.items() if value is not NOT_GIVEN}
+    def _read(self, entered: Mapping[str, Any]) -> dict[str, Any]:
+        # Returns values by name. Raises ProtocolViolationError if a value should be JSON and is not.
+        values = {p.name: _value(p, entered.get(_field(n), "")) for n, p in enumerate(self.inputs)}
+        return {name: value for name, value in values.items() if value is not OMITTED}
 
-    def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_json(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         try:
             document = strict_json.loads(cleaned[JSON_FIELD].encode(errors="surrogatepass"))
         except ProtocolViolationError as error:
-            self.add_error(JSON_FIELD, f"This is not JSON that can be read: {_about_input(error)}")
+            self.add_error(JSON_FIELD, f"This is not valid JSON: {_describe_json_error(error)}")
             return {}
         if isinstance(document, dict):
             return document
-        self.add_error(JSON_FIELD, "Write one object: {…}.")
+        self.add_error(JSON_FIELD, "Enter one JSON object: {…}.")
         return {}
 
     def refuse(self, error: DomainError) -> None:
-        # Sentences about inputs go to their fields, unless a field has one of its own already.
+        # Errors of inputs appear at their fields, unless a field already has one.
         if not error.fields:
             self.add_error(None, error.message)
         if JSON_FIELD in self.errors:
             return
         if self.cleaned_data.get(JSON_FIELD, "").strip():
-            for name, why in error.fields.items():
-                self.add_error(JSON_FIELD, _sentence(name, why))
+            for name, reason in error.fields.items():
+                self.add_error(JSON_FIELD, _sentence(name, reason))
             return
-        places = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
-        for name, why in error.fields.items():
-            place = places.get(name)
-            if place is None:
-                self.add_error(None, _sentence(name, why))
-            elif place not in self.errors:
-                self.add_error(place, f"{why[:1].upper()}{why[1:].rstrip('.')}.")
+        field_names = {parameter.name: _field(n) for n, parameter in enumerate(self.signature.inputs)}
+        for name, reason in error.fields.items():
+            field_name = field_names.get(name)
+            if field_name is None:
+                self.add_error(None, _sentence(name, reason))
+            elif field_name not in self.errors:
+                self.add_error(field_name, f"{reason[:1].upper()}{reason[1:].rstrip('.')}.")
 
 
 class RunForm(ArgumentsForm):
-    """The inputs of a run; the one that configures the tool has a form of its own, made of its schema.
-
-    `settings_form` is that form, None for a tool without a configuration.
+    """The inputs of a run. The configuration of a tool has its own form, built from its schema:
+    `settings_form`, None for a tool without a configuration.
     """
 
     def __init__(
@@ -206,22 +214,22 @@ class RunForm(ArgumentsForm):
         form, parameter = self.settings_form, self.configuration
         if form is None or parameter is None or not form.is_bound:
             return values
-        is_filled_in = any(each.data not in ("", None, []) for each in form)
+        is_filled_in = any(field.data not in ("", None, []) for field in form)
         if not is_filled_in and not parameter.required:
             form.errors.clear()
         elif not form.is_valid():
-            self.add_error(None, "The configuration cannot be used as it is. See its fields.")
+            self.add_error(None, "The configuration is not valid. See its fields.")
         else:
             values[parameter.name] = results.answer_of(form.signature, form.arguments)
         return values
 
-    def _whole(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
+    def _read_json(self, cleaned: Mapping[str, Any]) -> dict[str, Any]:
         if self.settings_form is not None:
-            self.settings_form.errors.clear()  # the JSON counts instead of its fields, too
-        return super()._whole(cleaned)
+            self.settings_form.errors.clear()  # The JSON replaces these fields too.
+        return super()._read_json(cleaned)
 
     def refuse(self, error: DomainError) -> None:
-        """Show what is wrong with the configuration in its own form, which has no field here."""
+        """Show the errors of the configuration in its own form."""
         fields = dict(error.fields)
         reason = fields.pop(self.configuration.name, "") if self.configuration else ""
         is_typed_as_json = bool(self.cleaned_data.get(JSON_FIELD, "").strip())
@@ -237,7 +245,7 @@ class RunForm(ArgumentsForm):
 
 
 class OutputsForm(ArgumentsForm):
-    """The same for the outputs of a tool, as its output schema has them."""
+    """A form for the outputs of a tool, built from its output schema."""
 
     def __init__(self, *args: Any, signature: Signature, **kwargs: Any) -> None:
         outputs = Signature(
@@ -248,20 +256,22 @@ class OutputsForm(ArgumentsForm):
 
 
 def any_inputs(signature: Signature) -> Signature:
-    """Any of the inputs of a tool, without the rules that hold for all of them together."""
-    rest = signature.schema_rest or {}
-    kept = {keyword: rest[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in rest}
+    """Return the signature with all inputs optional and without rules across inputs."""
+    schema_rest = signature.schema_rest or {}
+    definitions = {
+        keyword: schema_rest[keyword] for keyword in ("$schema", *DEFINITIONS) if keyword in schema_rest
+    }
     return replace(
         signature,
-        inputs=tuple(replace(each, required=False) for each in signature.inputs),
-        schema_rest=kept or None,
+        inputs=tuple(replace(parameter, required=False) for parameter in signature.inputs),
+        schema_rest=definitions or None,
     )
 
 
 def resolve_inputs(signature: Signature) -> tuple[Parameter, ...]:
-    """Return the inputs with the schemas that their references and combinations come to, one level deep.
+    """Return the inputs with their references and combinations resolved, one level deep.
 
-    The entries of a list are resolved too. An input keeps its schema where no single one states all rules.
+    Entries of a list are resolved too. An input whose rules do not fit into one schema keeps its own.
     """
     try:
         document = read_document(arguments.inputs_schema(signature))
@@ -284,20 +294,20 @@ def resolve_inputs(signature: Signature) -> tuple[Parameter, ...]:
     return tuple(map(resolve, signature.inputs))
 
 
-def _sentence(name: str, why: str) -> str:
-    who = "What you have entered" if name == TOGETHER else f"“{printable(name, 60)}”"
-    return f"{who} {why}."
+def _sentence(name: str, reason: str) -> str:
+    subject = "Your input" if name == TOGETHER else f"“{printable(name, 60)}”"
+    return f"{subject} {reason}."
 
 
 def _field(number: int) -> str:
     return f"input-{number}"
 
 
-def _about_input(error: ProtocolViolationError) -> str:
+def _describe_json_error(error: ProtocolViolationError) -> str:
     return error.message.replace("The reply is not JSON: ", "").replace("The reply", "it")
 
 
-def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
+def _form_field(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> forms.Field:
     facts: dict[str, Any] = {
         "label": shown(parameter.name),
         "help_text": shown(_hint(parameter)),
@@ -312,27 +322,28 @@ def _form_field(parameter: Parameter, given: Mapping[str, Any]) -> forms.Field:
         choices = [(value, shown(words)) for value, words in texts.options.items()]
         return forms.MultipleChoiceField(choices=choices, widget=forms.CheckboxSelectMultiple, **facts)
     if 0 < len(parameter.allowed_values) <= MAX_CHOICES:
-        return forms.CharField(widget=forms.Select(choices=_choices(parameter, given)), **facts)
+        return forms.CharField(widget=forms.Select(choices=_choices(parameter, initial_arguments)), **facts)
     return forms.CharField(strip=False, max_length=MAX_INPUT_LENGTH, widget=_widget(parameter), **facts)
 
 
-def _choices(parameter: Parameter, given: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _choices(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> list[tuple[str, str]]:
     rows = [
         (value.name, f"{value.name}: {value.description}"[:120] if value.description else value.name)
         for value in parameter.allowed_values
     ]
-    # The value of an earlier call stays on offer, even where the vendor no longer lists it: it is refused in
-    # words.
-    stale = given.get(parameter.name)
-    if isinstance(stale, str) and stale not in dict(rows):
-        rows.append((stale, stale))
+    # The value of an earlier call remains a choice even if the vendor no longer lists it; the check rejects
+    # it with a reason.
+    value_before = initial_arguments.get(parameter.name)
+    if isinstance(value_before, str) and value_before not in dict(rows):
+        rows.append((value_before, value_before))
     return [("", "Choose one" if parameter.required else "Leave it out"), *rows]
 
 
 @dataclass(frozen=True, slots=True)
 class _Texts:
-    """A list of `least` to `most` texts: any, or some of the `options`, which are values with the words for
-    them."""
+    """A list of `least` to `most` texts. `options` maps allowed values to their labels; empty if any text is
+    allowed.
+    """
 
     options: Mapping[str, str]
     least: int
@@ -340,50 +351,52 @@ class _Texts:
 
 
 def _list_of_texts(parameter: Parameter) -> _Texts | None:
-    # None for all other JSON, and for a list of which more is asked than fields can show.
+    # None for other JSON, and for a list with rules that fields cannot show.
     if parameter.type != "json":
         return None
-    schema = _but_null(_schema(parameter))
+    schema = _without_null(_schema(parameter))
     items = schema.get("items")
     is_list = {*types.type_words(schema)} - {"null"} == {"array"}
-    if not is_list or not isinstance(items, dict) or not schema.keys() <= _OF_LISTS:
+    if not is_list or not isinstance(items, dict) or not schema.keys() <= _LIST_KEYWORDS:
         return None
     options = _options(items)
-    is_any = options is None and items.get("type") == "string" and items.keys() <= _OF_TEXTS
+    is_any = options is None and items.get("type") == "string" and items.keys() <= _TEXT_KEYWORDS
     if not is_any and not 0 < len(options or {}) <= MAX_CHOICES:
         return None
     least, most = schema.get("minItems"), schema.get("maxItems")
     return _Texts(options or {}, least if type(least) is int else 0, most if type(most) is int else None)
 
 
-def _but_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    # The one form beside null, as some programs write what may be left out.
+def _without_null(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    # The one alternative besides null: some programs write an optional value this way.
     forms_of = schema.get("anyOf")
     if not isinstance(forms_of, list) or schema.keys() - {"anyOf"} - _NOTES:
         return schema
-    others = [each for each in forms_of if each != {"type": "null"}]
+    others = [form for form in forms_of if form != {"type": "null"}]
     return others[0] if len(others) == 1 and isinstance(others[0], dict) else schema
 
 
 def _options(items: Mapping[str, Any]) -> dict[str, str] | None:
-    # None where any text will do. A list in which one is no text has no options.
+    # None if any text is allowed. A list with an option that is not a text has no options.
     for keyword in ("anyOf", "oneOf"):
-        if isinstance(listed := items.get(keyword), list):
-            pairs = [(each.get("const"), each.get("title")) for each in listed if isinstance(each, dict)]
-            named = {value: title for value, title in pairs if isinstance(value, str)}
-            if len(named) < len(listed):
+        if isinstance(values := items.get(keyword), list):
+            pairs = [
+                (option.get("const"), option.get("title")) for option in values if isinstance(option, dict)
+            ]
+            titles = {value: title for value, title in pairs if isinstance(value, str)}
+            if len(titles) < len(values):
                 return {}
-            return {value: title if isinstance(title, str) else value for value, title in named.items()}
-    listed = items.get("enum")
-    if not isinstance(listed, list):
+            return {value: title if isinstance(title, str) else value for value, title in titles.items()}
+    values = items.get("enum")
+    if not isinstance(values, list):
         return None
-    return {value: value for value in listed} if _are_texts(listed) else {}
+    return {value: value for value in values} if _are_texts(values) else {}
 
 
 def _widget(parameter: Parameter) -> forms.Widget:
     attributes = {"autocomplete": "off"}
     if parameter.default is not msgspec.UNSET:
-        attributes["placeholder"] = _in_words(parameter.default)[:MAX_LINE_LENGTH]
+        attributes["placeholder"] = _to_words(parameter.default)[:MAX_LINE_LENGTH]
     if _list_of_texts(parameter):
         return forms.Textarea(attrs=attributes | {"rows": 3})
     match parameter.type:
@@ -401,24 +414,24 @@ def _widget(parameter: Parameter) -> forms.Widget:
 
 
 def _hint(parameter: Parameter) -> str:
-    # The vendor's description and, after it, what a value must look like.
+    # The vendor's description, followed by the form of a value.
     schema, text = _schema(parameter), parameter.description.strip()
     pattern = schema.get("pattern")
-    said = [
+    parts = [
         text if len(text) <= MAX_HINT_LENGTH else f"{text[:MAX_HINT_LENGTH]}…",
         FORMAT_HINTS.get(str(schema.get("format")), ""),
         f"Must match {pattern[:200]}" if isinstance(pattern, str) else "",
-        _about_type(parameter),
-        f"If you leave it out, it is {_in_words(parameter.default)[:MAX_LINE_LENGTH]}."
+        _describe_type(parameter),
+        f"Default: {_to_words(parameter.default)[:MAX_LINE_LENGTH]}."
         if parameter.default is not msgspec.UNSET and not parameter.required
         else "",
     ]
-    return "\n".join(part for part in said if part)
+    return "\n".join(part for part in parts if part)
 
 
-def _about_type(parameter: Parameter) -> str:
+def _describe_type(parameter: Parameter) -> str:
     if texts := _list_of_texts(parameter):
-        return _about_list(texts)
+        return _describe_list(texts)
     bounds = limits(parameter)
     match parameter.type:
         case "int":
@@ -433,69 +446,70 @@ def _about_type(parameter: Parameter) -> str:
     return f"{bounds[:1].upper()}{bounds[1:]}." if bounds else ""
 
 
-def _about_list(texts: _Texts) -> str:
-    each = "" if texts.options else "One in each line. "
+def _describe_list(texts: _Texts) -> str:
+    prefix = "" if texts.options else "One in each line. "
     if texts.most is not None:
-        return f"{each}{texts.least or 'Up'} to {texts.most:,} of them."
-    return f"{each}At least {texts.least:,} of them." if texts.least else each.strip()
+        return f"{prefix}{texts.least or 'Up'} to {texts.most:,} of them."
+    return f"{prefix}At least {texts.least:,} of them." if texts.least else prefix.strip()
 
 
 def _schema(parameter: Parameter) -> Mapping[str, Any]:
     return parameter.schema if isinstance(parameter.schema, dict) else {}
 
 
-def _typed(parameter: Parameter, given: Mapping[str, Any]) -> Any:
-    # A required input begins with the vendor's default.
-    value = given.get(parameter.name, parameter.default if parameter.required else msgspec.UNSET)
+def _initial_value(parameter: Parameter, initial_arguments: Mapping[str, Any]) -> Any:
+    # A required input starts with the vendor's default.
+    value = initial_arguments.get(parameter.name, parameter.default if parameter.required else msgspec.UNSET)
     if value is msgspec.UNSET or value is None:
         return None
     if parameter.type == "boolean" and isinstance(value, bool):
         return value if parameter.required else str(value).lower()
     if (texts := _list_of_texts(parameter)) and _are_texts(value):
         return value if texts.options else "\n".join(value)
-    return json.dumps(value, ensure_ascii=False) if parameter.type == "json" else _as_text(value)
+    return json.dumps(value, ensure_ascii=False) if parameter.type == "json" else _to_text(value)
 
 
 def _are_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+    return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _in_words(value: Any) -> str:
-    return ", ".join(value) if _are_texts(value) and value else _as_text(value)
+def _to_words(value: Any) -> str:
+    return ", ".join(value) if _are_texts(value) and value else _to_text(value)
 
 
-def _as_text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _value(parameter: Parameter, typed: Any) -> Any:
-    # What was typed, as the input takes it. What cannot be read stays a text, and the check refuses it.
-    if isinstance(typed, bool):
-        return typed
-    if isinstance(typed, list):
-        return typed or NOT_GIVEN
-    if not typed.strip():
-        return NOT_GIVEN
+def _value(parameter: Parameter, entered: Any) -> Any:
+    # Converts what was entered to the input's type. A value that cannot be converted stays a text, and the
+    # check rejects it.
+    if isinstance(entered, bool):
+        return entered
+    if isinstance(entered, list):
+        return entered or OMITTED
+    if not entered.strip():
+        return OMITTED
     if _list_of_texts(parameter):
-        return [line for line in typed.replace("\r\n", "\n").split("\n") if line.strip()]
+        return [line for line in entered.replace("\r\n", "\n").split("\n") if line.strip()]
     match parameter.type:
         case "boolean":
-            return {"true": True, "false": False}.get(typed, typed)
+            return {"true": True, "false": False}.get(entered, entered)
         case "int" | "number":
-            return _number(typed.strip())
+            return _number(entered.strip())
         case "json":
-            return strict_json.loads(typed.encode(errors="surrogatepass"))
-    return typed.replace("\r\n", "\n")
+            return strict_json.loads(entered.encode(errors="surrogatepass"))
+    return entered.replace("\r\n", "\n")
 
 
-def _as_sent(field: forms.Field, initial: Any) -> Any:
-    # What a browser makes of a value on its way through a field.
+def _simulate_submission(field: forms.Field, initial: Any) -> Any:
+    # Returns the value as a browser would submit it.
     if initial is None or isinstance(initial, bool):
         return "" if initial is None else initial
     if isinstance(field, forms.MultipleChoiceField):
         choices: Any = field.choices
         return [value for value, _ in choices if isinstance(initial, list) and value in initial]
-    # A one-line field drops line breaks, and a textarea sends them as CR LF.
+    # A one-line field drops line breaks, and a text area submits them as CR LF.
     lines = re.split(r"\r\n|\r|\n", str(initial))
     if isinstance(field.widget, forms.TextInput):
         return "".join(lines)
@@ -503,11 +517,11 @@ def _as_sent(field: forms.Field, initial: Any) -> Any:
     return text.strip() if isinstance(field.widget, forms.Select) else text
 
 
-def _number(typed: str) -> Any:
-    if _WHOLE_NUMBER.fullmatch(typed):
-        return int(typed)
+def _number(entered: str) -> Any:
+    if _WHOLE_NUMBER.fullmatch(entered):
+        return int(entered)
     try:
-        value = strict_json.loads(typed.encode())
+        value = strict_json.loads(entered.encode())
     except ProtocolViolationError:
-        return typed
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else typed
+        return entered
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else entered

@@ -1,7 +1,5 @@
-"""Changes of what runs for a tool, with the checks of publishing in default and protected environments.
-
-A change there is refused like a publication whose checks fail, unless a user accepts each failed check by its
-code with a reason. docs/decisions/0081-checked-bindings.md has the alternatives.
+"""Change the activity that runs for a tool, with the checks of publishing in default and protected
+environments.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -129,10 +127,12 @@ def make_default(
 def _run_checks(
     agent: Agent, tool: Tool, affected: Iterable[Environment], actor: User, acceptance: Acceptance
 ) -> None:
-    checked = [environment for environment in affected if environment.is_default or environment.is_protected]
-    if checked:
+    checked_environments = [
+        environment for environment in affected if environment.is_default or environment.is_protected
+    ]
+    if checked_environments:
         pins = [pin for pin in environments.pins_of(agent) if pin.tool_id == tool.pk]
-        _refuse_failed(_read_checks(agent, pins, checked), actor, acceptance)
+        _refuse_failed(_read_checks(agent, pins, checked_environments), actor, acceptance)
 
 
 def _read_checks(
@@ -156,4 +156,4 @@ def _refuse_failed(checks: Sequence[Check], actor: User, acceptance: Acceptance)
         message = f"Nothing was changed: {reasons} To change it anyway, accept the check with a reason."
         raise ChecksFailedError(message, checks)
     if any(check.severity == "error" for check in checks) and not acceptance.reason.strip():
-        raise invalid(reason="Give the reason for which the failed checks are accepted.")
+        raise invalid(reason="Enter the reason why the failed checks are accepted.")

@@ -1,4 +1,4 @@
-"""What the frame of every page shows."""
+"""The data for the frame of every page."""
 
 from dataclasses import dataclass, replace
 from functools import cache
@@ -19,7 +19,7 @@ THEMES = ("light", "dark")
 
 @dataclass(frozen=True)
 class NavigationEntry:
-    """One line of the navigation. `under` lists the paths that belong to it."""
+    """One entry of the navigation. `under` lists the paths that belong to it."""
 
     label: str
     icon: str
@@ -65,61 +65,61 @@ NAVIGATION: tuple[tuple[str, tuple[NavigationEntry, ...]], ...] = (
 
 
 def navigation(request: HttpRequest) -> dict[str, object]:
-    # Lazy: a swapped part of a page, or a page for strangers, costs no query.
+    # Lazy, so that a page fragment or a page for anonymous visitors costs no query.
     theme = request.COOKIES.get("theme", "")
     return {
         "theme": theme if theme in THEMES else "",
         "counted_as": exports.USUAL.label,
-        "navigation": SimpleLazyObject(lambda: _groups(request)),
+        "navigation": SimpleLazyObject(lambda: _navigation_groups(request)),
         "is_followed": SimpleLazyObject(lambda: _is_followed(request)),
         "tab_counts": SimpleLazyObject(lambda: _tab_counts(request)),
     }
 
 
 def _is_followed(request: HttpRequest) -> bool:
-    """Whether the user follows the agent or the tool that the address names."""
-    named = request.resolver_match.kwargs if request.resolver_match else {}
-    if slug := named.get("slug"):
+    """Return whether the user follows the agent or the tool in the address."""
+    url_arguments = request.resolver_match.kwargs if request.resolver_match else {}
+    if slug := url_arguments.get("slug"):
         return following.followed(person(request)).filter(slug=slug).exists()
-    return following.followed_tools(person(request)).filter(pk=named["pk"]).exists()
+    return following.followed_tools(person(request)).filter(pk=url_arguments["pk"]).exists()
 
 
 def _tab_counts(request: HttpRequest) -> dict[str, int]:
-    """How much there is behind each tab of the agent that the address names."""
+    """Return the number on each tab of the agent in the address."""
     slug = request.resolver_match.kwargs.get("slug", "") if request.resolver_match else ""
-    this = Agent.objects.live().filter(slug=slug)
-    counted: dict[str, QuerySet[Any]] = {
-        "tools": Pin.objects.live().of_tools().filter(agent__in=this),
-        "procedures": Procedure.objects.live().filter(agent__in=this),
-        "rehearsals": Rehearsal.objects.filter(agent__in=this),
-        "upgrades": pending_work.behind(Pin.objects.live().filter(agent__in=this)),
-        "releases": Release.objects.filter(agent__in=this),
-        "threads": Thread.objects.filter(agent__in=this.values("pk"), removed_at=None),
+    agent_rows = Agent.objects.live().filter(slug=slug)
+    rows_by_tab: dict[str, QuerySet[Any]] = {
+        "tools": Pin.objects.live().of_tools().filter(agent__in=agent_rows),
+        "procedures": Procedure.objects.live().filter(agent__in=agent_rows),
+        "rehearsals": Rehearsal.objects.filter(agent__in=agent_rows),
+        "upgrades": pending_work.only_behind(Pin.objects.live().filter(agent__in=agent_rows)),
+        "releases": Release.objects.filter(agent__in=agent_rows),
+        "threads": Thread.objects.filter(agent__in=agent_rows.values("pk"), removed_at=None),
     }
-    # One query: each of these is a number.
-    found = [
+    # One query returns all counts.
+    count_queries = [
         rows.order_by()
         .annotate(part=Value(part))
         .values("part")
         .annotate(count=Count("pk"))
         .values_list("part", "count")
-        for part, rows in counted.items()
+        for part, rows in rows_by_tab.items()
     ]
-    return dict(found[0].union(*found[1:], all=True))
+    return dict(count_queries[0].union(*count_queries[1:], all=True))
 
 
-def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
+def _navigation_groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
     with connection.cursor() as cursor:
-        cursor.execute(*_counting())
+        cursor.execute(*_count_statement())
         findings, endpoints = cursor.fetchone()
     act = "endpoint needs action" if endpoints == 1 else "endpoints need action"
     counts = {"review": (findings, "waiting for review"), "vendor-list": (endpoints, act)}
     is_administrator = person(request).can_administer
 
     def filled(entry: NavigationEntry) -> NavigationEntry:
-        count, says = counts.get(entry.url_name, (0, ""))
+        count, label = counts.get(entry.url_name, (0, ""))
         is_current = request.path.startswith(entry.under) if entry.under else request.path == "/"
-        return replace(entry, count=count, count_says=says, is_current=is_current)
+        return replace(entry, count=count, count_says=label, is_current=is_current)
 
     return [
         (title, [filled(entry) for entry in entries if is_administrator or not entry.for_administrators])
@@ -128,8 +128,8 @@ def _groups(request: HttpRequest) -> list[tuple[str, list[NavigationEntry]]]:
 
 
 @cache
-def _counting() -> tuple[str, tuple[Any, ...]]:
-    # The statement behind both counts: putting it together takes longer than its answer, on every page.
+def _count_statement() -> tuple[str, tuple[Any, ...]]:
+    # The statement for both counts is cached: building it takes longer than running it, on every page.
     waiting = WaitingDecision.objects.values("pk"), Endpoint.objects.needing_action().values("pk")
     compiled = [rows.order_by().query.sql_with_params() for rows in waiting]
     counts = ", ".join(f"(SELECT count(*) FROM ({sql}) one)" for sql, _ in compiled)  # noqa: S608

@@ -5,7 +5,7 @@ from core.errors import DomainError
 
 
 class NameTakenError(DomainError):
-    """Two tools of one agent would have one name. `proposal` is free; a person says whether to take it."""
+    """Two tools of one agent would have the same name. `proposal` is a free name for the user to confirm."""
 
     def __init__(self, code: str, message: str, proposal: str) -> None:
         super().__init__(code, message, fields={"alias": message}, status=409)
@@ -13,9 +13,9 @@ class NameTakenError(DomainError):
 
 
 class ChecksFailedError(DomainError):
-    """Publishing waits until the failed checks are mended, or accepted by their codes with a reason.
+    """Publishing requires that the failed checks are fixed, or accepted by their codes with a reason.
 
-    `checks` are all of them as `designer.releases.checks.Check`, which is on a floor above this one.
+    checks: all checks, as `designer.releases.checks.Check` in a higher layer.
     """
 
     def __init__(self, message: str, checks: Sequence[Any]) -> None:

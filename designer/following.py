@@ -1,4 +1,4 @@
-"""Who follows which agents and tools: designers those that they edit, and each user what they chose."""
+"""The followers of agents and tools: designers follow what they edit, and each user what they choose."""
 
 from collections.abc import Collection
 from typing import Any
@@ -12,7 +12,7 @@ from designer.models import Agent, Follow
 from people import audit
 from people.models import TEAMS_OF, Role, User
 
-# A user edits what they made, pinned, worded or published in it.
+# A user edits an agent by creating, pinning, tuning or publishing in it.
 _EDITED = """
     SELECT id AS agent_id, created_by_id AS user_id FROM designer_agent
     UNION ALL SELECT agent_id, created_by_id FROM designer_pin
@@ -40,36 +40,36 @@ _OF_USER = f"SELECT agent_id FROM ({_FOLLOWED}) followed WHERE user_id = %s"  # 
 
 
 def followers(agents: Collection[int]) -> QuerySet[User]:
-    """The users who follow one of these agents and may see it."""
-    found = RawSQL(FOLLOWERS, [list(agents)])  # noqa: S611 - constant text
-    return User.objects.filter(pk__in=found)
+    """Return the users who follow one of these agents and may see it."""
+    user_ids = RawSQL(FOLLOWERS, [list(agents)])  # noqa: S611 - constant text
+    return User.objects.filter(pk__in=user_ids)
 
 
 def followed(user: User) -> QuerySet[Agent]:
-    """The agents that the user follows, as far as they are worked on and the user may see them."""
-    found = RawSQL(_OF_USER, [user.pk])  # noqa: S611 - constant text
-    return Agent.objects.active().visible_to(user).filter(pk__in=found)
+    """Return the active agents that the user follows and may see."""
+    agent_ids = RawSQL(_OF_USER, [user.pk])  # noqa: S611 - constant text
+    return Agent.objects.active().visible_to(user).filter(pk__in=agent_ids)
 
 
 def followed_tools(user: User) -> QuerySet[Tool]:
-    chosen = Follow.objects.filter(user=user, is_following=True).exclude(tool=None)
-    return Tool.objects.filter(pk__in=chosen.values("tool"))
+    choices = Follow.objects.filter(user=user, is_following=True).exclude(tool=None)
+    return Tool.objects.filter(pk__in=choices.values("tool"))
 
 
 @transaction.atomic
-def follow(user: User, what: Agent | Tool, *, is_following: bool) -> None:
-    """Whether the user hears of it from now on. Nothing happens where it is so already."""
-    named: dict[str, Any] = {"agent" if isinstance(what, Agent) else "tool": what}
-    # The lock that two presses of one button take.
+def follow(user: User, followed_object: Agent | Tool, *, is_following: bool) -> None:
+    """Set whether the user follows the agent or tool."""
+    target: dict[str, Any] = {"agent" if isinstance(followed_object, Agent) else "tool": followed_object}
+    # Two clicks on one button wait for each other here.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    if follows(user, what) == is_following:
+    if follows(user, followed_object) == is_following:
         return
-    row, _ = Follow.objects.update_or_create(user=user, **named, defaults={"is_following": is_following})
-    agent = what.pk if isinstance(what, Agent) else None
+    row, _ = Follow.objects.update_or_create(user=user, **target, defaults={"is_following": is_following})
+    agent = followed_object.pk if isinstance(followed_object, Agent) else None
     audit.record(user, "follow" if is_following else "unfollow", row, agent=agent)
 
 
-def follows(user: User, what: Agent | Tool) -> bool:
-    if isinstance(what, Agent):
-        return followed(user).filter(pk=what.pk).exists()
-    return followed_tools(user).filter(pk=what.pk).exists()
+def follows(user: User, followed_object: Agent | Tool) -> bool:
+    if isinstance(followed_object, Agent):
+        return followed(user).filter(pk=followed_object.pk).exists()
+    return followed_tools(user).filter(pk=followed_object.pk).exists()

@@ -1,10 +1,10 @@
-"""What must hold about decisions and releases; see catalog/invariants.py."""
+"""Invariants of decisions and releases; see catalog/invariants.py."""
 
 from catalog.invariants import Claim, rows
 from core.own_commands import MANAGE
 
-# What a person makes, the audit trail's kind and verb for it.
-_MADE = (
+# The rows that a user creates, with the kind and action of their audit entries.
+_AUDITED_ROWS = (
     ("designer_release", "release", "publish"),
     ("designer_pin", "pin", "pin"),
 )
@@ -30,7 +30,7 @@ CLAIMS = (
     ),
     Claim(
         "channels_in_their_agent",
-        "every channel leads to a release of its own agent",
+        "every channel points to a release of its own agent",
         "Move the channel to one of the agent's releases.",
         rows(
             "SELECT 'channel ' || c.id FROM designer_channel c JOIN designer_release r ON r.id = c.release_id"
@@ -39,8 +39,8 @@ CLAIMS = (
     ),
     Claim(
         "channels_off_retired_releases",
-        "no channel leads to a release that is retired",
-        "Move the channel to another release, or take the release back on its page.",
+        "no channel points to a retired release",
+        "Move the channel to another release, or restore the release on its page.",
         rows(
             "SELECT 'channel ' || c.id FROM designer_channel c"
             " JOIN designer_retirement r ON r.release_id = c.release_id ORDER BY c.id"
@@ -48,7 +48,7 @@ CLAIMS = (
     ),
     Claim(
         "pinned_versions",
-        "every pin holds a version of its own tool",
+        "every pin refers to a version of its own tool",
         "Remove the pin and pin the tool again.",
         rows(
             "SELECT 'pin ' || p.id FROM designer_pin p JOIN catalog_toolversion v ON v.id = p.version_id"
@@ -57,7 +57,7 @@ CLAIMS = (
     ),
     Claim(
         "transfers_to_children",
-        "every agent hands over to its own sub-agents and to no other",
+        "every agent transfers to its own sub-agents and to no other",
         "Take the sub-agent out from below its parent, and put it back.",
         rows(
             "SELECT 'agent ' || coalesce(t.child_id, a.id) FROM designer_transfer t"
@@ -68,10 +68,10 @@ CLAIMS = (
     *[
         Claim(
             f"audited_{kind}s",
-            f"the audit trail tells of every {kind}",
+            f"the audit trail has an entry for every {kind}",
             f"Run {MANAGE} verify_audit: rows of the trail may be missing.",
             rows(
-                # The names stand above.
+                # The names are the constants above.
                 f"SELECT '{kind} ' || made.id FROM {table} made WHERE NOT EXISTS ("  # noqa: S608
                 "SELECT FROM people_auditentry a WHERE a.kind = %s AND a.action = %s"
                 " AND a.object_id = made.id::text) ORDER BY made.id",
@@ -79,6 +79,6 @@ CLAIMS = (
                 verb,
             ),
         )
-        for table, kind, verb in _MADE
+        for table, kind, verb in _AUDITED_ROWS
     ],
 )

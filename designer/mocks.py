@@ -1,6 +1,6 @@
-"""Mocks of an agent's tools: what each answers, what was asked of them, and what has to be true of that.
+"""Mocks of an agent's tools: their answers, the calls that they received, and assertions about these.
 
-The mock of a tool is an activity of this agent alone. What was asked of it are the calls that it answered.
+The mock of a tool is an activity of one agent. Its calls are those that it answered.
 """
 
 import copy
@@ -33,15 +33,17 @@ from protocols.calls import outcomes
 
 KIND = "mock"
 NOTHING: Mapping[str, Any] = {}
-# Of the newest calls, when assertions are judged.
-MAX_JUDGED = 10_000
-# Of a call that a page waits for.
+# Number of the newest calls that assertions are checked against.
+MAX_CHECKED_CALLS = 10_000
+# A page waits for the call this long.
 STEP_SECONDS = 20
 
 
 @dataclass(frozen=True)
 class MockedTool:
-    """The mock of one pinned tool. Without an `activity` nothing is saved: it would make its answers up."""
+    """A pinned tool with its mock. Without an `activity` nothing is stored, and the mock would generate its
+    answers.
+    """
 
     pin: Pin
     activity: Activity | None
@@ -56,12 +58,12 @@ class MockedTool:
 
     @cached_property
     def problems(self) -> Mapping[str, str]:
-        """What in it does not fit the version that is pinned now: by place, sentences."""
+        """Return what does not fit the pinned version: sentences by position."""
         return dict(answers.misfits(self.mock, self.pin.version.decoded()))
 
     @property
     def is_on(self) -> list[str]:
-        """The situations that some call meets, as people read them."""
+        """Return the labels of the situations that are switched on."""
         return [situation.label for situation in self.mock.situations if situation.is_on]
 
     @property
@@ -70,8 +72,8 @@ class MockedTool:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """Which calls: with an API key, in an environment, of one tool, in a span of time. None takes all."""
+class CallFilter:
+    """Selects calls by API key, environment, tool and time span. None selects all."""
 
     key: int | None = None
     environment: str | None = None
@@ -80,16 +82,16 @@ class Asked:
     until: datetime | None = None
 
 
-def of(agent: Agent) -> list[MockedTool]:
-    """All tools of the agent, with the mocks that some have."""
+def mocked_tools(agent: Agent) -> list[MockedTool]:
+    """Return all tools of the agent, with the mocks that some have."""
     pins = list(pinned_signatures.pinned([agent]).order_by("name"))
     rows = Activity.objects.live().filter(agent=agent.pk).select_related("current__interface")
     saved = {row.tool_id: row for row in rows}
     return [MockedTool(pin, saved.get(pin.tool_id)) for pin in pins]
 
 
-def of_pin(pin: Pin) -> MockedTool:
-    """`pin` with its version."""
+def mock_of_pin(pin: Pin) -> MockedTool:
+    """Return the pin's tool with its mock. `pin` has its version."""
     rows = Activity.objects.live().filter(agent=pin.agent_id, tool=pin.tool_id)
     return MockedTool(pin, rows.select_related("current__interface").first())
 
@@ -98,9 +100,9 @@ def of_pin(pin: Pin) -> MockedTool:
 def save(
     pin: Pin, *, actor: User, config: Mapping[str, Any], expected: str = edit_conflicts.ANY_STATE
 ) -> MockedTool:
-    """What the mock of this tool answers from now on. Raises DomainError."""
+    """Set the mock of this tool. Raises DomainError."""
     agents.locked(pin.agent)
-    mocked = of_pin(pin)
+    mocked = mock_of_pin(pin)
     if mocked.activity is None:
         activity = operations.create(
             actor=actor,
@@ -120,26 +122,26 @@ def save(
 
 
 def copy_mock(pin: Pin, to: Pin, *, actor: User) -> None:
-    """Gives the pin of a copied agent the mock that its original has, if any, with what stands against it."""
-    if (activity := of_pin(pin).activity) is None:
+    """Copy the mock of a pin, if it has one, to the pin of a copied agent, without checks."""
+    if (activity := mock_of_pin(pin).activity) is None:
         return
-    now = operations.current(activity)
+    current_version = operations.current(activity)
     operations.create(
         actor=actor,
         name=f"Mock of {to.name}",
         kind=KIND,
-        config=now.config,
-        interface=now.interface,
+        config=current_version.config,
+        interface=current_version.interface,
         agent=to.agent_id,
         tool=to.tool,
     )
 
 
 def copy_assertions(agent: Agent, to: Agent, *, actor: User) -> None:
-    """Those that speak of tools which the copy has, once it has all of them."""
-    known = set(names(to).values())
-    kept = [each for each in asserted(agent) if known.issuperset(each.tools)]
-    set_assertions(to, actor=actor, said=msgspec.to_builtins(kept))
+    """Copy the assertions about tools that the copy has. The copy has all its tools already."""
+    tool_names = set(names(to).values())
+    copied = [assertion for assertion in assertions_of(agent) if tool_names.issuperset(assertion.tools)]
+    set_assertions(to, actor=actor, said=msgspec.to_builtins(copied))
 
 
 def edit(
@@ -149,26 +151,28 @@ def edit(
     change: Callable[[dict[str, Any]], Mapping[str, Any]],
     expected: str = edit_conflicts.ANY_STATE,
 ) -> MockedTool:
-    """What `change` makes of what is saved. Raises DomainError."""
+    """Apply `change` to the stored mock. Raises DomainError."""
     with transaction.atomic():
         agents.locked(pin.agent)
-        now = {"seed": 0, "examples": [], "situations": [], **copy.deepcopy(of_pin(pin).config)}
-        return save(pin, actor=actor, config=change(now), expected=expected)
+        config = {"seed": 0, "examples": [], "situations": [], **copy.deepcopy(mock_of_pin(pin).config)}
+        return save(pin, actor=actor, config=change(config), expected=expected)
 
 
 def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool:
-    """Situations on or off, by their names; the rest of the mock stays as it is."""
-    known = [str(each.__struct_config__.tag) for each in SITUATIONS]
-    if unknown := [name for name in switches if name not in known]:
-        raise invalid(switch=f"There is no situation “{unknown[0]}”. Take one of: {', '.join(known)}.")
+    """Switch situations on or off, by name. The rest of the mock stays unchanged."""
+    situation_names = [str(situation.__struct_config__.tag) for situation in SITUATIONS]
+    if unknown := [name for name in switches if name not in situation_names]:
+        raise invalid(
+            switch=f"There is no situation “{unknown[0]}”. Take one of: {', '.join(situation_names)}."
+        )
 
     def switched(config: dict[str, Any]) -> dict[str, Any]:
         for name, is_on in switches.items():
-            named = [each for each in config["situations"] if each["name"] == name]
-            if not named:
+            rows = [row for row in config["situations"] if row["name"] == name]
+            if not rows:
                 config["situations"].append({"name": name, "switch": is_on})
-            for each in named:
-                each["switch"] = is_on
+            for row in rows:
+                row["switch"] = is_on
         return config
 
     return edit(pin, actor=actor, change=switched)
@@ -176,16 +180,14 @@ def switch(pin: Pin, *, actor: User, switches: Mapping[str, bool]) -> MockedTool
 
 @transaction.atomic
 def bind_all(environment: Environment, *, actor: User) -> int:
-    """Has mocks answer for all tools in this environment, and says for how many more than before. A tool that
-    a mock answers for keeps it. Raises DomainError, with nothing bound, where a tool can have no mock as it
-    is: it would run at its vendor among others that do not."""
+    """Bind mocks to all tools in this environment. Return how many were bound."""
     agents.locked(environment.agent)
     places, count = environments.bound_in(environment), 0
     fields: dict[str, str] = {}
     for place in places:
         if place.is_bound and place.activity and operations.current(place.activity).kind == KIND:
             continue
-        mocked = of_pin(place.pin)
+        mocked = mock_of_pin(place.pin)
         try:
             with transaction.atomic():
                 if mocked.activity is None:
@@ -201,7 +203,7 @@ def bind_all(environment: Environment, *, actor: User) -> int:
 
 
 def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Reply:
-    """What a mock of this `config` would answer. Nothing is kept. Raises DomainError."""
+    """Return the answer of a mock with this `config`. Nothing is stored. Raises DomainError."""
     signature = pin.version.decoded()
     mock = answers.read(answers.check(config, signature))
     if refusal := outcomes.refusal(signature, arguments):
@@ -212,13 +214,10 @@ def preview(pin: Pin, config: Mapping[str, Any], arguments: Mapping[str, Any]) -
 def call_step(
     pin: Pin, *, actor: User, key: uuid.UUID, arguments: Mapping[str, Any], seconds: int = STEP_SECONDS
 ) -> Call:
-    """A call of the tool that its mock answers, made now. One without a mock gets it. Raises DomainError.
-
-    A mock without an example gets the newest answer of a real call as one, if there is one that still fits.
-    """
-    mocked = of_pin(pin)
+    """Call the tool's mock now and return the call. A tool without a mock gets one. Raises DomainError."""
+    mocked = mock_of_pin(pin)
     if mocked.activity is None or not mocked.mock.examples:
-        mocked = _with_real_answer(mocked, actor)
+        mocked = _add_vendor_example(mocked, actor)
     activity = operations.current(mocked.activity) if mocked.activity else None
     version = versions.find(pin.tool_id, pin.version.ordinal) or pin.version
     return invocation.call_now(
@@ -231,15 +230,17 @@ def call_step(
     )
 
 
-def real_calls(pin: Pin, user: User) -> QuerySet[Call]:
-    """Return the calls that the vendor has answered, of those that the user may see."""
+def vendor_calls(pin: Pin, user: User) -> QuerySet[Call]:
+    """Return the calls that the vendor answered, as far as the user may see them."""
     return pin.tool.calls.visible_to(user).filter(outcome="ok", activity=None)
 
 
-def _with_real_answer(mocked: MockedTool, actor: User) -> MockedTool:
-    """Return the mock, saved; the newest real answer is its example, if it fits the pinned version."""
+def _add_vendor_example(mocked: MockedTool, actor: User) -> MockedTool:
+    """Return the stored mock with the vendor's newest answer as its example, if that fits the pinned
+    version.
+    """
     pin = mocked.pin
-    call = real_calls(pin, actor).order_by("-pk").first()
+    call = vendor_calls(pin, actor).order_by("-pk").first()
     outputs = call.decoded().outputs if call else {}
     if outputs:
         config = {**mocked.config, "examples": [{"arguments": {}, "outputs": outputs}]}
@@ -248,86 +249,94 @@ def _with_real_answer(mocked: MockedTool, actor: User) -> MockedTool:
     return mocked if mocked.activity else save(pin, actor=actor, config={})
 
 
-def calls(agent: Agent, asked: Asked) -> QuerySet[Call]:
-    """Calls that mocks answered for this agent."""
+def calls(agent: Agent, call_filter: CallFilter) -> QuerySet[Call]:
+    """Return the calls that mocks answered for this agent."""
     mocks = ActivityVersion.objects.filter(kind=KIND)
-    # Its releases run tools of sub-agents, too, and mocks that all agents may use.
-    own = Q(activity__in=mocks.filter(activity__agent=agent.pk))
-    rows = Call.objects.filter(own | Q(activity__in=mocks, agent=agent.pk))
-    if asked.key is not None:
-        rows = rows.filter(api_key=asked.key)
-    if asked.environment is not None:
-        rows = rows.filter(environment=asked.environment)
-    if asked.tool is not None:
-        rows = rows.filter(tool__in=[tool for tool, name in names(agent).items() if name == asked.tool])
-    if asked.since is not None:
-        rows = rows.filter(queued_at__gte=asked.since)
-    if asked.until is not None:
-        rows = rows.filter(queued_at__lt=asked.until)
+    # The agent's releases also run tools of sub-agents, and mocks that all agents may use.
+    answered_by_own_mock = Q(activity__in=mocks.filter(activity__agent=agent.pk))
+    rows = Call.objects.filter(answered_by_own_mock | Q(activity__in=mocks, agent=agent.pk))
+    if call_filter.key is not None:
+        rows = rows.filter(api_key=call_filter.key)
+    if call_filter.environment is not None:
+        rows = rows.filter(environment=call_filter.environment)
+    if call_filter.tool is not None:
+        rows = rows.filter(tool__in=[tool for tool, name in names(agent).items() if name == call_filter.tool])
+    if call_filter.since is not None:
+        rows = rows.filter(queued_at__gte=call_filter.since)
+    if call_filter.until is not None:
+        rows = rows.filter(queued_at__lt=call_filter.until)
     return rows
 
 
 def names(agent: Agent) -> dict[int, str]:
-    """What the agent calls its tools, or one below it does, by the ids of the tools."""
+    """Return the names of the agent's tools and of its sub-agents' tools, by tool id."""
     pins = Pin.objects.live().of_tools().filter(agent__in=agents.with_all_below([agent])[agent.pk])
-    below = pins.exclude(agent=agent).values_list("tool_id", "name")
-    return dict(below) | dict(pins.filter(agent=agent).values_list("tool_id", "name"))
+    sub_agent_names = pins.exclude(agent=agent).values_list("tool_id", "name")
+    return dict(sub_agent_names) | dict(pins.filter(agent=agent).values_list("tool_id", "name"))
 
 
-def asserted(agent: Agent) -> list[Assertion]:
+def assertions_of(agent: Agent) -> list[Assertion]:
     row = MockAssertions.objects.filter(agent=agent).first()
     return msgspec.convert(row.said, list[AnyAssertion]) if row else []
 
 
 def read_assertions(agent: Agent, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
-    """Raises DomainError for what is no assertion, or speaks of a tool that the agent does not have."""
+    """Parse assertions. Raises DomainError if one is invalid or names a tool that the agent does not have."""
     if len(said) > assertions.MAX_ASSERTIONS:
         raise invalid(assertions=f"Give up to {assertions.MAX_ASSERTIONS} assertions.")
-    known, read, faults = set(names(agent).values()), [], {}
-    for number, each in enumerate(said):
+    tool_names, parsed, faults = set(names(agent).values()), [], {}
+    for number, document in enumerate(said):
         try:
-            one: Assertion = msgspec.convert(dict(each), AnyAssertion)
+            assertion: Assertion = msgspec.convert(dict(document), AnyAssertion)
         except msgspec.ValidationError as error:
             faults[f"assertions.{number}"] = str(error).replace("`", "") + "."
             continue
-        read.append(one)
-        if unknown := [name for name in one.tools if name not in known]:
+        parsed.append(assertion)
+        if unknown := [name for name in assertion.tools if name not in tool_names]:
             faults[f"assertions.{number}"] = f"The agent has no tool “{unknown[0]}”."
     if faults:
         raise invalid(**faults)
-    return read
+    return parsed
 
 
 @transaction.atomic
 def set_assertions(agent: Agent, *, actor: User, said: Sequence[Mapping[str, Any]]) -> list[Assertion]:
-    """In place of those that were kept. Raises DomainError."""
+    """Replace the agent's assertions. Raises DomainError."""
     agent = agents.locked(agent)
-    read, before = read_assertions(agent, said), asserted(agent)
-    if read != before:
-        MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(read)})
-        facts = [{"mock_assertions": [each.says for each in some]} for some in (before, read)]
+    parsed, before = read_assertions(agent, said), assertions_of(agent)
+    if parsed != before:
+        MockAssertions.objects.update_or_create(agent=agent, defaults={"said": msgspec.to_builtins(parsed)})
+        facts = [{"mock_assertions": [assertion.says for assertion in group]} for group in (before, parsed)]
         audit.record(actor, "edit", agent, before=facts[0], after=facts[1], agent=agent.pk)
-    return read
+    return parsed
 
 
-def judged(agent: Agent, asserted: Sequence[Assertion], asked: Asked) -> list[Verdict]:
-    """Each assertion by the calls of the agent's mocks. A call that was gone on with counts as one."""
-    named = names(agent)
+def check_assertions(agent: Agent, asserted: Sequence[Assertion], asked: CallFilter) -> list[Verdict]:
+    """Check the assertions against the calls of the agent's mocks. A call and its continuations count as
+    one.
+    """
+    tool_names = names(agent)
     newest = calls(agent, asked).order_by("-pk").values_list("pk", "tool_id", "outcome", "continues_id")
-    first: dict[int, int] = {}
-    made: dict[int, Made] = {}
-    for pk, tool, outcome, continues in reversed(newest[:MAX_JUDGED]):
-        first[pk] = first.get(continues or 0, pk)
-        made[first[pk]] = Made(first[pk], named.get(tool, ""), outcome)
-    return verdicts(asserted, list(made.values()), named)
+    first_call: dict[int, int] = {}
+    calls_by_first: dict[int, Made] = {}
+    for pk, tool, outcome, continues in reversed(newest[:MAX_CHECKED_CALLS]):
+        first_call[pk] = first_call.get(continues or 0, pk)
+        calls_by_first[first_call[pk]] = Made(first_call[pk], tool_names.get(tool, ""), outcome)
+    return verdicts(asserted, list(calls_by_first.values()), tool_names)
 
 
-def verdicts(asserted: Sequence[Assertion], made: Sequence[Made], named: Mapping[int, str]) -> list[Verdict]:
-    """Each assertion by these calls, where `names` of the agent are these."""
-    return [_without(each, named) or each.judge(made) for each in asserted]
+def verdicts(
+    asserted: Sequence[Assertion], made: Sequence[Made], tool_names: Mapping[int, str]
+) -> list[Verdict]:
+    """Check the assertions against these calls, with the agent's tool `names`."""
+    return [_check_tool_names(assertion, tool_names) or assertion.judge(made) for assertion in asserted]
 
 
-def _without(assertion: Assertion, named: Mapping[int, str]) -> Verdict | None:
-    # A tool may have another name by now, or none, and then says nothing of what an agent did.
-    gone = [name for name in assertion.tools if name not in named.values()]
-    return Verdict(assertion, False, f"The agent has no tool “{gone[0]}” any more.", ()) if gone else None
+def _check_tool_names(assertion: Assertion, tool_names: Mapping[int, str]) -> Verdict | None:
+    # A renamed or removed tool yields no statement about what the agent did.
+    missing_tools = [name for name in assertion.tools if name not in tool_names.values()]
+    return (
+        Verdict(assertion, False, f"The agent has no tool “{missing_tools[0]}” any more.", ())
+        if missing_tools
+        else None
+    )

@@ -1,10 +1,8 @@
-"""What designers and runtimes are told: of releases, of channels and of pins that are behind.
+"""Notifications to designers and runtimes about releases, channels and pins that are behind.
 
-What happens to tools is told in the catalog's words (catalog/notifications/events.py), to those who follow
-them.
-
-An agent's news are those of the tree that it stands in, as far as they concern it: a release holds all agents
-below the one that is published, and an agent above shows what is pinned below it.
+catalog/notifications/events.py has the texts about tools; this module adds their receivers.
+An agent's notifications are those of its tree that concern it: a release contains all sub-agents, and an
+agent shows what is pinned in its sub-agents.
 """
 
 from collections.abc import Collection, Iterable
@@ -24,8 +22,8 @@ from designer.releases import channels, publishing
 from people.models import TEAMS_OF, Role, User
 
 BEHIND = "pin.behind"
-NAMED = 3
-PINS_TOLD = 20
+MAX_NAMES = 3
+MAX_PINS = 20
 MAX_NOTE_SHOWN = 300
 _RECEIVERS = f"""
     SELECT naming.webhook_id FROM designer_webhookagent naming
@@ -35,8 +33,8 @@ _RECEIVERS = f"""
     WHERE naming.agent_id = ANY(%s) AND (hook.owner_id IS NULL OR (owner.is_active AND (
         owner.role = '{Role.ADMIN}' OR agent.team_id IN ({TEAMS_OF.replace("%s", "owner.id")}))))
 """  # noqa: S608 - constant texts
-# In the transaction of a run this is one statement, however many tools it changes.
-_PINNING = """
+# One statement in the run's transaction, however many tools the run changes.
+_AGENTS_BEHIND = """
     SELECT DISTINCT pin.agent_id::text FROM designer_pin pin
     JOIN designer_agent agent ON agent.id = pin.agent_id AND agent.removed_at IS NULL
         AND agent.archived_at IS NULL
@@ -45,25 +43,30 @@ _PINNING = """
 """
 
 
-def told_to(user: User) -> QuerySet[Notice]:
-    """What the user was told, of agents that they may see by now."""
-    seen = Agent.objects.visible_to(user).values("pk")
-    return user.notices.exclude(told_at=None).filter(Q(agent=None) | Q(agent__in=seen))
+def notices_of(user: User) -> QuerySet[Notice]:
+    """Return the notices sent to the user about agents that they may see now."""
+    visible_agents = Agent.objects.visible_to(user).values("pk")
+    return user.notices.exclude(told_at=None).filter(Q(agent=None) | Q(agent__in=visible_agents))
 
 
-def pins_may_be_behind(tools: Collection[int]) -> None:
-    """Whether they are is looked at when it is told: what is held meanwhile, or moved, is not."""
-    outbox.put_each(BEHIND, _PINNING, {"tools": list(tools)}, outbox.GATHER)
+def queue_behind_notices(tools: Collection[int]) -> None:
+    """Queue notices for agents with these tools. Whether their pins are behind is checked when the notice is
+    written.
+    """
+    outbox.put_each(BEHIND, _AGENTS_BEHIND, {"tools": list(tools)}, outbox.GATHER)
 
 
-def tell_published(subject: str) -> Told | None:
+def describe_release(subject: str) -> Told | None:
     release = _release(subject)
     if release.agent.removed_at:
         return None
-    leading = channels.by_release(channels.states(release.agent)).get(release.number, [])
-    leads = "leads" if len(leading) == 1 else "lead"
-    where = f"{_quoted(leading)} {leads} to it." if leading else "No channel leads to it yet."
-    says = f"By {printable(str(release.created_by), 150)}. {where} {printable(release.note, MAX_NOTE_SHOWN)}"
+    channel_names = channels.by_release(channels.states(release.agent)).get(release.number, [])
+    verb = "leads" if len(channel_names) == 1 else "lead"
+    channel_text = (
+        f"{_quoted(channel_names)} {verb} to it." if channel_names else "No channel leads to it yet."
+    )
+    author, note = printable(str(release.created_by), 150), printable(release.note, MAX_NOTE_SHOWN)
+    text = f"By {author}. {channel_text} {note}"
     facts = {
         "release": {
             "number": release.number,
@@ -74,18 +77,20 @@ def tell_published(subject: str) -> Told | None:
         }
     }
     path = f"/agents/{release.agent.slug}/releases/{release.number}/"
-    return _told(release.agent, f"Release {release.number} of “{{}}” was published", says, path, facts)
+    return _build_notice(
+        release.agent, f"Release {release.number} of “{{}}” was published", text, path, facts
+    )
 
 
-def tell_moved(subject: str) -> Told | None:
+def describe_move(subject: str) -> Told | None:
     move = _move(subject)
     agent = move.channel.agent
     if agent.removed_at:
         return None
-    to = f"leads to release {move.release.number}" if move.release else "leads nowhere"
-    before = f" It led to release {move.before.number}." if move.before else ""
+    target_text = f"leads to release {move.release.number}" if move.release else "leads nowhere"
+    earlier_text = f" It led to release {move.before.number}." if move.before else ""
     note = printable(move.note, MAX_NOTE_SHOWN)
-    says = f"{printable(str(move.moved_by), 150)} moved it.{before} {note}"
+    text = f"{printable(str(move.moved_by), 150)} moved it.{earlier_text} {note}"
     facts = {
         "channel": {
             "name": move.channel.name,
@@ -97,24 +102,25 @@ def tell_moved(subject: str) -> Told | None:
         }
     }
     path = f"/agents/{agent.slug}/channels/{move.channel.name}/"
-    return _told(agent, f"“{move.channel.name}” of “{{}}” {to}", says, path, facts)
+    return _build_notice(agent, f"“{move.channel.name}” of “{{}}” {target_text}", text, path, facts)
 
 
-def tell_behind(subject: str) -> Told | None:
-    """All pins of the agent that are behind by then, those first whose vendor has changed them last."""
+def describe_behind(subject: str) -> Told | None:
+    """Describe all pins of the agent that are behind by then, those with the newest vendor change first."""
     agent = Agent.objects.active().filter(pk=subject).first()
     if agent is None:
         return None
-    rows = pending_work.behind(Pin.objects.active().filter(agent=agent))
+    rows = pending_work.only_behind(Pin.objects.active().filter(agent=agent))
     rows = rows.select_related("version", "tool__current").order_by("-tool__changed_at", "pk")
     if not (count := rows.count()):
         return None
-    pins = list(rows[:PINS_TOLD])
+    pins = list(rows[:MAX_PINS])
     moved = [
-        f"“{pin.name}” from {_version(pin.version)} to {_version(pin.tool.current)}" for pin in pins[:NAMED]
+        f"“{pin.name}” from {_version(pin.version)} to {_version(pin.tool.current)}"
+        for pin in pins[:MAX_NAMES]
     ]
-    more = f" And {count - NAMED:,} more." if count > NAMED else ""
-    says = f"Their vendors went on: {', '.join(moved)}.{more} Nothing moves until a designer moves it."
+    more = f" And {count - MAX_NAMES:,} more." if count > MAX_NAMES else ""
+    text = f"Their vendors went on: {', '.join(moved)}.{more} Nothing moves until a designer moves it."
     facts = {
         "count": count,
         "pins": [
@@ -127,50 +133,50 @@ def tell_behind(subject: str) -> Told | None:
             for pin in pins
         ],
     }
-    what = "1 pin of “{}” is behind" if count == 1 else f"{count:,} pins of “{{}}” are behind"
-    return _told(agent, what, says, f"/agents/{agent.slug}/upgrades/", facts)
+    title = "1 pin of “{}” is behind" if count == 1 else f"{count:,} pins of “{{}}” are behind"
+    return _build_notice(agent, title, text, f"/agents/{agent.slug}/upgrades/", facts)
 
 
-def hear_of_release(subject: str) -> QuerySet[User]:
+def release_readers(subject: str) -> QuerySet[User]:
     release = _release(subject)
-    return following.followers(_below(release.agent)).exclude(pk=release.created_by_id)
+    return following.followers(_tree_of(release.agent)).exclude(pk=release.created_by_id)
 
 
-def hear_of_move(subject: str) -> QuerySet[User]:
+def move_readers(subject: str) -> QuerySet[User]:
     move = _move(subject)
-    return following.followers(_below(move.channel.agent)).exclude(pk=move.moved_by_id)
+    return following.followers(_tree_of(move.channel.agent)).exclude(pk=move.moved_by_id)
 
 
-def hear_of_pins(subject: str) -> QuerySet[User]:
+def behind_readers(subject: str) -> QuerySet[User]:
     return following.followers(agents.with_all_above([int(subject)]))
 
 
-def hear_of_changed(subject: str) -> QuerySet[User]:
-    return _hear_of_tools(events.changed_tools(subject))
+def changed_tool_readers(subject: str) -> QuerySet[User]:
+    return _tool_readers(events.changed_tools(subject))
 
 
-def hear_of_withdrawn(subject: str) -> QuerySet[User]:
-    return _hear_of_tools(events.withdrawn_tools(subject))
+def withdrawn_tool_readers(subject: str) -> QuerySet[User]:
+    return _tool_readers(events.withdrawn_tools(subject))
 
 
-def receive_of_release(subject: str) -> Q:
-    return _receivers(_below(_release(subject).agent))
+def release_webhooks(subject: str) -> Q:
+    return _webhooks_for(_tree_of(_release(subject).agent))
 
 
-def receive_of_move(subject: str) -> Q:
-    return _receivers(_below(_move(subject).channel.agent))
+def move_webhooks(subject: str) -> Q:
+    return _webhooks_for(_tree_of(_move(subject).channel.agent))
 
 
-def receive_of_pins(subject: str) -> Q:
-    return _receivers(agents.with_all_above([int(subject)]))
+def behind_webhooks(subject: str) -> Q:
+    return _webhooks_for(agents.with_all_above([int(subject)]))
 
 
-def receive_of_changed(subject: str) -> Q:
-    return _receivers(agents.with_all_above(_pinning(events.changed_tools(subject))))
+def changed_tool_webhooks(subject: str) -> Q:
+    return _webhooks_for(agents.with_all_above(_agents_pinning(events.changed_tools(subject))))
 
 
-def receive_of_withdrawn(subject: str) -> Q:
-    return _receivers(agents.with_all_above(_pinning(events.withdrawn_tools(subject))))
+def withdrawn_tool_webhooks(subject: str) -> Q:
+    return _webhooks_for(agents.with_all_above(_agents_pinning(events.withdrawn_tools(subject))))
 
 
 def register() -> None:
@@ -180,9 +186,9 @@ def register() -> None:
             label="A release was published",
             explained="Of an agent that you follow, by another user.",
             to_webhooks="Of its agents, or of every agent where it names none, by any user, you too.",
-            tell=tell_published,
-            readers=hear_of_release,
-            receivers=receive_of_release,
+            tell=describe_release,
+            readers=release_readers,
+            receivers=release_webhooks,
             happens_once=True,
         )
     )
@@ -191,9 +197,9 @@ def register() -> None:
             name=channels.MOVED,
             label="A channel was moved",
             explained="Runtimes that ask for it get another release from now on.",
-            tell=tell_moved,
-            readers=hear_of_move,
-            receivers=receive_of_move,
+            tell=describe_move,
+            readers=move_readers,
+            receivers=move_webhooks,
             happens_once=True,
         )
     )
@@ -202,33 +208,33 @@ def register() -> None:
             name=BEHIND,
             label="A pin is behind its vendor",
             explained="A newer version was let through. One message for an agent, at most every hour.",
-            tell=tell_behind,
-            readers=hear_of_pins,
-            receivers=receive_of_pins,
+            tell=describe_behind,
+            readers=behind_readers,
+            receivers=behind_webhooks,
         )
     )
-    kinds.heard_by(Event.TOOLS_CHANGED, readers=hear_of_changed, receivers=receive_of_changed)
-    kinds.heard_by(Event.TOOLS_WITHDRAWN, readers=hear_of_withdrawn, receivers=receive_of_withdrawn)
+    kinds.heard_by(Event.TOOLS_CHANGED, readers=changed_tool_readers, receivers=changed_tool_webhooks)
+    kinds.heard_by(Event.TOOLS_WITHDRAWN, readers=withdrawn_tool_readers, receivers=withdrawn_tool_webhooks)
 
 
-def _hear_of_tools(tools: QuerySet[Tool, int]) -> QuerySet[User]:
-    chosen = Follow.objects.filter(is_following=True, tool__in=tools)
-    through_agents = following.followers(agents.with_all_above(_pinning(tools)))
-    return User.objects.filter(Q(pk__in=chosen.values("user")) | Q(pk__in=through_agents.values("pk")))
+def _tool_readers(tools: QuerySet[Tool, int]) -> QuerySet[User]:
+    follows = Follow.objects.filter(is_following=True, tool__in=tools)
+    through_agents = following.followers(agents.with_all_above(_agents_pinning(tools)))
+    return User.objects.filter(Q(pk__in=follows.values("user")) | Q(pk__in=through_agents.values("pk")))
 
 
-def _receivers(named: Collection[int]) -> Q:
-    found = RawSQL(_RECEIVERS, [list(named)])  # noqa: S611 - constant text
-    return Q(owner=None, is_narrowed=False) | Q(is_narrowed=True, pk__in=found)
+def _webhooks_for(named: Collection[int]) -> Q:
+    webhook_ids = RawSQL(_RECEIVERS, [list(named)])  # noqa: S611 - constant text
+    return Q(owner=None, is_narrowed=False) | Q(is_narrowed=True, pk__in=webhook_ids)
 
 
-def _pinning(tools: QuerySet[Tool, int]) -> Iterable[int]:
+def _agents_pinning(tools: QuerySet[Tool, int]) -> Iterable[int]:
     pins = Pin.objects.active().filter(tool__in=tools).order_by()
     return pins.values_list("agent", flat=True).distinct()
 
 
-def _below(agent: Agent) -> set[int]:
-    return {agent.pk} | {each.pk for each in agents.with_all_below([agent])[agent.pk]}
+def _tree_of(agent: Agent) -> set[int]:
+    return {agent.pk} | {row.pk for row in agents.with_all_below([agent])[agent.pk]}
 
 
 def _release(subject: str) -> Release:
@@ -240,7 +246,7 @@ def _move(subject: str) -> ChannelMove:
     return rows.defer("before__document", "release__document").get(pk=subject)
 
 
-def _told(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> Told:
+def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> Told:
     name = printable(agent.name, 120)
     about = {"agent": {"slug": agent.slug, "name": name}}
     return Told(title.format(name), says.strip(), path, {**about, **facts}, agent=agent.pk)

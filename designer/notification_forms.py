@@ -1,4 +1,4 @@
-"""What a person types about notifications. The rules live in the operations."""
+"""Forms for notifications. The operations check the rules."""
 
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from people.models import User
 
 
 class EventsField(forms.MultipleChoiceField):
-    """Boxes that say what each event means; drawn by designer/notifications/_events.html."""
+    """Checkboxes with an explanation of each event; rendered by designer/notifications/_events.html."""
 
     widget = forms.CheckboxSelectMultiple
 
@@ -46,8 +46,9 @@ class AddressForm(OperationForm):
 
 
 class WebhookForm(OperationForm):
-    """`agents` are those that its owner may name, with their depth in the tree. Without an owner it is the
-    administrators', and may be for all."""
+    """agents: the agents that the webhook's owner may choose, with their depth in the tree. A webhook without
+    an owner belongs to the administrators and may be for all agents.
+    """
 
     name = forms.CharField(max_length=100, help_text="Who listens there: “On-call chat”.")
     url = forms.CharField(
@@ -71,17 +72,17 @@ class WebhookForm(OperationForm):
         )
 
     def named(self) -> list[tuple[int, Agent, bool]]:
-        """Each agent with its depth, and whether it is ticked."""
-        ticked = self["agents"].value() or []
-        return [(depth, row, row.slug in ticked) for depth, row in self.tree]
+        """Return each agent with its depth and whether it is selected."""
+        selected = self["agents"].value() or []
+        return [(depth, row, row.slug in selected) for depth, row in self.tree]
 
     def facts(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        return {**given, "agents": [row for _, row in self.tree if row.slug in given["agents"]]}
+        values = self.cleaned_data
+        return {**values, "agents": [row for _, row in self.tree if row.slug in values["agents"]]}
 
 
 class WebhookChangeForm(WebhookForm):
-    """Those of one that is there; its address is not shown again."""
+    """Changes an existing webhook, whose address is not shown again."""
 
     url = forms.CharField(max_length=2048, required=False, label="Another address", widget=forms.URLInput)
     field_order = ("name", "url", "agents", "events")

@@ -1,4 +1,6 @@
-"""What waits for a user: pins behind newer versions or under review, unpublished changes, first steps."""
+"""Work that waits for a user: pins behind newer versions or under review, unpublished changes, first
+steps.
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -28,7 +30,7 @@ class FirstSteps(TypedDict):
 
 
 def with_newer(pins: QuerySet[Pin]) -> QuerySet[Pin]:
-    """Each pin with its `newer`, which is 0 when the vendor's current version is pinned."""
+    """Annotate each pin with `newer`, the number of versions after the pinned one."""
     later = Q(label_key__gt=OuterRef("version__label_key")) | Q(
         label_key=OuterRef("version__label_key"), ordinal__gt=OuterRef("version__ordinal")
     )
@@ -38,21 +40,23 @@ def with_newer(pins: QuerySet[Pin]) -> QuerySet[Pin]:
     return pins.annotate(newer=Coalesce(count, 0))  # type: ignore[no-redef] # declared by Pin
 
 
-def behind(pins: QuerySet[Pin]) -> QuerySet[Pin]:
-    """Those whose tool has a newer version, with their `newer`."""
+def only_behind(pins: QuerySet[Pin]) -> QuerySet[Pin]:
+    """Return the pins whose tool has a newer version, annotated with `newer`."""
     return with_newer(pins.exclude(version=F("tool__current"))).filter(Q(newer__gt=0))
 
 
 def pins_behind(user: User) -> QuerySet[Pin]:
-    return behind(Pin.objects.active().visible_to(user)).select_related("agent")
+    return only_behind(Pin.objects.active().visible_to(user)).select_related("agent")
 
 
 def pins_gone(user: User) -> PinQuerySet:
-    """Pins that the user may see of tools no longer offered: their calls may fail at any time."""
+    """Return the user's visible pins of tools that are no longer offered: their calls may fail at any
+    time.
+    """
     return _pins_gone().visible_to(user)
 
 
-def gone_from(agent: Agent) -> PinQuerySet:
+def pins_gone_from(agent: Agent) -> PinQuerySet:
     return _pins_gone().filter(agent=agent)
 
 
@@ -60,12 +64,12 @@ def _pins_gone() -> PinQuerySet:
     is_removed = Q(tool__endpoint__removed_at__isnull=False) | Q(
         tool__endpoint__vendor__removed_at__isnull=False
     )
-    gone = Pin.objects.active().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
-    return gone.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
+    unavailable = Pin.objects.active().filter(Q(tool__status=ToolStatus.WITHDRAWN) | is_removed)
+    return unavailable.select_related("agent", "tool__endpoint__vendor").order_by("agent__name", "name", "pk")
 
 
 class Review(NamedTuple):
-    """What review says of a pinned tool. `item` is the finding to decide; None where that has been done."""
+    """The review state of a pinned tool. `item` is the finding to decide; None if it has been decided."""
 
     tone: str
     word: str
@@ -74,48 +78,51 @@ class Review(NamedTuple):
 
 
 def reviews(pins: Sequence[Pin]) -> dict[int, Review]:
-    """By the id of the pin. Pins that review says nothing about are left out. `tool__stopped` is read."""
+    """Return the review states by pin id; pins without one are left out. Reads `tool__stopped`."""
     waiting = holds.under_review(
         [pin.version for pin in pins] + [pin.tool.stopped for pin in pins if pin.tool.stopped]
     )
-    kept_out = pinned_signatures.kept_out(pins)
-    found: dict[int, Review] = {}
+    reasons = pinned_signatures.blocked_by_review(pins)
+    review_by_pin: dict[int, Review] = {}
     for pin in pins:
         finding = waiting.get(pin.version_id)
         change = waiting.get(pin.tool.stopped_id or 0)
-        if pin.pk in kept_out:
-            state, says = kept_out[pin.pk]
+        if pin.pk in reasons:
+            state, message = reasons[pin.pk]
             word = "Blocked in review" if state == FindingState.BLOCKED else "Waits for review"
-            found[pin.pk] = Review("bad", word, says, finding.pk if finding else None)
+            review_by_pin[pin.pk] = Review("bad", word, message, finding.pk if finding else None)
         elif finding and finding.severity != Severity.LOW:
-            found[pin.pk] = Review("warn", "Under review", finding.message, finding.pk)
+            review_by_pin[pin.pk] = Review("warn", "Under review", finding.message, finding.pk)
         elif change and pin.tool.stopped:
             version = printable(pin.tool.stopped.name, 60)
-            says = (
+            message = (
                 f"The vendor lists version {version}, which waits for review. The agent keeps what it pinned."
             )
-            found[pin.pk] = Review("warn", "Change in review", says, change.pk)
-    return found
+            review_by_pin[pin.pk] = Review("warn", "Change in review", message, change.pk)
+    return review_by_pin
 
 
 def pins_under_review(user: User) -> QuerySet[Pin]:
-    """Pinned versions about which a decision waits, the newest pins first."""
+    """Return pinned versions that wait for a decision, the newest pins first."""
     waiting = Finding.objects.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
-    about = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
+    is_about_version = Q(version=OuterRef("version")) | Q(subject=OuterRef("version__digest"))
     pins = Pin.objects.active().visible_to(user).filter(tool__in=waiting.values("tool"))
-    pins = pins.filter(Exists(waiting.filter(about, tool=OuterRef("tool")))).order_by("-pk")
+    pins = pins.filter(Exists(waiting.filter(is_about_version, tool=OuterRef("tool")))).order_by("-pk")
     return pins.select_related("agent", "version")
 
 
 def agents_to_publish(user: User) -> list[Agent]:
-    """Those that differ from their newest release, or hold something and have none. A sub-agent that was
-    never published by itself goes with its parent."""
-    agents = drafts.agents_visible_to(user)
-    return [each for each in agents if each.is_changed and (each.last_release or each.parent_id is None)]
+    """Return the agents that differ from their newest release, or that have content and no release. A
+    sub-agent that was never published by itself is published with its parent.
+    """
+    visible = drafts.agents_visible_to(user)
+    return [
+        agent for agent in visible if agent.is_changed and (agent.last_release or agent.parent_id is None)
+    ]
 
 
 def first_steps(user: User) -> FirstSteps:
-    # What this installation has done at least once, in one query.
+    # Each step tells whether this installation has done it at least once. One query.
     return _first_steps().rows(user=user.pk)[0]
 
 

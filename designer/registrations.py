@@ -1,4 +1,4 @@
-"""Registers with catalog and people what they ask of designer, which is on a floor above them.
+"""Registers functions of designer with catalog and people, which are in lower layers.
 
 Imported by `DesignerConfig.ready`, when all models are loaded.
 """
@@ -30,7 +30,7 @@ def _pinned_versions(tools: Collection[int]) -> Iterable[tuple[int, int, int]]:
 
 inspector.USED_TOOLS.append(_used_tools)
 versions.PINNED.append(_pinned_versions)
-versions.MOVED.append(news.pins_may_be_behind)
+versions.MOVED.append(news.queue_behind_notices)
 news.register()
 operations.NAME_RULES.append(environments.check_name)
 operations.CHANGE_RULES.append(environments.check_change)
@@ -38,6 +38,6 @@ operations.REMOVAL_RULES.append(environments.check_removal)
 operations.RENAMING_RULES.append(environments.check_renaming)
 invocation.BEFORE_ACTIVITIES.append(environments.check_vendors)
 effective_texts.words_come_from(tunings.rewrites)
-token_estimate.counted_by(token_budget.of_signature)
+token_estimate.counted_by(token_budget.tokens_of_signature)
 audit.agents_are_seen_by(lambda user: Agent.objects.visible_to(user).values("pk"))
 database_role.FOR_THE_ROLE.append(proofs.make_key)

@@ -1,6 +1,7 @@
-"""What runs for a tool, by the three rules of “The Tool System” and by what was decided for an environment.
+"""Resolve which activity runs for a tool, by the three rules of “The Tool System” and an environment's
+bindings. Pure.
 
-Pure. https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9, “Activity Resolution Strategy”.
+https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9, “Activity Resolution Strategy”.
 """
 
 from dataclasses import dataclass
@@ -15,15 +16,17 @@ Why = Literal["bound", "explicit", "vendor", "same_name", "no_activity"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of one tool in one environment.
+    """The facts about one tool in one environment.
 
-    `is_there`: the environment was not removed meanwhile. `is_own`: the tool is defined here, and has no
-    vendor. `activity` is the id of the one that is bound, None where the model shall answer; it says
-    nothing where nothing `is_bound`. `explicit` is the `_activity` of the definition, None where it has
-    none. `named` is the id of the live activity of that name, or else of the tool's own. `version` is the id
-    of the version that would run. `name` is the name by which an activity is found, and `is_recorded`
-    whether a version was recorded for it; `is_replaced`, whether that is a version of another activity.
-    `unfit` is why the version that would run cannot run for this version of the tool, as a sentence.
+    is_there: the environment still exists.
+    is_own: the tool is defined in Pegboard and has no vendor.
+    activity: id of the bound activity; None if the model answers. Meaningless unless `is_bound`.
+    explicit: the `_activity` of the definition, None if it has none.
+    named: id of the live activity with that name, or with the tool's own name.
+    version: id of the version that would run.
+    name: the name by which an activity is looked up.
+    is_recorded, is_replaced: a version was recorded for that name; it belongs to another activity now.
+    unfit: why that version cannot run for this version of the tool, as a sentence.
     """
 
     is_there: bool = True
@@ -42,8 +45,9 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`activity` is the id of the one that runs, and `version` that of its version. With a `fault` nothing
-    runs. `unrecorded_name` is the name by which it was found, where no version was recorded for that yet.
+    """The result. `activity` and `version` are ids; with a `fault` nothing runs.
+
+    unrecorded_name: the name by which the activity was found, if no version is recorded for it yet.
     """
 
     runs: Runs
@@ -54,21 +58,23 @@ class Resolution:
     version: int | None = None
     unrecorded_name: str = ""
 
-    def shown_as(self, name: str) -> str:
-        """The `_activity` that a model is shown of a tool that it knows by this name: "" where it answers."""
+    def activity_shown_to_model(self, name: str) -> str:
+        """Return the `_activity` that a model sees for the tool with this name; "" if the model answers."""
         if self.runs == "latent":
             return ""
-        # What an environment binds to a tool stands there for the activity of the tool's name.
+        # An activity that an environment binds replaces the activity with the tool's name.
         return self.explicit or name
 
 
 VENDOR = Resolution("vendor", "vendor")
-# Code of the fault where another activity has the name by which a version was recorded.
+# Code of the fault if another activity now has the name that a version was recorded for.
 ACTIVITY_REPLACED = "activity_replaced"
 
 
-def resolved(facts: Facts) -> Resolution:
-    """What was bound goes first. A vendor's tool runs at its vendor, and a definition by the rules."""
+def resolve_facts(facts: Facts) -> Resolution:
+    """Resolve one tool. A binding comes first; a vendor's tool runs at its vendor, and a definition by the
+    rules.
+    """
     if not facts.is_there:
         message = "The environment was removed meanwhile. Nothing was run."
         fault = DomainError("unknown_environment", message, status=409)
@@ -80,7 +86,7 @@ def resolved(facts: Facts) -> Resolution:
             return Resolution("nothing", "bound", explicit=facts.explicit, fault=fault)
         if facts.activity is None:
             return Resolution("latent", "bound", explicit=facts.explicit)
-        return _fitting(facts, "bound", facts.activity, "The activity that is bound to this tool")
+        return _run_activity(facts, "bound", facts.activity, "The activity that is bound to this tool")
     if not facts.is_own:
         return VENDOR
     if facts.explicit and facts.named is None:
@@ -94,12 +100,12 @@ def resolved(facts: Facts) -> Resolution:
         return Resolution("latent", "explicit", explicit="")
     if facts.named is not None:
         if facts.explicit:
-            return _fitting(facts, "explicit", facts.named, "The activity that its definition names")
-        return _fitting(facts, "same_name", facts.named, "The activity that has the name of this tool")
+            return _run_activity(facts, "explicit", facts.named, "The activity that its definition names")
+        return _run_activity(facts, "same_name", facts.named, "The activity that has the name of this tool")
     return Resolution("latent", "no_activity")
 
 
-def _fitting(facts: Facts, why: Why, activity: int, which: str) -> Resolution:
+def _run_activity(facts: Facts, why: Why, activity: int, subject: str) -> Resolution:
     if why != "bound" and facts.is_replaced and not facts.unfit:
         message = (
             f"Another activity has the name “{printable(facts.name, 100)}” now. Choose a version of it under "
@@ -117,6 +123,6 @@ def _fitting(facts: Facts, why: Why, activity: int, which: str) -> Resolution:
             version=facts.version,
             unrecorded_name="" if is_recorded else facts.name,
         )
-    message = f"{which} cannot run for it. {facts.unfit} Bind one that fits, or mend it."
+    message = f"{subject} cannot run for it. {facts.unfit} Bind one that fits, or mend it."
     fault = DomainError("activity_unfit", message, status=409)
     return Resolution("nothing", why, explicit=facts.explicit, fault=fault)

@@ -1,7 +1,4 @@
-"""What the words about a tool say twice, and the shorter text that says it once. Pure.
-
-A text is only shortened where what goes is said to a model elsewhere in the same tool.
-"""
+"""Find repetitions in a tool's texts and the shorter texts without them. Pure."""
 
 import json
 import re
@@ -18,7 +15,7 @@ from designer.exports.base import Limits, lists_values
 from designer.signatures.words import Path
 from protocols.signature import Parameter, Signature
 
-# Longer lists are rare in a text, and would make a slow pattern.
+# Longer lists are rare in a text and would make the pattern slow.
 MAX_VALUES = 200
 _INTRO = (
     r"(?P<modal>(?:must|can|should|may|has to|needs to)\s+be\s+)?"
@@ -41,7 +38,7 @@ _REQUIRED = re.compile(
 
 
 class Saving(NamedTuple):
-    """`path` leads to the words that `text` can stand for; `tokens` are what that saves."""
+    """A text at `path` that `text` can replace. `tokens`: how many that saves."""
 
     code: str
     path: Path
@@ -50,27 +47,35 @@ class Saving(NamedTuple):
     tokens: int
 
 
-def savings(signature: Signature, said: Mapping[Path, Any], limits: Limits, *, size: int) -> list[Saving]:
-    """The largest first. `said` is what counts at each member; `size` is that of the tool in bytes, as the
-    format with these limits writes it.
+def find_savings(
+    signature: Signature, said: Mapping[Path, Any], limits: Limits, *, size: int
+) -> list[Saving]:
+    """Return the savings, the largest first.
+
+    said: the effective value of each member.
+    size: the tool's size in bytes as the format with these limits writes it.
     """
-    found = []
-    for code, path, message, text in _shorter(signature, said, limits):
-        less = len(msgspec.json.encode(said[path])) - len(msgspec.json.encode(text))
-        tokens = tokens_of_size(size) - tokens_of_size(size - less)
+    results = []
+    for code, path, message, text in _find_shorter_texts(signature, said, limits):
+        saved_bytes = len(msgspec.json.encode(said[path])) - len(msgspec.json.encode(text))
+        tokens = tokens_of_size(size) - tokens_of_size(size - saved_bytes)
         if tokens > 0:
-            found.append(Saving(code, path, message, text, tokens))
-    return sorted(found, key=lambda each: (-each.tokens, each.path, each.code))
+            results.append(Saving(code, path, message, text, tokens))
+    return sorted(results, key=lambda saving: (-saving.tokens, saving.path, saving.code))
 
 
-Found = Iterator[tuple[str, Path, str, str]]
+Candidates = Iterator[tuple[str, Path, str, str]]
 
 
-def _shorter(signature: Signature, said: Mapping[Path, Any], limits: Limits) -> Found:
+def _find_shorter_texts(signature: Signature, said: Mapping[Path, Any], limits: Limits) -> Candidates:
     title, description = str(said["title",]), str(said["description",])
-    if "title" in limits.carries and title and _plain(title) in (_plain(description), _plain(signature.name)):
-        what = "description" if _plain(title) == _plain(description) else "name"
-        yield "title_repeats", ("title",), f"The title says no more than the {what}.", ""
+    if (
+        "title" in limits.carries
+        and title
+        and _normalized(title) in (_normalized(description), _normalized(signature.name))
+    ):
+        other_text = "description" if _normalized(title) == _normalized(description) else "name"
+        yield "title_repeats", ("title",), f"The title says no more than the {other_text}.", ""
     if text := without_name(description, signature.name):
         yield "name_repeated", ("description",), "The description begins with the tool's name.", text
     texts = {
@@ -86,10 +91,10 @@ def _shorter(signature: Signature, said: Mapping[Path, Any], limits: Limits) -> 
     for parameter in signature.inputs:
         if parameter.name in texts:
             has_preset = said["parameters", parameter.name, "preset"] is not UNSET
-            yield from _of_input(parameter, texts[parameter.name], limits, has_preset=has_preset)
+            yield from _find_for_input(parameter, texts[parameter.name], limits, has_preset=has_preset)
 
 
-def _of_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: bool) -> Found:
+def _find_for_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: bool) -> Candidates:
     path, name = ("parameters", parameter.name, "description"), f"“{parameter.name}”"
     if lists_values(parameter, limits) and (text := without_values(now, parameter)):
         yield "values_repeated", path, f"The description of {name} lists the values that it takes.", text
@@ -98,7 +103,7 @@ def _of_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: boo
     carries_default = "defaults" in limits.carries and not has_preset
     if carries_default and (text := without_default(now, parameter.default)):
         yield "default_repeated", path, f"The description of {name} says its default.", text
-    # A strict schema requires every input, so there the word is all that says it.
+    # A strict schema requires every input, so there only the word states it.
     is_required = parameter.required and not has_preset
     if limits.contract.subset is None and (text := without_required(now, is_required=is_required)):
         word = "required" if is_required else "optional"
@@ -108,93 +113,99 @@ def _of_input(parameter: Parameter, now: str, limits: Limits, *, has_preset: boo
 
 
 def without_values(text: str, parameter: Parameter) -> str:
-    """Without a list of all allowed values; empty where it has none that can go, as for the rules below."""
+    """Return the text without a list of all allowed values; "" if there is nothing to remove. The functions
+    below do the same.
+    """
     values = [value.name for value in parameter.allowed_values]
     if not 1 < len(values) <= MAX_VALUES or not all(values):
         return ""
-    each = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
-    item = rf"[{_QUOTES}]?(?<![\w-])(?:{each})(?![\w-])[{_QUOTES}]?"
-    between = r"(?:\s*(?:,|/|\||;)\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+)"
-    listed = re.compile(rf"{_INTRO}(?P<list>{item}(?:{between}{item})+){_END}", re.IGNORECASE)
-    for found in listed.finditer(text):
-        named = re.findall(item, found["list"])
-        if {one.strip(_QUOTES) for one in named} == set(values):
-            before = text[: found.start()].rstrip()
-            # “Use one of a, b” would leave a sentence without an end.
-            if not before or found["modal"] or not before[-1].isalnum():
-                return _joined(before, text[found.end() :])
+    alternatives = "|".join(re.escape(value) for value in sorted(values, key=len, reverse=True))
+    item = rf"[{_QUOTES}]?(?<![\w-])(?:{alternatives})(?![\w-])[{_QUOTES}]?"
+    separator = r"(?:\s*(?:,|/|\||;)\s*(?:(?:or|and)\s+)?|\s+(?:or|and)\s+)"
+    pattern = re.compile(rf"{_INTRO}(?P<list>{item}(?:{separator}{item})+){_END}", re.IGNORECASE)
+    for match in pattern.finditer(text):
+        items = re.findall(item, match["list"])
+        if {value.strip(_QUOTES) for value in items} == set(values):
+            before = text[: match.start()].rstrip()
+            # “Use one of a, b” would leave an incomplete sentence.
+            if not before or match["modal"] or not before[-1].isalnum():
+                return _join(before, text[match.end() :])
     return ""
 
 
 def without_default(text: str, default: Any) -> str:
     if default is UNSET or isinstance(default, list | dict):
         return ""
-    spoken = {default if isinstance(default, str) else json.dumps(default), str(default)} - {""}
-    each = "|".join(re.escape(value) for value in sorted(spoken, key=len, reverse=True))
-    if not each:
+    spellings = {default if isinstance(default, str) else json.dumps(default), str(default)} - {""}
+    alternatives = "|".join(re.escape(value) for value in sorted(spellings, key=len, reverse=True))
+    if not alternatives:
         return ""
-    named = rf"[{_QUOTES}]?(?:{each})[{_QUOTES}]?"
-    says = rf"(?:the\s+)?\bdefault(?:s\s+to|\s+(?:value\s+)?is|\s*[:=])\s*{named}{_END}"
-    found = re.search(says, text, re.IGNORECASE)
-    if not found:
+    value_pattern = rf"[{_QUOTES}]?(?:{alternatives})[{_QUOTES}]?"
+    pattern = rf"(?:the\s+)?\bdefault(?:s\s+to|\s+(?:value\s+)?is|\s*[:=])\s*{value_pattern}{_END}"
+    match = re.search(pattern, text, re.IGNORECASE)
+    if not match:
         return ""
-    before = text[: found.start()].rstrip()
-    return _joined(before, text[found.end() :]) if not before[-1:].isalnum() else ""
+    before = text[: match.start()].rstrip()
+    return _join(before, text[match.end() :]) if not before[-1:].isalnum() else ""
 
 
 def without_required(text: str, *, is_required: bool) -> str:
-    found = _REQUIRED.search(text)
-    word = (found["a"] or found["b"] or found["c"]).lower() if found else ""
-    if not found or (word == "required") != is_required:
+    match = _REQUIRED.search(text)
+    word = (match["a"] or match["b"] or match["c"]).lower() if match else ""
+    if not match or (word == "required") != is_required:
         return ""
-    return (text[: found.start()] + (found["stop"] or "") + text[found.end() :]).strip()
+    return (text[: match.start()] + (match["stop"] or "") + text[match.end() :]).strip()
 
 
 def without_name(text: str, name: str) -> str:
-    """Without the name that a text begins with, as in “city: The city to look up”."""
-    begins = (
+    """Return the text without the name that it begins with, as in “city: The city to look up”."""
+    pattern = (
         rf"\s*[{_QUOTES}*]{{0,2}}(?P<name>[^:\n]{{1,100}}?)[{_QUOTES}*]{{0,2}}\s*(?::|\s[{_DASHES}])\s+(?=\S)"
     )
-    found = re.match(begins, text)
-    if not found or _plain(found["name"]) != _plain(name) or not _plain(name):
+    match = re.match(pattern, text)
+    if not match or _normalized(match["name"]) != _normalized(name) or not _normalized(name):
         return ""
-    return text[found.end() :]
+    return text[match.end() :]
 
 
 def without_inputs(text: str, inputs: Mapping[str, str]) -> str:
-    """Without a section of arguments, as programs write it, that says nothing which the inputs do not say."""
+    """Return the text without a section of arguments, as in docstrings, that repeats the texts of the
+    inputs.
+    """
     lines = text.splitlines()
-    start = next((at for at, line in enumerate(lines) if _SECTION.fullmatch(line)), None)
+    start = next((index for index, line in enumerate(lines) if _SECTION.fullmatch(line)), None)
     if start is None:
         return ""
     depth = _indent(lines[start])
-    inside = list(takewhile(lambda line: line.strip() and _indent(line) > depth, lines[start + 1 :]))
+    section = list(takewhile(lambda line: line.strip() and _indent(line) > depth, lines[start + 1 :]))
     entries: list[tuple[str, str]] = []
-    for line in inside:
+    for line in section:
         entry = _ENTRY.fullmatch(line)
         if entry and entry["name"] in inputs:
             entries.append((entry["name"], entry["text"]))
-        elif entries and _indent(line) > _indent(inside[0]):
-            # A longer text goes on in the next line.
+        elif entries and _indent(line) > _indent(section[0]):
+            # A longer text continues on the next line.
             entries[-1] = entries[-1][0], f"{entries[-1][1]} {line}"
         else:
             return ""
-    if not entries or any(_plain(said) not in _plain(inputs[name]) for name, said in entries):
+    if not entries or any(
+        _normalized(entry_text) not in _normalized(inputs[name]) for name, entry_text in entries
+    ):
         return ""
-    end = start + 1 + len(inside)
+    end = start + 1 + len(section)
     before, after = "\n".join(lines[:start]).rstrip(), "\n".join(lines[end:]).strip("\n")
     return f"{before}\n\n{after}" if before and after else (before or after)
 
 
 def without_blanks(text: str) -> str:
-    """Without blanks at the ends of lines, blank lines in a row, and what all lines are indented by."""
-    first, _, rest = text.replace("\r\n", "\n").strip().partition("\n")
-    whole = f"{first}\n{textwrap.dedent(rest)}" if rest else first
-    shorter = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+(?=\n|\Z)", "", whole))
+    """Return the text without trailing blanks, repeated blank lines and common indentation."""
+    first, _, following_lines = text.replace("\r\n", "\n").strip().partition("\n")
+    dedented = f"{first}\n{textwrap.dedent(following_lines)}" if following_lines else first
+    shorter = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+(?=\n|\Z)", "", dedented))
     return shorter if len(shorter) < len(text.replace("\r\n", "\n")) else ""
 
 
-def _joined(before: str, after: str) -> str:
+def _join(before: str, after: str) -> str:
     before, after = before.rstrip(f" \t\n,;:([{_DASHES}"), after.lstrip(" .")
     if before and before[-1] not in ".!?" and (not after or not after.startswith("\n")):
         before += "."
@@ -205,6 +216,6 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _plain(text: str) -> str:
-    # Two texts that differ in case, blanks and marks alone say the same.
+def _normalized(text: str) -> str:
+    # Texts that differ only in case, blanks and punctuation count as equal.
     return "".join(re.findall(r"\w+", text.replace("_", " ").casefold()))

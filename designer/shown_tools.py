@@ -1,4 +1,4 @@
-"""What a model sees of one pinned tool in one format, as publishing now would write it."""
+"""The text of one pinned tool in one format, as publishing now would write it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from designer.exports.origins import Origin, Said, Span
 from designer.exports.parts import Part
 from designer.models import Agent, Pin
 from designer.releases import composition, publishing
-from designer.savings import Saving, savings
+from designer.savings import Saving, find_savings
 from designer.signatures.effective import Effective
 from designer.signatures.words import Path, Words, members, merged, of_vendor
 
@@ -27,12 +27,12 @@ TEXTS: dict[str, Format] = {
 }
 USUAL = exports.USUAL
 # Of one tool on a page.
-SHOWN_CHARACTERS = 100_000
+MAX_SHOWN_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True)
 class Limit:
-    """One rule of a target. `state`: it is met; some users will refuse it; it is broken."""
+    """One rule of a target. `state`: ok, some users will refuse it, or broken."""
 
     what: str
     has: int
@@ -42,7 +42,9 @@ class Limit:
 
 @dataclass(frozen=True)
 class Budget:
-    """What the tools of an agent cost in a format, by name. `advised` is how many its users take at once."""
+    """The tokens of an agent's tools in a format, by tool name. `advised`: the number of tools that its users
+    accept at once.
+    """
 
     format: Format
     costs: Mapping[str, int]
@@ -63,18 +65,18 @@ class Budget:
 
     @property
     def filled(self) -> float:
-        """Of a bar that ends at the limit or beyond it, how many hundredths are taken."""
+        """Return the filled percentage of a bar that ends at the limit or beyond it."""
         return 100 * self.tools / max(self.tools, self.advised or 0, 1)
 
     @property
     def mark(self) -> float:
-        """Where the limit stands on that bar."""
+        """Return the position of the limit on that bar."""
         return 100 * (self.advised or 0) / max(self.tools, self.advised or 0, 1)
 
 
 @dataclass(frozen=True)
 class ShownTool:
-    """`text` is to the byte what the export holds for the tool, and empty where it cannot carry it."""
+    """text: the exact bytes of the tool in the export, empty if the format cannot carry it."""
 
     format: Format
     text: bytes
@@ -93,11 +95,11 @@ class ShownTool:
     def spans_shown(self) -> list[Span]:
         ends = accumulate(len(span.text) for span in self.spans)
         shown = zip(self.spans, ends, strict=True)
-        return [span for span, end in shown if end <= SHOWN_CHARACTERS]
+        return [span for span, end in shown if end <= MAX_SHOWN_CHARACTERS]
 
     @property
     def exact(self) -> str:
-        """The text where a page draws some of its characters otherwise."""
+        """Return the text if a page displays some of its characters differently."""
         text = self.text.decode()
         return text if HIDDEN.search(text) else ""
 
@@ -115,7 +117,7 @@ class ShownTool:
 
 
 def find_text(name: str) -> Format:
-    """Raises DomainError for a format that is not there, or writes no text about a tool."""
+    """Return the format. Raises DomainError if it does not exist or writes no text about tools."""
     format_ = publishing.find_format(name)
     if name not in TEXTS:
         message = f"“{name}” is no text that holds tools. Take one of: {', '.join(TEXTS)}."
@@ -123,8 +125,9 @@ def find_text(name: str) -> Format:
     return format_
 
 
-def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
-    """`tried` are words that a designer has typed and not saved; None: those that are kept.
+def shown_tool(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
+    """Build the tool's text. `tried`: texts that a designer has entered and not saved; None: the stored
+    ones.
 
     Raises DomainError for a prompt or a resource, which no format writes.
     """
@@ -133,64 +136,71 @@ def of(pin: Pin, format_: Format, tried: Words | None = None) -> ShownTool:
         raise DomainError("not_a_tool", message, status=409)
     document = composition.tools_of(pin.agent, tried=None if tried is None else {pin.pk: tried})
     tool = next(tool.signature for tool in document.tools if tool.signature.name == pin.name)
-    judged = carried(document, format_.limits)
-    whole = format_.write(judged.fitting)
-    names = [each.signature.name for each in judged.fitting.tools]
+    checked = carried(document, format_.limits)
+    document_text = format_.write(checked.fitting)
+    names = [row.signature.name for row in checked.fitting.tools]
     text: bytes = b""
-    found: list[Part] = []
-    whence: list[Span] = []
-    saved: list[Saving] = []
+    text_parts: list[Part] = []
+    text_spans: list[Span] = []
+    saving_list: list[Saving] = []
     if pin.name in names and format_.places is not None:
-        own = parts.tools_in(whole, format_.places)[names.index(pin.name)]
+        tool_object = parts.tools_in(document_text, format_.places)[names.index(pin.name)]
         wire = format_.wire(tool)
-        text, found = msgspec.json.encode(own), parts.parts(own, format_.places, wire)
+        text, text_parts = msgspec.json.encode(tool_object), parts.parts(tool_object, format_.places, wire)
         signature = pin.version.decoded()
-        for_all = pinned_signatures.words_about(pin.tool)
-        ours = pinned_signatures.words_about(pin) if tried is None else tried
-        said = of_vendor(signature) | members(merged(for_all, ours))
-        saved = savings(signature, said, format_.limits, size=len(text))
-        whence = origins.spans(own, format_.places, wire, _said(pin, tool, said, for_all, ours))
+        catalog_words = pinned_signatures.words_about(pin.tool)
+        agent_words = pinned_signatures.words_about(pin) if tried is None else tried
+        member_texts = of_vendor(signature) | members(merged(catalog_words, agent_words))
+        saving_list = find_savings(signature, member_texts, format_.limits, size=len(text))
+        text_spans = origins.spans(
+            tool_object,
+            format_.places,
+            wire,
+            _origins_of(pin, tool, member_texts, catalog_words, agent_words),
+        )
     return ShownTool(
         format=format_,
         text=text,
-        spans=whence,
-        parts=found,
-        limits=list(_limits(tool, format_.limits)),
-        remarks=[remark for remark in judged.remarks if remark.tool == pin.name],
-        savings=saved,
-        budget=_budget(format_, judged, whole),
+        spans=text_spans,
+        parts=text_parts,
+        limits=list(_check_limits(tool, format_.limits)),
+        remarks=[remark for remark in checked.remarks if remark.tool == pin.name],
+        savings=saving_list,
+        budget=_budget(format_, checked, document_text),
     )
 
 
-def _said(pin: Pin, tool: Effective, texts: Mapping[Path, Any], for_all: Words, ours: Words) -> Said:
-    of_agent, of_catalog = members(ours), members(for_all)
-    named = {("parameters", shown.parameter.name, "name") for shown in tool.inputs if shown.is_named}
+def _origins_of(
+    pin: Pin, tool: Effective, texts: Mapping[Path, Any], catalog_words: Words, agent_words: Words
+) -> Said:
+    of_agent, of_catalog = members(agent_words), members(catalog_words)
+    renamed_inputs = {("parameters", shown.parameter.name, "name") for shown in tool.inputs if shown.is_named}
 
-    def whose(path: Path) -> Origin:
-        # A name of ours that does not fit is not shown.
-        if path[-1] == "name" and path not in named:
+    def origin_of(path: Path) -> Origin:
+        # A tuned name that does not fit is not used.
+        if path[-1] == "name" and path not in renamed_inputs:
             return "vendor"
         return "agent" if path in of_agent else "catalog" if path in of_catalog else "vendor"
 
     name: Origin = "vendor" if tool.name == tool.wire_name else "generated"
-    return Said(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=whose)
+    return Said(tool=tool, name="agent" if pin.alias else name, texts=texts, whose=origin_of)
 
 
 def budget(agent: Agent, format_: Format) -> Budget:
-    judged = carried(composition.tools_of(agent), format_.limits)
-    return _budget(format_, judged, format_.write(judged.fitting))
+    checked = carried(composition.tools_of(agent), format_.limits)
+    return _budget(format_, checked, format_.write(checked.fitting))
 
 
-def _budget(format_: Format, judged: Carried, whole: object) -> Budget:
+def _budget(format_: Format, checked: Carried, document_text: object) -> Budget:
     return Budget(
         format=format_,
-        costs=token_budget.costs_as_written(judged.fitting, format_, whole),
-        left_out=judged.left_out,
+        costs=token_budget.costs_as_written(checked.fitting, format_, document_text),
+        left_out=checked.left_out,
         advised=format_.limits.advised_tools,
     )
 
 
-def _limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
+def _check_limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
     length = len(tool.description)
     if limits.tool_description is not None:
         is_met = length <= limits.tool_description
@@ -199,8 +209,8 @@ def _limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
         )
     if limits.advised_description is not None:
         is_met = length <= limits.advised_description
-        what = "Characters of the description that are safe"
-        yield Limit(what, length, limits.advised_description, "ok" if is_met else "warn")
+        label = "Characters of the description that are safe"
+        yield Limit(label, length, limits.advised_description, "ok" if is_met else "warn")
     if limits.input_types != ALL_TYPES:
         wrong = [i.shown_name for i in tool.inputs if i.parameter.type not in limits.input_types]
         yield Limit("Inputs of a type that it lacks", len(wrong), 0, "bad" if wrong else "ok")
@@ -209,10 +219,10 @@ def _limits(tool: Effective, limits: Limits) -> Iterator[Limit]:
         yield Limit("Outputs of a type that it lacks", len(wrong), 0, "bad" if wrong else "ok")
     if limits.enum_description is not None:
         values = [value for i in tool.inputs for value in i.parameter.allowed_values]
-        longest = max((len(value.description) for value in values), default=0)
-        is_met = longest <= limits.enum_description
-        what = "Characters of the longest meaning of a value"
-        yield Limit(what, longest, limits.enum_description, "ok" if is_met else "warn")
+        max_length = max((len(value.description) for value in values), default=0)
+        is_met = max_length <= limits.enum_description
+        label = "Characters of the longest meaning of a value"
+        yield Limit(label, max_length, limits.enum_description, "ok" if is_met else "warn")
     if (subset := limits.contract.subset) is not None:
         schema = inputs.write(tool, limits.contract).schema
         properties = len(schema.get("properties", {}))

@@ -1,4 +1,4 @@
-"""What workers do for designers. A task takes ids, may run twice, and calls one function."""
+"""Celery tasks for designers. A task accepts ids, may run twice, and calls one function."""
 
 from celery import shared_task
 
@@ -6,14 +6,14 @@ from core import portions, wakes
 from designer.rehearsals import outside, schedule
 from designer.releases import rehearsed
 
-# The portion that was begun last has to end before.
+# The last portion that a task begins has to end within this time.
 JUDGE_LIMIT = 330
 
 
-# Its size is bounded: 200 sentences and 1,000 tools take some seconds.
+# The size is bounded: 200 sentences and 1,000 tools take a few seconds.
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def rehearse(agent_id: int, release_id: int | None = None) -> None:
-    """As the agent is now, or as it was released."""
+    """Run the tests of the agent's draft, or of a release."""
     if release_id is None:
         schedule.perform(agent_id)
     else:

@@ -1,18 +1,18 @@
-"""What a person may type where we keep words."""
+"""Checks of free text that a user enters."""
 
 from core.errors import DomainError
 
 
 def checked(text: str, *, field: str, limit: int) -> str:
-    """`text` without the white space around it. Raises DomainError for what the database cannot keep."""
+    """Return the stripped text. Raises DomainError if the database cannot store it."""
     text = text.strip()
-    if why := why_not(text, limit):
-        raise DomainError("invalid", f"The {field} cannot be kept: {why}", fields={field: why})
+    if reason := why_not(text, limit):
+        raise DomainError("invalid", f"The {field} cannot be kept: {reason}", fields={field: reason})
     return text
 
 
 def why_not(text: str, limit: int) -> str:
-    """A sentence, empty when the text can be kept."""
+    """Return why the text cannot be stored, "" if it can."""
     if "\0" in text:
         return "It holds a NUL character."
     if any("\ud800" <= character <= "\udfff" for character in text):

@@ -1,4 +1,4 @@
-"""What a tool costs a model in tokens: counted on the bytes that a format writes of it. Pure."""
+"""The tokens that a tool costs a model, from the bytes that a format writes for it. Pure."""
 
 import msgspec
 from msgspec import UNSET
@@ -14,64 +14,71 @@ from designer.signatures.effective import Effective, Input, effective
 from protocols import parameters as json_schema
 from protocols.signature import Parameter, Signature
 
-# What is written around the parts of a tool and of an input of a plain type, and what follows each of these.
+# The text around the parts of a tool and of an input with a plain type, and the text that follows each.
 _FRAME = '{"name":,"input_schema":{"type":"object","properties":{}}}'
 _DESCRIPTION, _REQUIRED = ',"description":', ',"required":[]'
-# What changes a schema where it stands beside the properties.
+# Keywords that change the schema when they appear next to the properties.
 _NOT_PLAIN = anthropic.LIMITS.contract.keywords_at_top() | {*json_schema.DERIVED}
 _PLAIN = {type_: len(f':{{"type":"{written}"}},') for type_, written in schema.TYPES.items()}
 
 
 def tokens(tool: Effective) -> int:
-    """In the usual format (`exports.USUAL`): the figure of lists and heads, and of the catalog."""
+    """Return the tokens in the usual format (`exports.USUAL`), which lists, page heads and the catalog
+    show.
+    """
     return tokens_of_size(_size(exports.write_usual(tool)))
 
 
 def costs_as_written(fitting: ReleaseDocument, format_: Format, written: object) -> dict[str, int]:
-    """By name, of tools that fit a format, transfers among them, and of what it wrote of them. What all tools
-    cost is the sum of these: what a format writes around the list is no part of what a model reads.
+    """Return the tokens of each tool and transfer that fits the format, from what the format wrote.
+
+    The sum is the cost of all tools: the text around the list is not part of what a model reads.
     """
     if format_.places is None:
         return {}
-    own = parts.tools_in(written, format_.places)
+    tool_objects = parts.tools_in(written, format_.places)
     names = [tool.signature.name for tool in fitting.tools]
-    return {name: tokens_of_size(_size(each)) for name, each in zip(names, own, strict=True)}
+    return {name: tokens_of_size(_size(row)) for name, row in zip(names, tool_objects, strict=True)}
 
 
-def total(fitting: ReleaseDocument, format_: Format) -> int:
+def total_tokens(fitting: ReleaseDocument, format_: Format) -> int:
     return sum(costs_as_written(fitting, format_, format_.write(fitting)).values())
 
 
-def of_signature(signature: Signature) -> int:
-    """Of a tool before any words of ours: what `tokens` answers for its effective signature. It runs for each
-    tool that is read from a vendor, so what plain inputs cost is added up without writing them.
+def tokens_of_signature(signature: Signature) -> int:
+    """Return what `tokens` returns for the effective signature of a tool without tuned texts.
+
+    It runs for each tool that is read from a vendor, so the size of plain inputs is added up without writing
+    them.
     """
-    inputs, rest = signature.inputs, signature.schema_rest
+    inputs, schema_rest = signature.inputs, signature.schema_rest
     names = [parameter.name for parameter in inputs]
     name = model_names.derive(signature.name)
     required = [parameter.name for parameter in inputs if parameter.required]
     schemas = [parameter.schema for parameter in inputs if parameter.schema is not None]
     is_plain = (
-        not (rest and rest.keys() & _NOT_PLAIN)
-        and not any(each.is_whole for each in inputs)
-        and not any(map(rewriting.may_be_rewritten, [*schemas, rest] if schemas or rest else ()))
+        not (schema_rest and schema_rest.keys() & _NOT_PLAIN)
+        and not any(parameter.is_whole for parameter in inputs)
+        and not any(
+            map(rewriting.may_be_rewritten, [*schemas, schema_rest] if schemas or schema_rest else ())
+        )
     )
     if not is_plain or list(model_names.aliases(names).values()) != names:
         return tokens(effective(signature, name=name))
-    size = len(_FRAME) + _size(name) + sum([_of_input(parameter) for parameter in inputs])
-    # Between two inputs stands a comma, and none behind the last one.
+    size = len(_FRAME) + _size(name) + sum([_input_size(parameter) for parameter in inputs])
+    # A comma separates two inputs, and none follows the last one.
     size -= bool(inputs)
     if signature.description:
         size += len(_DESCRIPTION) + _size(signature.description)
     if required:
-        size += len(_REQUIRED) + sum([len(each) + 3 for each in required]) - 1
-    beside = {"additionalProperties": False} if rest is None else rest
-    # Its braces are there, and a comma stands before it.
-    return tokens_of_size(size + (_size(beside) - 1 if beside else 0))
+        size += len(_REQUIRED) + sum([len(name_) + 3 for name_ in required]) - 1
+    other_keywords = {"additionalProperties": False} if schema_rest is None else schema_rest
+    # Its braces are counted already, and a comma precedes it.
+    return tokens_of_size(size + (_size(other_keywords) - 1 if other_keywords else 0))
 
 
-def _of_input(parameter: Parameter) -> int:
-    """With its name, which is legal, and the comma behind it."""
+def _input_size(parameter: Parameter) -> int:
+    """Return the size with the input's name, which is legal, and the comma after it."""
     size = len(parameter.name) + 2
     is_plain = parameter.schema is None and not parameter.unsupported_type and not parameter.title
     has_limits = (parameter.min, parameter.max, parameter.max_length) != (None, None, None)
@@ -87,10 +94,12 @@ def _size(value: object) -> int:
 
 
 def tokens_of_agent(node: ReleasedSubAgent) -> int:
-    """What one agent of a release shows at once: its tools in the usual format, and its procedures."""
+    """Return the tokens that one agent of a release shows: its tools in the usual format, and its
+    procedures.
+    """
     return (
         sum(tokens(tool.signature) for tool in node.tools)
-        + sum(tokens_of_transfer(each.name, each.description) for each in node.transfers)
+        + sum(tokens_of_transfer(transfer.name, transfer.description) for transfer in node.transfers)
         + sum(estimate_tokens(procedure.text) for procedure in node.procedures)
     )
 
@@ -100,16 +109,16 @@ def tokens_of_transfer(name: str, description: str) -> int:
     return tokens(transfers.signature_of(transfer))
 
 
-def shown(tool: Effective) -> Signature:
-    """What a model is shown, as a signature: our words and presets in it, what is hidden left out."""
+def shown_signature(tool: Effective) -> Signature:
+    """Return what a model sees as a signature: with tuned texts and presets, without hidden parts."""
     inputs = tuple(
-        replace(each.parameter, name=each.shown_name)
-        if each.preset is UNSET
-        else replace(each.parameter, name=each.shown_name, required=False, default=each.preset)
-        for each in tool.inputs
+        replace(row.parameter, name=row.shown_name)
+        if row.preset is UNSET
+        else replace(row.parameter, name=row.shown_name, required=False, default=row.preset)
+        for row in tool.inputs
     )
     return Signature(
-        # The vendor's name: an alias is about as long, and a figure that differs says that words do.
+        # The vendor's name, so that a figure differs only if texts differ: an alias is about as long.
         name=tool.wire_name,
         description=tool.description,
         title=tool.title,
@@ -120,7 +129,7 @@ def shown(tool: Effective) -> Signature:
         annotations=tool.annotations,
         requirements=tool.requirements,
         kind="agent" if tool.kind == "agent" else "tool",
-        # Rules that may name an input that is hidden are not shown.
+        # Rules that may name a hidden input are left out.
         schema_rest=schema.kept_rest(tool) if tool.hidden else tool.schema_rest,
         outputs_rest=tool.outputs_rest,
     )

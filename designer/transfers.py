@@ -1,8 +1,4 @@
-"""How an agent hands over to a sub-agent: one transfer for each, which follows the sub-agent in the tree.
-
-A model is shown a transfer as a tool without inputs. Its name is unique beside the agent's pins, and its
-description says when to hand over. Where no designer chose either, both are made from the sub-agent.
-"""
+"""Transfers from an agent to its sub-agents: one per sub-agent, which follows it in the tree."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -33,7 +29,9 @@ def word_transfer(
     description: str = "",
     expected: str = edit_conflicts.ANY_STATE,
 ) -> Transfer:
-    """Replaces both; what is empty goes back to the default. `expected`: people/audit/edit_conflicts.py."""
+    """Replace name and description; empty values restore the defaults. `expected`:
+    people/audit/edit_conflicts.py.
+    """
     transfer = _locked(transfer)
     before = facts(transfer)
     name = name.strip()
@@ -55,16 +53,15 @@ def word_transfer(
 
 
 def follow(child: Agent) -> None:
-    """Called in each transaction that makes, moves, renames or removes `child`, with the tree locked.
-
-    A name that is taken beside its new neighbours gives way to the default, made free.
+    """Update the transfer to `child`. Called in each transaction that creates, moves, renames or removes it,
+    with the tree locked.
     """
-    kept = Transfer.objects.filter(child=child).first()
+    stored = Transfer.objects.filter(child=child).first()
     if child.parent is None or child.removed_at:
         Transfer.objects.filter(child=child).delete()
         return
     parent = Agent.objects.select_for_update(no_key=True).get(pk=child.parent.pk)
-    transfer = kept or Transfer(child=child)
+    transfer = stored or Transfer(child=child)
     if transfer.alias and transfer.alias.lower() in taken_names(parent, besides=transfer):
         transfer.alias = ""
     transfer.agent = parent
@@ -72,25 +69,24 @@ def follow(child: Agent) -> None:
     transfer.save()
 
 
-def of(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
-    """Those to sub-agents that can be handed over to: not to archived ones, unless the agent was archived
-    with them."""
-    found = Transfer.objects.live().filter(agent__in=agents)
-    is_there = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
-    return list(found.filter(is_there).select_related("agent", "child"))
+def transfers_from(agents: Collection[Agent] | Collection[int]) -> list[Transfer]:
+    """Return the transfers to active sub-agents; archived ones only if the agent was archived with them."""
+    rows = Transfer.objects.live().filter(agent__in=agents)
+    is_available = Q(child__archived_at=None) | Q(child__archived_at=F("agent__archived_at"))
+    return list(rows.filter(is_available).select_related("agent", "child"))
 
 
 def names_of(agent: Agent) -> list[str]:
-    """Names that pins of the agent cannot have."""
+    """Return the names that pins of the agent cannot have."""
     return list(Transfer.objects.filter(agent=agent).values_list("name", flat=True))
 
 
 def taken_names(agent: Agent, *, besides: Transfer) -> Mapping[str, str]:
-    """In lower case: what a transfer of the agent cannot be called, and what is called so."""
+    """Return the names that a transfer of the agent cannot have, in lower case, with what has each."""
     pins = Pin.objects.live().filter(agent=agent).values_list("name", flat=True)
     others = Transfer.objects.filter(agent=agent).exclude(pk=besides.pk).select_related("child")
     return {name.lower(): f"a tool of “{agent}”" for name in pins} | {
-        each.name.lower(): f"the transfer to “{each.child}”" for each in others
+        other.name.lower(): f"the transfer to “{other.child}”" for other in others
     }
 
 
@@ -103,7 +99,7 @@ def default_name(child: Agent) -> str:
 
 
 def default_description(child: Agent) -> str:
-    """What a model is told where no designer worded it: the first sentence about the sub-agent."""
+    """Return the description that a model sees by default: the first sentence about the sub-agent."""
     first = re.split(r"(?<=[.!?])\s", child.description.strip(), maxsplit=1)[0]
     if len(first) > MAX_SENTENCE_LENGTH:
         first = f"{first[: MAX_SENTENCE_LENGTH - 1]}…"
@@ -115,7 +111,7 @@ def description_of(transfer: Transfer) -> str:
 
 
 def facts(transfer: Transfer) -> dict[str, Any]:
-    """What an audit row says about a transfer; an empty `alias` or `description` is the default."""
+    """Return the values for an audit row; an empty `alias` or `description` means the default."""
     return {
         "agent": transfer.agent.slug,
         "child": transfer.child.slug,
@@ -133,9 +129,9 @@ def archived(agent: Agent) -> DomainError:
 
 
 def lock_tree(*, is_shared: bool = False) -> None:
-    # One change of the tree at a time: two moves that are harmless alone could close a circle together. Also
-    # before two agents are locked, so that no two transactions wait for each other. Several may share it that
-    # change no tree and want none changed meanwhile.
+    # One change of the tree at a time: two moves that are valid alone could form a cycle together. Also
+    # acquired before two agents are locked, so that transactions cannot deadlock. Transactions that only need
+    # the tree unchanged share it.
     function = "pg_advisory_xact_lock_shared" if is_shared else "pg_advisory_xact_lock"
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT {function}(hashtext('designer.tree'))")
@@ -143,18 +139,18 @@ def lock_tree(*, is_shared: bool = False) -> None:
 
 def _locked(transfer: Transfer) -> Transfer:
     rows = Transfer.objects.live().select_related("agent", "child").filter(pk=transfer.pk)
-    # With the agent, which is locked as well by whatever edits its pins.
-    found = rows.select_for_update(of=("self", "agent"), no_key=True).first()
-    if found is None:
+    # The agent is locked too, as by every edit of its pins.
+    current = rows.select_for_update(of=("self", "agent"), no_key=True).first()
+    if current is None:
         message = f"“{transfer.agent}” does not hand over to “{transfer.child}” any more."
         raise DomainError("transfer_removed", message, status=409)
-    if found.child.archived_at:
-        raise archived(found.child)
-    return found
+    if current.child.archived_at:
+        raise archived(current.child)
+    return current
 
 
 def _checked_name(transfer: Transfer, name: str) -> str:
-    """Raises DomainError for a name that is illegal or taken, whatever its case."""
+    """Raise DomainError if the name is invalid or taken, whatever its case."""
     taken = taken_names(transfer.agent, besides=transfer)
     proposal = model_names.propose(name, taken, vendor="transfer")
     if not model_names.is_legal(name):

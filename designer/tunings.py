@@ -1,8 +1,4 @@
-"""Our words in place of the vendor's, for one pin or for a tool wherever it is pinned.
-
-A tuning keeps only what differs from the text below it, so that a vendor's better words come
-through wherever no designer chose others. Each change is audited on its pin or tool.
-"""
+"""Tuned texts that replace the vendor's, for one pin or for a tool wherever it is pinned."""
 
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -30,11 +26,11 @@ from designer.signatures.words import (
     Stale,
     Words,
     from_members,
+    has_vendor_text,
     members,
     merged,
     of_vendor,
     stale,
-    stands_for_a_text,
 )
 from designer.texts import why_not
 from people import audit
@@ -46,13 +42,15 @@ MEMBERS = ("title", "description", "parameters", "outputs", "effects")
 ACTIONS = ("tune", "revert", "restore", "settle")
 Take = Literal["ours", "theirs", "merged"]
 MAX_TITLE_LENGTH = 200
-# More than any format takes, so that a text can be written first and cut then.
+# More than any format accepts, so that a text can be written first and shortened later.
 MAX_DESCRIPTION_LENGTH = 4_000
 MAX_PRESET_LENGTH = 4_000
 
 
 class _State(NamedTuple):
-    """A tuning to be: our words, what the vendor said in their places, and the version that was tuned."""
+    """The state of a tuning: its texts, the vendor texts that they replace, and the version that was
+    tuned.
+    """
 
     words: Words
     replaced: Words
@@ -71,140 +69,142 @@ def tune(
     effects: Mapping[str, bool | None] | None = None,
     expected: str = edit_conflicts.ANY_STATE,
 ) -> Tuning | None:
-    """Replaces the tuning of `target`; None when nothing is left that differs from the text below it.
+    """Replace the tuning of `target`. Returns None if nothing differs from the layer below.
 
-    `expected` is the state that the editor started from (people/audit/edit_conflicts.py).
+    expected: the state that the editor started from (people/audit/edit_conflicts.py).
     """
     target, version = _locked(target)
-    old, signature = of(target), version.decoded()
-    given = {
+    old, signature = tuning_of(target), version.decoded()
+    values = {
         "title": title,
         "description": description,
         "parameters": parameters or {},
         "outputs": outputs or {},
         "effects": effects or {},
     }
-    below = _below(target)
-    inherited = of_vendor(signature) | members(below)
-    ours = {
+    lower_words = _lower_layer(target)
+    inherited = of_vendor(signature) | members(lower_words)
+    tuned = {
         path: value
-        for path, value in members(_checked(signature, given, below)).items()
+        for path, value in members(_parse_and_check(signature, values, lower_words)).items()
         if not _is_same(value, inherited[path])
     }
-    # A text of ours that stays as it was goes on to be compared with what it once replaced.
-    was, kept = members(words_of(old)), members(replaced_of(old))
+    # An unchanged tuned text is still compared with the vendor text that it once replaced.
+    old_texts, old_replaced = members(words_of(old)), members(replaced_of(old))
     vendors = of_vendor(signature)
     replaced = {}
-    for path, value in ours.items():
-        source = kept if was.get(path) == value else vendors
-        if stands_for_a_text(path) and (text := source.get(path)) is not None:
+    for path, value in tuned.items():
+        source = old_replaced if old_texts.get(path) == value else vendors
+        if has_vendor_text(path) and (text := source.get(path)) is not None:
             replaced[path] = text
-    state = _State(from_members(ours), from_members(replaced), version)
-    return _written(target, actor, "tune", old, state, expected)
+    state = _State(from_members(tuned), from_members(replaced), version)
+    return _store_state(target, actor, "tune", old, state, expected)
 
 
-def tried(target: Pin, given: Mapping[str, Any]) -> Words:
-    """The words that `tune` would keep of these members, read without keeping them. Raises as it does."""
-    named = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **given}
-    return _checked(target.version.decoded(), named, _below(target))
+def parse_words(target: Pin, given: Mapping[str, Any]) -> Words:
+    """Return the words that `tune` would store for these members, without storing them. Raises as it does."""
+    values = {"title": None, "description": None, "parameters": {}, "outputs": {}, "effects": {}, **given}
+    return _parse_and_check(target.version.decoded(), values, _lower_layer(target))
 
 
 @transaction.atomic
 def revert(target: Pin | Tool, *, actor: User, expected: str = edit_conflicts.ANY_STATE) -> None:
-    """Back to the vendor's words (for a pin: to the catalog-wide tuning, where there is one)."""
+    """Restore the vendor's texts (for a pin: the catalog-wide tuning, if there is one)."""
     target, version = _locked(target)
-    _written(target, actor, "revert", of(target), _State(NOTHING, NOTHING, version), expected)
+    _store_state(target, actor, "revert", tuning_of(target), _State(NOTHING, NOTHING, version), expected)
 
 
 @transaction.atomic
 def restore(
     target: Pin | Tool, *, actor: User, entry: int, expected: str = edit_conflicts.ANY_STATE
 ) -> Tuning | None:
-    """The words to the letter as they were after the change with this number in the audit trail.
+    """Restore the exact texts after the change with this number in the audit trail.
 
-    What the version of now has no place for is restored as well, and `misfits` tells of it.
+    Texts that the current version has no member for are restored too, and `misfits` reports them.
     """
     target, version = _locked(target)
-    old = of(target)
-    then, change = facts(old), None
-    # Entries hold what a change replaced, so going back from now takes off one after another.
+    old = tuning_of(target)
+    texts, change = facts(old), None
+    # Entries contain what a change replaced, so each step back undoes one more.
     for change in history(target).order_by("-pk"):
         if change.pk <= entry:
             break
-        then |= change.before or {}
+        texts |= change.before or {}
     else:
         change = None
     if change is None or change.pk != entry:
         message = "There is no such change of these words. Their history lists them all."
         raise DomainError("no_such_entry", message, status=404)
     tool = target.tool if isinstance(target, Pin) else target
-    named = (each for each in tool.versions.all() if each.name == then["against"])
-    # An entry of before versions had names says none that is found; then the one of now counts.
-    against = next(named, version)
-    words = msgspec.convert({name: then[name] for name in MEMBERS if then[name] not in (None, {})}, Words)
-    # Older entries know the version that was tuned, and not its texts.
-    known = of_vendor(against.decoded()) | members(msgspec.convert(then["replaced"], Words))
+    versions_by_name = (row for row in tool.versions.all() if row.name == texts["against"])
+    # An entry from before versions had names matches none; then the current version counts.
+    tuned_version = next(versions_by_name, version)
+    words = msgspec.convert({name: texts[name] for name in MEMBERS if texts[name] not in (None, {})}, Words)
+    # Older entries contain the version that was tuned, but not its texts.
+    vendor_texts = of_vendor(tuned_version.decoded()) | members(msgspec.convert(texts["replaced"], Words))
     replaced = {
-        path: known[path]
+        path: vendor_texts[path]
         for path in members(words)
-        if stands_for_a_text(path) and known.get(path) is not None
+        if has_vendor_text(path) and vendor_texts.get(path) is not None
     }
-    return _written(target, actor, "restore", old, _State(words, from_members(replaced), against), expected)
+    return _store_state(
+        target, actor, "restore", old, _State(words, from_members(replaced), tuned_version), expected
+    )
 
 
 @transaction.atomic
 def settle(
     target: Pin | Tool, *, actor: User, member: str, take: Take, expected: str = edit_conflicts.ANY_STATE
 ) -> Tuning | None:
-    """A user decides about one stale member: our text stays, the vendor's comes, or both are merged."""
+    """Settle one stale member: keep the tuned text, use the vendor's, or use both merged."""
     target, version = _locked(target)
-    old, vendors = of(target), of_vendor(version.decoded())
-    found = next((each for each in stale_of(old, version.decoded()) if each.member == member), None)
-    if old is None or found is None:
+    old, vendors = tuning_of(target), of_vendor(version.decoded())
+    stale_member = next((row for row in stale_of(old, version.decoded()) if row.member == member), None)
+    if old is None or stale_member is None:
         message = f"“{printable(member, 200)}” is not stale. It may have been settled already."
         raise DomainError("not_stale", message, status=409)
-    said, replaced = members(words_of(old)), members(replaced_of(old))
-    replaced.pop(found.path, None)
+    texts, replaced = members(words_of(old)), members(replaced_of(old))
+    replaced.pop(stale_member.path, None)
     if take == "theirs":
-        # “The vendor's” is what was chosen; words for all agents say something else, so it is kept here.
-        below = members(_below(target)).get(found.path, vendors[found.path])
-        del said[found.path]
-        if below != found.now and found.now is not None:
-            said[found.path] = found.now
+        # The user chose the vendor's text. If the words for all agents differ from it, it is stored here.
+        lower_text = members(_lower_layer(target)).get(stale_member.path, vendors[stale_member.path])
+        del texts[stale_member.path]
+        if lower_text != stale_member.now and stale_member.now is not None:
+            texts[stale_member.path] = stale_member.now
     elif take == "merged":
-        if found.merged is None:
+        if stale_member.merged is None:
             message = "Both changed the same place, so there is no merged text. Take a side, or write one."
             raise DomainError("cannot_merge", message, status=409)
-        said[found.path] = found.merged
-    if found.path in said and found.now is not None:
-        replaced[found.path] = found.now
-    state = _State(from_members(said), from_members(replaced), version)
-    return _written(target, actor, "settle", old, state, expected)
+        texts[stale_member.path] = stale_member.merged
+    if stale_member.path in texts and stale_member.now is not None:
+        replaced[stale_member.path] = stale_member.now
+    state = _State(from_members(texts), from_members(replaced), version)
+    return _store_state(target, actor, "settle", old, state, expected)
 
 
 @transaction.atomic
 def copy_tuning(tuning: Tuning, pin: Pin, *, actor: User, why: str) -> None:
-    """The same words for a pin of the same version that has none yet."""
-    said = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
-    new = Tuning.objects.create(pin=pin, against=tuning.against, updated_by=actor, **said)
+    """Copy the texts to a pin of the same version that has none yet."""
+    texts = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
+    new = Tuning.objects.create(pin=pin, against=tuning.against, updated_by=actor, **texts)
     audit.record(actor, "tune", pin, before=facts(None), after=facts(new), why=why, agent=pin.agent_id)
 
 
 def history(target: Pin | Tool) -> QuerySet[AuditEntry]:
-    # The changes of our words, newest first.
+    # The changes of tuned texts, newest first.
     kind = target._meta.model_name or ""
     return AuditEntry.objects.filter(kind=kind, object_id=str(target.pk), action__in=ACTIONS)
 
 
-def of(target: Pin | Tool) -> Tuning | None:
+def tuning_of(target: Pin | Tool) -> Tuning | None:
     return Tuning.objects.filter(**_key(target)).select_related("against").first()
 
 
 def words_of(tuning: Tuning | None) -> Words:
     if tuning is None:
         return NOTHING
-    said = {name: getattr(tuning, name) for name in MEMBERS}
-    return msgspec.convert({name: value for name, value in said.items() if value not in (None, {})}, Words)
+    texts = {name: getattr(tuning, name) for name in MEMBERS}
+    return msgspec.convert({name: value for name, value in texts.items() if value not in (None, {})}, Words)
 
 
 def replaced_of(tuning: Tuning | None) -> Words:
@@ -212,22 +212,22 @@ def replaced_of(tuning: Tuning | None) -> Words:
 
 
 def stale_of(tuning: Tuning | None, signature: Signature) -> list[Stale]:
-    """Words of this tuning whose vendor's text differs in `signature` from the one that they replaced."""
+    """Return the tuned texts whose vendor text in `signature` differs from the one that they replaced."""
     return stale(words_of(tuning), replaced_of(tuning), signature)
 
 
 def rewrites(tools: Collection[int]) -> dict[int, Rewrite]:
-    """What words for all agents make of a signature, of tools that have any (`tools.effective_texts`)."""
-    found = Tuning.objects.filter(tool__in=tools)
+    """Return, for tools with words for all agents, how these change a signature (`tools.effective_texts`)."""
+    tuning_rows = Tuning.objects.filter(tool__in=tools)
     return {
-        tuning.tool_id: Rewrite(partial(_reworded, words), partial(_tokens, words))
-        for tuning in found
+        tuning.tool_id: Rewrite(partial(_tuned_signature, words), partial(_tokens, words))
+        for tuning in tuning_rows
         if tuning.tool_id and (words := words_of(tuning))
     }
 
 
-def _reworded(words: Words, signature: Signature) -> Signature:
-    return token_budget.shown(effective(signature, name=signature.name, catalog_tuning=words))
+def _tuned_signature(words: Words, signature: Signature) -> Signature:
+    return token_budget.shown_signature(effective(signature, name=signature.name, catalog_tuning=words))
 
 
 def _tokens(words: Words, signature: Signature) -> int:
@@ -236,18 +236,18 @@ def _tokens(words: Words, signature: Signature) -> int:
 
 
 def facts(tuning: Tuning | None) -> dict[str, Any]:
-    # A tuning is replaced as a whole, so an audit row says all of it.
+    # A tuning is replaced as a whole, so an audit row contains all of it.
     if tuning is None:
         return {name: None if name in ("title", "description") else {} for name in (*MEMBERS, "replaced")} | {
             "against": None
         }
-    said = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
-    return said | {"against": tuning.against.name}
+    texts = {name: getattr(tuning, name) for name in (*MEMBERS, "replaced")}
+    return texts | {"against": tuning.against.name}
 
 
 def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
-    """The target and the version whose text is tuned, locked until the transaction ends."""
-    # Words for all agents are searched as well.
+    """Return the target and the tuned version, locked until the transaction ends."""
+    # A tool's tuned texts are in the search index too.
     if isinstance(target, Tool):
         tool = (
             Tool.objects.select_for_update(of=("self",), no_key=True)
@@ -257,7 +257,7 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
         if tool.current is None:
             raise DomainError("no_version", f"“{tool}” has no version yet.", status=409)
         return tool, tool.current
-    # A pin has no lock of its own: whatever edits the pins of an agent locks the agent.
+    # A pin has no lock of its own: every edit of an agent's pins locks the agent.
     agent = locked(target.agent)
     pin = agent.pins.live().select_related("version", "tool").filter(pk=target.pk).first()
     if pin is None:
@@ -266,70 +266,70 @@ def _locked(target: Pin | Tool) -> tuple[Pin | Tool, ToolVersion]:
     return pin, pin.version
 
 
-def _below(target: Pin | Tool) -> Words:
-    return words_of(of(target.tool)) if isinstance(target, Pin) else NOTHING
+def _lower_layer(target: Pin | Tool) -> Words:
+    return words_of(tuning_of(target.tool)) if isinstance(target, Pin) else NOTHING
 
 
-def _checked(signature: Signature, given: Mapping[str, Any], below: Words) -> Words:
-    """Raises DomainError that names each field that cannot be kept."""
-    wrong: dict[str, str] = {}
-    words = msgspec.convert(_without_nothing(given), Words)
+def _parse_and_check(signature: Signature, given: Mapping[str, Any], below: Words) -> Words:
+    """Parse the words. Raises DomainError that names each invalid field."""
+    errors: dict[str, str] = {}
+    words = msgspec.convert(_without_empty(given), Words)
     for path, value in members(words).items():
         if path[-1] == "preset":
             sent = value if isinstance(value, str) else canonical(value).decode()
-            why = why_not(sent, MAX_PRESET_LENGTH)
+            reason = why_not(sent, MAX_PRESET_LENGTH)
         elif path == ("title",):
-            # A title may be taken away; every other text has to say something.
-            why = why_not(value, MAX_TITLE_LENGTH)
+            # A title may be removed; every other text needs content.
+            reason = why_not(value, MAX_TITLE_LENGTH)
         elif path[-1] == "description":
-            why = "" if value.strip() else "Write something, or leave it out to keep the vendor's words."
-            why = why or why_not(value, MAX_DESCRIPTION_LENGTH)
+            reason = "" if value.strip() else "Write something, or leave it out to keep the vendor's words."
+            reason = reason or why_not(value, MAX_DESCRIPTION_LENGTH)
         else:
-            why = ""
-        if why:
-            wrong[".".join(path)] = why
-    if not wrong:
-        found = misfits(signature, merged(below, words))
-        mine = given["parameters"].keys() | given["outputs"].keys()
-        wrong = {misfit.path: misfit.message for misfit in found if misfit.parameter in mine}
-    if wrong:
-        raise DomainError("invalid_tuning", next(iter(wrong.values())), fields=wrong)
+            reason = ""
+        if reason:
+            errors[".".join(path)] = reason
+    if not errors:
+        misfit_list = misfits(signature, merged(below, words))
+        edited_names = given["parameters"].keys() | given["outputs"].keys()
+        errors = {misfit.path: misfit.message for misfit in misfit_list if misfit.parameter in edited_names}
+    if errors:
+        raise DomainError("invalid_tuning", next(iter(errors.values())), fields=errors)
     return words
 
 
-def _without_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Without members that say nothing; a preset of null says something."""
+def _without_empty(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove empty members. A preset of null is not empty."""
     return {
-        name: _without_nothing(value) if isinstance(value, Mapping) and name != "preset" else value
+        name: _without_empty(value) if isinstance(value, Mapping) and name != "preset" else value
         for name, value in given.items()
         if name == "preset" or (value is not None and value != {})
     }
 
 
-def _is_same(ours: Any, inherited: Any) -> bool:
-    if ours is UNSET or inherited is UNSET or inherited is None:
-        return ours is inherited
-    if isinstance(ours, str) and isinstance(inherited, str):
+def _is_same(tuned: Any, inherited: Any) -> bool:
+    if tuned is UNSET or inherited is UNSET or inherited is None:
+        return tuned is inherited
+    if isinstance(tuned, str) and isinstance(inherited, str):
         # A browser sends each line break as two characters.
-        return ours.replace("\r\n", "\n") == inherited.replace("\r\n", "\n")
+        return tuned.replace("\r\n", "\n") == inherited.replace("\r\n", "\n")
     # Compared by their JSON: to Python, 1 and true are equal.
-    return canonical(ours) == canonical(inherited)
+    return canonical(tuned) == canonical(inherited)
 
 
-def _written(
+def _store_state(
     target: Pin | Tool, actor: User, action: str, old: Tuning | None, state: _State, expected: str
 ) -> Tuning | None:
-    # Replaced as a whole under its own key, so that the page and REST cannot leave halves of two edits.
+    # Replaced as a whole under its own key, so that the page and REST cannot mix two edits.
     new = None
     if state.words != NOTHING:
-        said = msgspec.to_builtins(state.words)
+        texts = msgspec.to_builtins(state.words)
         new = Tuning(pk=old.pk if old else None, **_key(target))
         new.title, new.description = state.words.title, state.words.description
-        new.parameters, new.outputs = said.get("parameters", {}), said.get("outputs", {})
-        new.effects, new.replaced = said.get("effects", {}), msgspec.to_builtins(state.replaced)
+        new.parameters, new.outputs = texts.get("parameters", {}), texts.get("outputs", {})
+        new.effects, new.replaced = texts.get("effects", {}), msgspec.to_builtins(state.replaced)
         new.against, new.updated_by, new.updated_at = state.against, actor, timezone.now()
     edit_conflicts.check(target, expected, now=facts(old), wanted=facts(new))
-    # No row in the trail, and no new time, for a press on Save that changed nothing.
+    # Saving without a change adds no audit row and changes no time.
     if facts(old) == facts(new):
         return new and old
     if new:
@@ -338,12 +338,15 @@ def _written(
         old.delete()
     if isinstance(target, Tool):
         effective_texts.changed(target)
-    audit.record(actor, action, target, before=facts(old), after=facts(new), agent=_agent(target))
+    audit.record(
+        actor,
+        action,
+        target,
+        before=facts(old),
+        after=facts(new),
+        agent=target.agent_id if isinstance(target, Pin) else None,
+    )
     return new
-
-
-def _agent(target: Pin | Tool) -> int | None:
-    return target.agent_id if isinstance(target, Pin) else None
 
 
 def _key(target: Pin | Tool) -> dict[str, Pin | Tool]:

@@ -1,4 +1,4 @@
-"""What breaks if a pin moves to the version that its vendor offers now, down to the line of a procedure."""
+"""The effects of moving a pin to its vendor's current version, down to the line of a procedure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from protocols.signature import Signature
 
 @dataclass(frozen=True, slots=True)
 class LostWords:
-    """Tuned words that the other version has no place for. `refuses`: it cannot be published so."""
+    """Tuned texts that the other version has no member for. `refuses`: they prevent publishing."""
 
     message: str
     refuses: bool
@@ -31,7 +31,7 @@ class LostWords:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureImpact:
-    """`says` goes on from “Refill”, line 14."""
+    """A line that is affected. `says` continues the text “Refill”, line 14."""
 
     procedure: Procedure
     line: int
@@ -45,8 +45,11 @@ class ProcedureImpact:
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """`lines` are in the order of the procedures and their texts. `refusal` says why the pin cannot move: its
-    agent may not use the vendor any more, or review does not let the version be pinned."""
+    """One pin and the version that it can move to.
+
+    lines: in the order of the procedures and their texts.
+    refusal: why the pin cannot move: its agent may not use the vendor, or review stops the version.
+    """
 
     pin: Pin
     version: ToolVersion
@@ -61,18 +64,18 @@ class Upgrade:
 
     @property
     def is_felt(self) -> bool:
-        """Whether something that a designer wrote breaks: a line of a procedure, or tuned words."""
+        """Return whether a line of a procedure or a tuned text breaks."""
         return bool(self.lost) or any(line.breaks for line in self.lines)
 
     @property
     def is_safe(self) -> bool:
-        """Whether it may move, nothing breaks, nothing is riskier, and none of our words is lost."""
+        """Return whether the pin may move and nothing breaks, becomes riskier or loses tuned texts."""
         return not self.refusal and self.comparison.effects <= set(diff.SAFE) and not self.is_felt
 
 
-def of(agent: Agent) -> list[Upgrade]:
-    """One for each pin of the agent that is behind, by name."""
-    return to_current(behind([agent]))
+def upgrades_of_agent(agent: Agent) -> list[Upgrade]:
+    """Return an upgrade for each pin of the agent that is behind, by name."""
+    return to_current(behind_pins([agent]))
 
 
 def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
@@ -80,38 +83,38 @@ def breaking_below(agent: Agent, reader: User) -> dict[Agent, list[Upgrade]]:
 
     They are published with the agent, so what breaks in one breaks the release.
     """
-    below = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
-    seen = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in below]))
-    found: dict[Agent, list[Upgrade]] = {row: [] for row in below if row in seen}
-    for upgrade in to_current(behind(list(found))) if found else ():
+    sub_agents = [row for row in agents.with_all_below([agent])[agent.pk] if row.pk != agent.pk]
+    visible = set(Agent.objects.active().visible_to(reader).filter(pk__in=[row.pk for row in sub_agents]))
+    upgrades_by_agent: dict[Agent, list[Upgrade]] = {row: [] for row in sub_agents if row in visible}
+    for upgrade in to_current(behind_pins(list(upgrades_by_agent))) if upgrades_by_agent else ():
         if upgrade.breaking or upgrade.is_felt:
-            found[upgrade.pin.agent].append(upgrade)
-    return {row: upgrades for row, upgrades in found.items() if upgrades}
+            upgrades_by_agent[upgrade.pin.agent].append(upgrade)
+    return {row: upgrades for row, upgrades in upgrades_by_agent.items() if upgrades}
 
 
-def behind(owners: Collection[Agent]) -> QuerySet[Pin]:
-    """The agents' pins to which their vendors offer a newer version, with all that a comparison reads."""
+def behind_pins(owners: Collection[Agent]) -> QuerySet[Pin]:
+    """Return the agents' pins with a newer version of their vendor, with the rows for a comparison."""
     rows = Pin.objects.live().filter(agent__in=owners, tool__current__isnull=False)
-    newer_offered = pending_work.behind(rows).order_by("name", "pk")
+    newer_offered = pending_work.only_behind(rows).order_by("name", "pk")
     return newer_offered.select_related(
         "agent", "version", "tuning", "tool__tuning", "tool__current", "tool__endpoint__vendor"
     ).defer("version__raw", "tool__current__raw")
 
 
-def using(tool: Tool, user: User) -> list[Pin]:
-    """The pins of the tool that the user may see, by agent, with all that a comparison reads."""
+def pins_of_tool(tool: Tool, user: User) -> list[Pin]:
+    """Return the pins of the tool that the user may see, by agent, with the rows for a comparison."""
     rows = Pin.objects.live().visible_to(user).filter(tool=tool)
-    found = list(rows.select_related("agent", "tuning").order_by("agent__name", "pk"))
-    # Many agents pin few versions: each is read once.
-    pinned_ones = ToolVersion.objects.defer("raw").in_bulk({pin.version_id for pin in found})
-    for pin in found:
-        pin.tool, pin.version = tool, pinned_ones[pin.version_id]
-    return found
+    pin_list = list(rows.select_related("agent", "tuning").order_by("agent__name", "pk"))
+    # Many agents pin few versions, so each version is read once.
+    version_by_id = ToolVersion.objects.defer("raw").in_bulk({pin.version_id for pin in pin_list})
+    for pin in pin_list:
+        pin.tool, pin.version = tool, version_by_id[pin.version_id]
+    return pin_list
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """A pin of the agent to move; to the version that the vendor offers now if no other is said."""
+class RequestedMove:
+    """A pin to move. Default: its vendor's current version."""
 
     pin: int
     version: str = ""
@@ -119,8 +122,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
-    """`upgrade` is from before the move. `name` is what the model calls the tool after it."""
+class MoveResult:
+    """upgrade: as it was before the move. name: the tool's name for the model after it."""
 
     upgrade: Upgrade
     name: str
@@ -128,34 +131,43 @@ class Moved:
 
 
 def move(
-    agent: Agent, *, actor: User, wanted: Iterable[Wanted], all_safe: bool = False, is_dry: bool = False
-) -> list[Moved]:
-    """What came of each, or would in a dry run. Raises DomainError for a pin or version that is not there."""
-    asked = {each.pin: each for each in wanted}
+    agent: Agent,
+    *,
+    actor: User,
+    wanted: Iterable[RequestedMove],
+    all_safe: bool = False,
+    is_dry: bool = False,
+) -> list[MoveResult]:
+    """Move pins, or try it in a dry run. Return a result per pin. Raises DomainError for an unknown pin or
+    version.
+    """
+    moves_by_pin = {request.pin: request for request in wanted}
     pins_of_agent = pinned_items([agent]).select_related("agent", "tool__current")
-    found = {pin.pk: pin for pin in pins_of_agent.filter(pk__in=asked)}
+    pin_by_id = {pin.pk: pin for pin in pins_of_agent.filter(pk__in=moves_by_pin)}
     moves: list[tuple[Pin, ToolVersion]] = []
-    for pk, each in asked.items():
-        if (pin := found.get(pk)) is None:
+    for pk, requested in moves_by_pin.items():
+        if (pin := pin_by_id.get(pk)) is None:
             message = f"“{agent}” has no pin {pk}. Read its upgrades again."
             raise DomainError("unknown_pin", message, fields={"moves": message})
-        version = versions.named(pin.tool, version=each.version, ordinal=each.ordinal)
+        version = versions.named(pin.tool, version=requested.version, ordinal=requested.ordinal)
         if version is None:
-            message = versions.says_unknown(pin.tool, version=each.version, ordinal=each.ordinal)
+            message = versions.says_unknown(pin.tool, version=requested.version, ordinal=requested.ordinal)
             raise DomainError("unknown_version", message, fields={"moves": message})
         moves.append((pin, version))
-    chosen = compare(moves)
-    # Judged again here: what was safe when the page was opened may not be so now.
+    upgrade_list = compare(moves)
+    # Checked again: what was safe when the page was opened may have changed.
     if all_safe:
-        chosen += [each for each in of(agent) if each.is_safe and each.pin.pk not in asked]
+        upgrade_list += [
+            row for row in upgrades_of_agent(agent) if row.is_safe and row.pin.pk not in moves_by_pin
+        ]
     # By ordinal, not by label: a vendor may have used a label twice.
-    requests = [pins.MoveRequest(each.pin, ordinal=each.version.ordinal) for each in chosen]
+    requests = [pins.MoveRequest(row.pin, ordinal=row.version.ordinal) for row in upgrade_list]
     answers = pins.move_several(agent, actor=actor, wanted=requests, is_dry=is_dry)
     return [
-        Moved(each, each.pin.name, answer)
+        MoveResult(row, row.pin.name, answer)
         if isinstance(answer, DomainError)
-        else Moved(each, answer.name, None)
-        for each, answer in zip(chosen, answers, strict=True)
+        else MoveResult(row, answer.name, None)
+        for row, answer in zip(upgrade_list, answers, strict=True)
     ]
 
 
@@ -163,85 +175,87 @@ def to_current(rows: Iterable[Pin]) -> list[Upgrade]:
     return compare([(pin, pin.tool.current) for pin in rows if pin.tool.current])
 
 
-def of_tool(tool: Tool, version: ToolVersion, user: User) -> list[Upgrade]:
-    """One for each agent that the user may see and that has pinned another version; the broken ones first."""
-    moves = [(pin, version) for pin in using(tool, user) if pin.version_id != version.pk]
-    return sorted(compare(moves), key=lambda each: not each.is_felt)
+def upgrades_of_tool(tool: Tool, version: ToolVersion, user: User) -> list[Upgrade]:
+    """Return an upgrade for each visible pin of another version; the broken ones first."""
+    moves = [(pin, version) for pin in pins_of_tool(tool, user) if pin.version_id != version.pk]
+    return sorted(compare(moves), key=lambda upgrade: not upgrade.is_felt)
 
 
-def to(pin: Pin, version: ToolVersion) -> Upgrade:
-    """What moving the pin to this version would change, and which of our words would be lost."""
+def upgrade_to(pin: Pin, version: ToolVersion) -> Upgrade:
+    """Return what moving the pin to this version would change, and the tuned texts that would be lost."""
     return compare([(pin, version)])[0]
 
 
 def compare(moves: Sequence[tuple[Pin, ToolVersion]]) -> list[Upgrade]:
-    """In five queries at most: equal versions are decoded and compared once."""
+    """Compare several moves in at most five queries: equal versions are decoded and compared once."""
     signatures: dict[int, Signature] = {}
     for pin, version in moves:
-        for each in (pin.version, version):
-            # Decoding is the larger part of the work, and many pins share a version.
-            if each.pk not in signatures:
-                signatures[each.pk] = each.decoded()
+        for row in (pin.version, version):
+            # Decoding is most of the work, and many pins share a version.
+            if row.pk not in signatures:
+                signatures[row.pk] = row.decoded()
     comparisons = {
         key: diff.compare(signatures[key[0]], signatures[key[1]])
         for key in {(pin.version_id, version.pk) for pin, version in moves}
     }
-    allowed = agent_vendors.of_several({pin.agent for pin, _ in moves})
+    allowed = agent_vendors.allowed_by_agent({pin.agent for pin, _ in moves})
     states = holds.pinning_states({version for _, version in moves})
 
     def refusal(pin: Pin, version: ToolVersion) -> str:
-        of_vendor = allowed[pin.agent_id].refusal(pin.agent, pin.tool, is_pinned=True)
+        vendor_refusal = allowed[pin.agent_id].refusal(pin.agent, pin.tool, is_pinned=True)
         state = states.get(version.pk)
-        return of_vendor or (pins.review_refusal(pin.tool, version, state).message if state else "")
+        return vendor_refusal or (pins.review_refusal(pin.tool, version, state).message if state else "")
 
-    found = [
+    upgrades_ = [
         Upgrade(
             pin,
             version,
             comparisons[pin.version_id, version.pk],
-            lost(pin, signatures[version.pk]),
+            find_lost_words(pin, signatures[version.pk]),
             refusal(pin, version),
         )
         for pin, version in moves
     ]
-    # Texts are read for those alone that can break a line; most moves cannot.
-    concerned = [upgrade for upgrade in found if impact.concerns_lines(upgrade.comparison.changes)]
+    # Texts are only read for moves that can break a line; most cannot.
+    concerned = [upgrade for upgrade in upgrades_ if impact.concerns_lines(upgrade.comparison.changes)]
     naming = _procedures_naming([upgrade.pin for upgrade in concerned])
     for upgrade in concerned:
         if procedures := naming.get(upgrade.pin.pk):
             before, after = signatures[upgrade.pin.version_id], signatures[upgrade.version.pk]
             upgrade.lines.extend(_lines(upgrade, before, after, procedures))
-    return found
+    return upgrades_
 
 
-def lost(pin: Pin, signature: Signature) -> list[LostWords]:
-    # Of the agent's own words, and of those for all agents beneath them.
-    own = words_about(pin)
-    found = misfits(signature, merged(words_about(pin.tool), own))
-    told = []
-    for misfit in found:
-        is_own = misfit.parameter in own.parameters or misfit.parameter in own.outputs
-        whose = "This agent's words" if is_own else "The tool's words for all agents"
-        ends = " Publishing is refused until they fit." if misfit.exposes else ""
-        told.append(LostWords(f"{misfit.message} {whose} about it do not fit.{ends}", misfit.exposes))
-    return told
+def find_lost_words(pin: Pin, signature: Signature) -> list[LostWords]:
+    # The agent's tuned texts, and those for all agents below them.
+    agent_words = words_about(pin)
+    misfit_list = misfits(signature, merged(words_about(pin.tool), agent_words))
+    lost_words = []
+    for misfit in misfit_list:
+        is_own = misfit.parameter in agent_words.parameters or misfit.parameter in agent_words.outputs
+        owner = "This agent's words" if is_own else "The tool's words for all agents"
+        consequence = " Publishing is refused until they fit." if misfit.exposes else ""
+        lost_words.append(
+            LostWords(f"{misfit.message} {owner} about it do not fit.{consequence}", misfit.exposes)
+        )
+    return lost_words
 
 
 def _procedures_naming(rows: Collection[Pin]) -> Mapping[int, list[Procedure]]:
     # By pin, in the order of the agent's procedures.
     if not rows:
         return {}
-    naming_them = ProcedureReference.objects.filter(pin__in=rows, procedure__removed_at=None).order_by()
-    pairs = set(naming_them.values_list("pin", "procedure"))
+    references = ProcedureReference.objects.filter(pin__in=rows, procedure__removed_at=None).order_by()
+    pairs = set(references.values_list("pin", "procedure"))
     procedures = Procedure.objects.filter(pk__in={procedure for _, procedure in pairs})
-    naming: defaultdict[int, list[Procedure]] = defaultdict(list)
+    procedures_by_pin: defaultdict[int, list[Procedure]] = defaultdict(list)
     pins_of: defaultdict[int, list[int]] = defaultdict(list)
-    for pin, named_in in pairs:
-        pins_of[named_in].append(pin)
+    for pin, procedure_id in pairs:
+        pins_of[procedure_id].append(pin)
     for procedure in procedures.only("slug", "title", "text", "position"):
         for pin in pins_of[procedure.pk]:
-            naming[pin].append(procedure)
-    return naming
+            procedures_by_pin[pin].append(procedure)
+    return procedures_by_pin
 
 
 def _lines(

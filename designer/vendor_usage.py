@@ -1,4 +1,4 @@
-"""Who uses what a vendor offers: the agents and releases that lose something if it is removed."""
+"""The agents and releases that use a vendor's tools and would lose something if it were removed."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from designer.models import Agent, Pin
 from people.models import User
 
 AGENTS_SHOWN = 50
-# A release names its tools by their ids in its document, which never changes.
+# A release names its tools by id in its document, which never changes.
 COUNT_RELEASES = """
 SELECT count(*), count(*) FILTER (WHERE release.id IN (SELECT release_id FROM designer_channel))
 FROM designer_release release
@@ -33,7 +33,9 @@ AND EXISTS (
 
 @dataclass(frozen=True, slots=True)
 class VendorUse:
-    """`agents` with how many pins each has there; releases all told, and those that a channel leads to."""
+    """agents: with the number of their pins there. releases, live_releases: all, and those that a channel
+    points to.
+    """
 
     agents: list[tuple[Agent, int]]
     pins: int
@@ -47,7 +49,9 @@ class VendorUse:
 
 
 def use_of(endpoints: Iterable[Endpoint]) -> VendorUse:
-    """For administrators, who see every team. `credentials` are those that nothing else uses."""
+    """Return the use of these endpoints, for administrators, who see every team. `credentials`: those that
+    nothing else uses.
+    """
     pks = [endpoint.pk for endpoint in endpoints]
     pins = (
         Pin.objects.live()
@@ -59,14 +63,14 @@ def use_of(endpoints: Iterable[Endpoint]) -> VendorUse:
     with connection.cursor() as cursor:
         cursor.execute(COUNT_RELEASES, {"endpoints": pks})
         releases, live = cursor.fetchone()
-    elsewhere = Endpoint.objects.live().exclude(pk__in=pks).exclude(credential=None)
+    other_endpoints = Endpoint.objects.live().exclude(pk__in=pks).exclude(credential=None)
     spare = Credential.objects.filter(removed_at=None, endpoints__in=pks)
-    spare = spare.exclude(pk__in=elsewhere.values("credential")).distinct()
+    spare = spare.exclude(pk__in=other_endpoints.values("credential")).distinct()
     return VendorUse(list(agents.items()), sum(agents.values()), releases, live, list(spare))
 
 
 def used_by_others(tool: Tool, user: User) -> int:
-    # How many agents pin the tool that the user may not see: of those, only their number is told.
+    # The number of agents with this tool that the user may not see; nothing else about them is shown.
     if user.can_administer:
         return 0
     return Pin.objects.live().filter(tool=tool).exclude(agent__in=Agent.objects.visible_to(user)).count()

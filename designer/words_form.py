@@ -1,5 +1,8 @@
-"""Our words about a tool, as a designer types them. Every box starts with the text that counts now, so that
-an empty box is a mistake and never means "take the vendor's"."""
+"""The form for a tool's tuned texts.
+
+Each field starts with the effective text, so that an empty field is an error and never means the vendor's
+text.
+"""
 
 import json
 from collections.abc import Iterator
@@ -20,10 +23,10 @@ from people.audit.edit_conflicts import Difference, LateEditError
 from people.forms import OperationForm
 from protocols.signature import AllowedValue, Parameter
 
-# Django takes so many fields from one form, a few of which are not ours. Values come last: an input with
-# more of them than have room is tuned over REST.
+# Django accepts this many fields in a form, a few of them used otherwise. Values come last: the values of an
+# input that do not fit are tuned over REST.
 MAX_FIELDS = 900
-# Two fields each, out of those that one form may have.
+# Each value takes two of the form's fields.
 MAX_VALUES = 100
 EFFECT_WORDS = {
     "read_only": (EFFECTS["read_only"], "It reads and changes nothing", "It changes something"),
@@ -34,7 +37,9 @@ EFFECT_WORDS = {
 
 @dataclass(frozen=True)
 class Member:
-    """One text or choice: the field, whose word counts, and what lies below it, from top to bottom."""
+    """One text or choice: its field, the layer that is effective, and the layers below, from top to
+    bottom.
+    """
 
     field: BoundField
     source: str
@@ -43,7 +48,7 @@ class Member:
 
     @property
     def beneath(self) -> str:
-        """What counts without a word of ours here."""
+        """Return the effective value without the tuned one."""
         return self.below[0][1]
 
 
@@ -56,7 +61,7 @@ class ValueRow:
 
 @dataclass(frozen=True)
 class ParameterRow:
-    """One input or output of the tool. `says` is the description that counts."""
+    """One input or output. `says`: the effective description."""
 
     parameter: Parameter
     members: dict[str, Member]
@@ -65,8 +70,8 @@ class ParameterRow:
 
     @property
     def is_tuned(self) -> bool:
-        every = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
-        return any(member.is_ours for member in every)
+        all_members = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
+        return any(member.is_ours for member in all_members)
 
     @property
     def is_hidden(self) -> bool:
@@ -78,12 +83,12 @@ class ParameterRow:
 
     @property
     def is_faulty(self) -> bool:
-        every = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
-        return any(member.field.errors for member in every)
+        all_members = [*self.members.values(), *(m for v in self.values for m in (v.description, v.hidden))]
+        return any(member.field.errors for member in all_members)
 
 
 class WordsForm(OperationForm):
-    """`below` are the words that count for all agents, where these are an agent's own."""
+    """below: the tuned texts for all agents, if this form edits those of one agent."""
 
     version = forms.IntegerField(widget=forms.HiddenInput)
 
@@ -99,22 +104,22 @@ class WordsForm(OperationForm):
         self.is_of_an_agent = below is not None
         self.inputs = {parameter.name: parameter for parameter in self.signature.inputs}
         self.paths = dict(self._named_paths())
-        now = self.inherited | self.own
-        initial = {name: self._typed(path, now[path]) for name, path in self.paths.items()}
+        effective = self.inherited | self.own
+        initial = {name: self._field_value(path, effective[path]) for name, path in self.paths.items()}
         super().__init__(*args, initial={"version": version.ordinal, **initial}, **kwargs)
         for name, path in self.paths.items():
             self.fields[name] = self._field(path, initial[name])
 
     def _named_paths(self) -> Iterator[tuple[str, Path]]:
-        # A name says the kind of field and the place of its input, because vendors' names may be anything.
+        # A field's name consists of its kind and the input's index, because vendors' names may be anything.
         yield "title", ("title",)
         yield "description", ("description",)
         for effect in EFFECTS:
             yield f"effect-{effect}", ("effects", effect)
         count = 2 + len(EFFECTS)
-        # Four fields for each input; what is left is shared by outputs and values.
-        room = (MAX_FIELDS - count) // 4
-        for index, parameter in enumerate(self.signature.inputs[:room]):
+        # Four fields per input; outputs and values share the rest.
+        max_inputs = (MAX_FIELDS - count) // 4
+        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
             for kind in ("description", "name", "hidden", "preset"):
                 count += 1
                 yield f"{kind}-{index}", ("parameters", parameter.name, kind)
@@ -122,34 +127,34 @@ class WordsForm(OperationForm):
             for kind in ("description", "hidden"):
                 count += 1
                 yield f"output-{kind}-{index}", ("outputs", output.name, kind)
-        for index, parameter in enumerate(self.signature.inputs[:room]):
-            for at, value in enumerate(parameter.allowed_values[:MAX_VALUES]):
+        for index, parameter in enumerate(self.signature.inputs[:max_inputs]):
+            for value_index, value in enumerate(parameter.allowed_values[:MAX_VALUES]):
                 if count + 2 > MAX_FIELDS:
                     return
                 count += 2
                 for kind in ("description", "hidden"):
                     path = ("parameters", parameter.name, "values", value.name, kind)
-                    yield f"value-{kind}-{index}-{at}", path
+                    yield f"value-{kind}-{index}-{value_index}", path
 
     def _field(self, path: Path, now: Any) -> forms.Field:
-        kind, about = path[-1], path[-2] if len(path) > 1 else ""
+        kind, subject = path[-1], path[-2] if len(path) > 1 else ""
         if path[0] == "effects":
             label, yes, no = EFFECT_WORDS[kind]
-            counts = self.inherited[path]
-            said = "nothing" if counts is None else f"“{yes if counts else no}”"
-            who = "Words for all agents say" if path in self.catalog else "The vendor says"
-            choices = [("", f"{who} {said}"), ("true", yes), ("false", no)]
+            inherited_value = self.inherited[path]
+            choice_text = "nothing" if inherited_value is None else f"“{yes if inherited_value else no}”"
+            layer_text = "Words for all agents say" if path in self.catalog else "The vendor says"
+            choices = [("", f"{layer_text} {choice_text}"), ("true", yes), ("false", no)]
             return forms.ChoiceField(choices=choices, required=False, label=label)
         if kind == "hidden":
             label = (
                 "Leave it out of what a call answers" if path[0] == "outputs" else "Hide it from the model"
             )
-            label = f"Hide {about}" if "values" in path[2:3] else label
+            label = f"Hide {subject}" if "values" in path[2:3] else label
             return forms.BooleanField(required=False, label=label)
         if kind == "preset":
             return _preset_field(self.inputs[path[1]], now)
-        label = {"title": "Title", "name": "Name that the model reads"}.get(kind, f"Description of {about}")
-        # One line that grows, because most words about an input are short.
+        label = {"title": "Title", "name": "Name that the model reads"}.get(kind, f"Description of {subject}")
+        # One line that grows, because most texts of an input are short.
         attrs: dict[str, Any] = {"rows": 4 if len(path) == 1 else 1, "data-counted": ""}
         if kind == "title":
             counted = forms.TextInput(attrs={"data-counted": ""})
@@ -170,23 +175,23 @@ class WordsForm(OperationForm):
 
     def member(self, name: str) -> Member:
         path = self.paths[name]
-        below = [("Vendor", self._shown(path, self.vendor[path]))]
+        below = [("Vendor", self._display_value(path, self.vendor[path]))]
         source = "Vendor"
         if path in self.catalog:
             source = "All agents"
-            below.insert(0, (source, self._shown(path, self.catalog[path])))
+            below.insert(0, (source, self._display_value(path, self.catalog[path])))
         if path in self.own:
             source = "This agent" if self.is_of_an_agent else "All agents"
         return Member(self[name], source, below, is_ours=path in self.own)
 
-    def _shown(self, path: Path, value: Any) -> str:
+    def _display_value(self, path: Path, value: Any) -> str:
         if path[0] == "effects":
             return "" if value is None else EFFECT_WORDS[path[1]][1 if value else 2]
         if path[-1] == "hidden":
             return "Hidden" if value else "Shown"
-        return str(self._typed(path, value))
+        return str(self._field_value(path, value))
 
-    # Not by the names of their fields: a template would find those first.
+    # Named unlike the fields, because a template would find those first.
     @property
     def tool_title(self) -> Member:
         return self.member("title")
@@ -200,16 +205,16 @@ class WordsForm(OperationForm):
 
     @property
     def effects_say(self) -> str:
-        now = self.inherited | self.own
-        said = [
-            EFFECT_WORDS[effect][1 if now["effects", effect] else 2]
+        effective = self.inherited | self.own
+        sentences = [
+            EFFECT_WORDS[effect][1 if effective["effects", effect] else 2]
             for effect in EFFECTS
-            if now["effects", effect] is not None
+            if effective["effects", effect] is not None
         ]
-        return ". ".join(said) or "Not stated"
+        return ". ".join(sentences) or "Not stated"
 
     def rows(self) -> list[ParameterRow]:
-        found = []
+        parameter_rows = []
         for index, parameter in enumerate(self.signature.inputs):
             if f"name-{index}" not in self.paths:
                 break
@@ -217,13 +222,13 @@ class WordsForm(OperationForm):
             values = [
                 ValueRow(
                     value,
-                    self.member(f"value-description-{index}-{at}"),
-                    self.member(f"value-hidden-{index}-{at}"),
+                    self.member(f"value-description-{index}-{value_index}"),
+                    self.member(f"value-hidden-{index}-{value_index}"),
                 )
-                for at, value in enumerate(parameter.allowed_values)
-                if f"value-hidden-{index}-{at}" in self.paths
+                for value_index, value in enumerate(parameter.allowed_values)
+                if f"value-hidden-{index}-{value_index}" in self.paths
             ]
-            found.append(
+            parameter_rows.append(
                 ParameterRow(
                     parameter,
                     {kind: self.member(f"{kind}-{index}") for kind in kinds},
@@ -231,7 +236,7 @@ class WordsForm(OperationForm):
                     len(parameter.allowed_values) - len(values),
                 )
             )
-        return found
+        return parameter_rows
 
     def outputs(self) -> list[ParameterRow]:
         return [
@@ -250,46 +255,46 @@ class WordsForm(OperationForm):
 
     def clean_version(self) -> int:
         version: int = self.cleaned_data["version"]
-        # The words were typed beside the texts of another version.
+        # The texts were edited next to those of another version.
         if version != self.ordinal:
             raise forms.ValidationError("Another user has moved this to another version. Look at it again.")
         return version
 
     def words(self) -> dict[str, Any]:
-        """What `tunings.tune` takes: only what differs from the text below ours."""
+        """Return the arguments of `tunings.tune`: only what differs from the layer below."""
         on_page = set(self.paths.values())
-        ours = {
-            # Words without a field on the page stay as they are.
+        tuned = {
+            # Texts without a field on the page are kept.
             path: value
             for path, value in self.own.items()
             if path in self.vendor and path not in on_page
         }
         for name, path in self.paths.items():
-            typed = self.cleaned_data[name]
+            entered = self.cleaned_data[name]
             if name not in self.data and path[-1] != "hidden":
-                # A page that was opened before this field was there leaves it as it is.
-                ours |= {path: self.own[path]} if path in self.own else {}
-            # Emptied: the vendor's name counts again, which is no word of ours.
-            elif path[-1] == "name" and not typed:
+                # The page was opened before this field existed, so its text is kept.
+                tuned |= {path: self.own[path]} if path in self.own else {}
+            # An empty name restores the vendor's name.
+            elif path[-1] == "name" and not entered:
                 continue
             elif path[0] == "effects":
-                if typed:
-                    ours[path] = typed == "true"
+                if entered:
+                    tuned[path] = entered == "true"
             elif path[-1] == "hidden":
-                if typed != bool(self.inherited[path]):
-                    ours[path] = typed
-            # A browser sends line ends as CR LF; that alone is no difference.
-            elif (text := typed.replace("\r\n", "\n")) != self._typed(path, self.inherited[path]).replace(
-                "\r\n", "\n"
-            ):
+                if entered != bool(self.inherited[path]):
+                    tuned[path] = entered
+            # A browser sends line ends as CR LF, which is not a difference.
+            elif (text := entered.replace("\r\n", "\n")) != self._field_value(
+                path, self.inherited[path]
+            ).replace("\r\n", "\n"):
                 value = _value(self.inputs[path[1]], text) if path[-1] == "preset" else text
                 if value is not UNSET:
-                    ours[path] = value
-        said: dict[str, Any] = msgspec.to_builtins(from_members(ours))
-        return said
+                    tuned[path] = value
+        document: dict[str, Any] = msgspec.to_builtins(from_members(tuned))
+        return document
 
-    def _typed(self, path: Path, value: Any) -> Any:
-        # As the field holds it: a text as it is, a preset that is none as JSON.
+    def _field_value(self, path: Path, value: Any) -> Any:
+        # The value in the field's form: a text unchanged, any other preset as JSON.
         if path[0] == "effects":
             return {True: "true", False: "false", None: ""}[value if path in self.own else None]
         if path[-1] == "hidden":
@@ -303,21 +308,21 @@ class WordsForm(OperationForm):
         return names.get(path) or names.get(f"{path}.preset") or names.get(f"{path}.description") or path
 
     def theirs(self, name: str, value: object) -> object:
-        # Where they have no words of their own, those below count; every box starts with what counts.
+        # Without their own text the layer below is effective; each field starts with the effective text.
         path = self.paths[name]
         if path[0] == "effects":
             return {True: "true", False: "false"}.get(bool(value), "") if value is not None else ""
-        return self._typed(path, self.inherited[path] if value is None else value)
+        return self._field_value(path, self.inherited[path] if value is None else value)
 
     def late_rows(self) -> list[tuple[str, Difference]]:
-        # What the vendor said then goes with the words; no user edits it.
+        # The replaced vendor texts belong to the words; no user edits them.
         return [row for row in super().late_rows() if not row[1].path.startswith(("replaced", "against"))]
 
     def refuse(self, error: DomainError) -> None:
         if isinstance(error, LateEditError):
             super().refuse(error)
             return
-        fields = {self.field_for(name): sentence for name, sentence in error.fields.items()}
+        fields = {self.field_for(name): message for name, message in error.fields.items()}
         super().refuse(DomainError(error.code, error.message, fields=fields, status=error.status))
 
 
@@ -329,7 +334,7 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
         offered = [(value.name, value.name) for value in parameter.allowed_values]
     else:
         return forms.CharField(strip=False, required=False, label=label)
-    # What is kept from another version stays on offer.
+    # A value from another version remains a choice.
     if now and now not in dict(offered):
         offered.append((now, f"{now} (not taken by this version)"))
     wrong = f"“{parameter.name}” takes one of: {', '.join(value for value, _ in offered)}."
@@ -341,13 +346,13 @@ def _preset_field(parameter: Parameter, now: str) -> forms.Field:
     )
 
 
-def _value(parameter: Parameter, typed: str) -> Any:
-    # What was typed, as the input takes it; what cannot be read stays a text, and the rules refuse it.
-    if not typed:
+def _value(parameter: Parameter, entered: str) -> Any:
+    # Converts the entered text to the input's type. A text that cannot be converted is refused by the rules.
+    if not entered:
         return UNSET
     if parameter.type in ("string", "enum"):
-        return typed
+        return entered
     try:
-        return json.loads(typed)
+        return json.loads(entered)
     except ValueError:
-        return typed
+        return entered

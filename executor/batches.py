@@ -1,6 +1,7 @@
-"""Several calls of one release, asked for at once. Each is a call like any other: only that they are made
-side by side, within a time that holds for all of them, and until as many have ended as were asked for.
+"""Run several calls of one release together.
 
+They are ordinary calls that run in parallel, within a common time limit, and until as many have ended as
+requested.
 “Tool.all”, “Tool.any” and “Tool.race”: https://github.com/idealic-ai/docs, rfc/03_agent_calls.md
 """
 
@@ -36,62 +37,64 @@ from people.models import ApiKey, User
 
 logger = logging.getLogger(__name__)
 MAX_CALLS = 20
-# Each holds a thread, of which other requests want some, too.
-AT_ONCE = 8
-# In seconds, until another call may have ended: calls of a day may hold all places of a key.
+# Each call occupies a thread, and other requests need threads too.
+MAX_PARALLEL_CALLS = 8
+# In seconds, between attempts to start a call: the running calls of a key may last a day.
 FIRST_PAUSE, MAX_PAUSE = 0.1, 2.0
-# In seconds, until calls that are not waited for any more are looked for again: one may just have begun.
-CANCEL_AGAIN = 0.1
-# Of a call that is waited for in any case.
+# In seconds, until calls that are no longer needed are cancelled again: one may have started just now.
+CANCEL_INTERVAL = 0.1
+# For a call that is always awaited.
 NEVER = Event()
-# These wait for an answer, and so have not ended.
-ASKING = {"latent", "needs_input", "needs_authorization"}
+# Outcomes of calls that wait for an answer, so they have not ended.
+WAITING_OUTCOMES = {"latent", "needs_input", "needs_authorization"}
 
 
 class Until(StrEnum):
-    """Which calls of a batch are waited for."""
+    """The calls of a batch that are awaited."""
 
     ALL = "all"
     ANY = "any"
     RACE = "race"
 
     def is_over_with(self, outcome: str) -> bool:
-        """Whether a call that ended so is the one that was waited for, and the others are not any more."""
+        """Return whether a call with this outcome ends the wait for the others."""
         match self:
             case Until.ALL:
                 return False
             case Until.ANY:
                 return outcome in ("ok", transfers.KIND)
             case Until.RACE:
-                return outcome not in ASKING
+                return outcome not in WAITING_OUTCOMES
 
 
 class NoTimeError(DomainError):
     retry_after = 1
 
     def __init__(self) -> None:
-        message = "The time of the batch was over before this call's turn. Nothing was sent. Send it again."
+        message = "The batch ran out of time before this call. This call was not sent. Send it again."
         super().__init__("no_time", message, status=503)
 
 
 class NotWaitedForError(DomainError):
     def __init__(self) -> None:
-        message = "Another call of the array came first, so this one was not made. Nothing was sent."
+        message = "Another call of the batch ended first. This call was not sent."
         super().__init__("cancelled", message, status=409)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """A call of a batch. `admit` raises where the caller may not make one more call now."""
+class BatchCall:
+    """A call of a batch. `admit` raises if the caller may not send one more call now."""
 
     wish: Wish
     admit: Callable[[], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Came:
-    """What came of each call of a batch, in their order: what it raised stands in the place of an answer.
-    `first` is the place of the one that ended the wait for the others."""
+class BatchResult:
+    """The results in the order of the calls. A call that raised has its exception as result.
+
+    first: index of the call that ended the wait for the others.
+    """
 
     answers: Sequence[Answer | Exception]
     first: int | None = None
@@ -99,51 +102,50 @@ class Came:
 
 def run(
     release: Release,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[BatchCall],
     *,
     actor: User,
     key: ApiKey | None,
     seconds: float,
     until: Until = Until.ALL,
-) -> Came:
-    """A call that would be one too many for its key or for this process waits for its turn. None runs longer
-    than what is left of the `seconds`, and what has had no turn by then is not made. Nor is what has had none
-    when the wait is over, as `until` has it; what is under way then is cancelled. What a call raises is as of
-    `executor.calls.run`.
-    """
-    ends = time.monotonic() + seconds
+) -> BatchResult:
+    """Run the calls and return their results."""
+    deadline = time.monotonic() + seconds
     if until != Until.ALL:
-        # By their ids the others are found and cancelled.
+        # The ids allow to find and cancel the other calls.
         wanted = [
-            replace(each, wish=replace(each.wish, call_id=each.wish.call_id or _own_id())) for each in wanted
+            replace(call, wish=replace(call.wish, call_id=call.wish.call_id or _own_id())) for call in wanted
         ]
-    first, made_before = _as_before(wanted, until, actor, key)
-    others = _Others(until, first)
+    first_index, sent_before = _find_earlier_results(wanted, until, actor, key)
+    state = _BatchState(until, first_index)
     give_back()
-    at_once = min(AT_ONCE, len(wanted), key.calls_at_once if key else requesting.USERS_CALLS_AT_ONCE)
-    with ThreadPoolExecutor(max_workers=max(1, at_once), thread_name_prefix="batch") as threads:
+    parallel_count = min(
+        MAX_PARALLEL_CALLS, len(wanted), key.calls_at_once if key else requesting.USERS_CALLS_AT_ONCE
+    )
+    with ThreadPoolExecutor(max_workers=max(1, parallel_count), thread_name_prefix="batch") as threads:
         ids = {}
-        for place, each in enumerate(wanted):
-            # What was made before sends nothing again, and says what came of it.
-            is_over = NEVER if each.wish.call_id in made_before else others.are_over
-            make = partial(_in_turn, release, each, ends, is_over, actor, key)
-            made = threads.submit(copy_context().run, _of_a_thread, make, partial(others.hear, place))
-            ids[made] = each.wish.call_id
+        for index, call in enumerate(wanted):
+            # A call that was sent before is not sent again, and returns its result.
+            is_over = NEVER if call.wish.call_id in sent_before else state.are_over
+            make = partial(_run_when_possible, release, call, deadline, is_over, actor, key)
+            future = threads.submit(copy_context().run, _run_in_thread, make, partial(state.report, index))
+            ids[future] = call.wish.call_id
         waiting = set(ids)
         while waiting:
-            pause = CANCEL_AGAIN if others.are_over.is_set() else None
+            pause = CANCEL_INTERVAL if state.are_over.is_set() else None
             _, waiting = wait(waiting, timeout=pause, return_when=FIRST_COMPLETED)
-            if others.are_over.is_set() and (left := [one for made in waiting if (one := ids[made])]):
-                _cancel(left, release, actor, key)
-        return Came(answers=[made.result() for made in ids], first=others.first)
+            call_ids = [call_id for future in waiting if (call_id := ids[future])]
+            if state.are_over.is_set() and call_ids:
+                _cancel_calls(call_ids, release, actor, key)
+        return BatchResult(answers=[future.result() for future in ids], first=state.first)
 
 
 def _own_id() -> ClientCallId:
     return ClientCallId("", part=str(uuid.uuid4()))
 
 
-class _Others:
-    """Whether the others are waited for yet, which each call that ends says for them."""
+class _BatchState:
+    """Tracks whether the remaining calls are still awaited; each call that ends reports its outcome."""
 
     def __init__(self, until: Until, first: int | None) -> None:
         self.until, self.first = until, first
@@ -152,72 +154,76 @@ class _Others:
         if first is not None:
             self.are_over.set()
 
-    def hear(self, place: int, came: Answer) -> None:
-        # What was refused has not run, and so it has not ended either.
-        was_made = came.call is not None or came.outcome == transfers.KIND
-        if not (was_made and came.outcome and self.until.is_over_with(came.outcome)):
+    def report(self, index: int, answer: Answer) -> None:
+        # A refused call was not sent, so it cannot end the wait.
+        was_sent = answer.call is not None or answer.outcome == transfers.KIND
+        if not (was_sent and answer.outcome and self.until.is_over_with(answer.outcome)):
             return
         with self._lock:
             if self.first is None:
-                self.first = place
+                self.first = index
                 self.are_over.set()
 
 
-def _as_before(
-    wanted: Sequence[Wanted], until: Until, actor: User, key: ApiKey | None
+def _find_earlier_results(
+    wanted: Sequence[BatchCall], until: Until, actor: User, key: ApiKey | None
 ) -> tuple[int | None, set[ClientCallId]]:
-    # Of a batch that was sent before: which call was the first one then, and which were made at all.
+    # For a batch that is sent again: the call that ended the wait then, and the calls that were sent.
     if until == Until.ALL:
         return None, set()
-    places = {each.wish.call_id: place for place, each in enumerate(wanted) if each.wish.call_id}
-    ids = {derived: call_id for call_id in places for derived in calls.keys_of(call_id, actor=actor, key=key)}
+    indexes = {call.wish.call_id: index for index, call in enumerate(wanted) if call.wish.call_id}
+    ids = {
+        derived: call_id for call_id in indexes for derived in calls.keys_of(call_id, actor=actor, key=key)
+    }
     rows = Call.objects.filter(key__in=ids, requested_by=actor, api_key=key, continues=None)
     earlier = [(ids[row.key], row.outcome) for row in rows.order_by("finished_at", "pk")]
-    over = (places[call_id] for call_id, outcome in earlier if outcome and until.is_over_with(outcome))
-    return next(over, None), {call_id for call_id, _ in earlier}
+    ending_indexes = (
+        indexes[call_id] for call_id, outcome in earlier if outcome and until.is_over_with(outcome)
+    )
+    return next(ending_indexes, None), {call_id for call_id, _ in earlier}
 
 
-def _cancel(ids: Sequence[ClientCallId], release: Release, actor: User, key: ApiKey | None) -> None:
-    why = f"{calls.runtime_of(release, key).why} Another call of its array came first."
+def _cancel_calls(ids: Sequence[ClientCallId], release: Release, actor: User, key: ApiKey | None) -> None:
+    reason = f"{calls.runtime_of(release, key).why} Another call of its array came first."
     active = Call.objects.filter(status__in=ACTIVE_CALLS)
     rows = calls.made_with(ids, active, actor=actor, key=key)
     try:
         for call in rows.select_related("version__tool__endpoint__vendor", "activity"):
-            with suppress(DomainError):  # it ended meanwhile
-                cancellation.cancel(call, actor=actor, why=why)
+            with suppress(DomainError):  # it has ended in the meantime
+                cancellation.cancel(call, actor=actor, why=reason)
     except DatabaseError:
         logger.exception("calls of a batch that are not waited for were not cancelled")
     give_back()
 
 
-def _of_a_thread(make: Callable[[], Answer], hear: Callable[[Answer], None]) -> Answer | Exception:
+def _run_in_thread(make: Callable[[], Answer], report: Callable[[Answer], None]) -> Answer | Exception:
     try:
         answer = make()
-    except Exception as error:  # noqa: BLE001 - the other calls have run, and their answers go out
+    except Exception as error:  # noqa: BLE001 - the other calls have run, and their answers are returned
         return error
     else:
-        # Here, so that the thread begins no other call meanwhile.
-        hear(answer)
+        # Reported here, so that the thread does not start another call first.
+        report(answer)
         return answer
     finally:
         connection.close()
 
 
-def _in_turn(
-    release: Release, wanted: Wanted, ends: float, is_over: Event, actor: User, key: ApiKey | None
+def _run_when_possible(
+    release: Release, wanted: BatchCall, deadline: float, is_over: Event, actor: User, key: ApiKey | None
 ) -> Answer:
     pause = FIRST_PAUSE
     is_admitted, wish, is_waited_for = False, wanted.wish, wanted.wish.mode == Mode.WAIT
     tool = sealed(release).tool(wish.tool, wish.sub_agent)
-    usual = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
-    while (left := ceil(ends - time.monotonic())) > 0:
+    default_deadline = tool.retry_policy.give_up_after_seconds if tool else requesting.DEADLINE
+    while (remaining := ceil(deadline - time.monotonic())) > 0:
         if is_over.is_set():
             raise NotWaitedForError
         if not is_admitted:
             wanted.admit()
             is_admitted = True
-        if is_waited_for and (wish.deadline_seconds or usual) > left:
-            wish = replace(wish, deadline_seconds=left)
+        if is_waited_for and (wish.deadline_seconds or default_deadline) > remaining:
+            wish = replace(wish, deadline_seconds=remaining)
         try:
             return calls.run(release, wish, actor=actor, key=key)
         except (TooManyCallsError, NoRoomError):

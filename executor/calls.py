@@ -1,12 +1,6 @@
-"""An agent's runtime runs tools: by the names of a release, at exactly the versions that it holds.
+"""Run tools of a release for runtimes: by the names of the release, in exactly its versions.
 
-`run` and `resume` stand behind every protocol that a release is served in, each of which only words an
-`Answer`.
-
-A model knows the names of a format and sees no hidden inputs. Its arguments become the vendor's in
-executor/names.py: names are put back, presets are added, and what the release does not show is refused.
-Then the call goes the way of every call (catalog/calls), which checks it against the pinned version's
-own schema.
+`run` and `resume` serve every protocol; the protocol's server only formats an `Answer`.
 """
 
 import uuid
@@ -47,27 +41,28 @@ from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Place, Release
 from designer.releases import fresh_signatures
 from executor import names
-from executor.outputs import taken
+from executor.outputs import parse_output
 from executor.released_documents import sealed, wires
 from people import audit
 from people.models import RUNTIME_SCOPES, ApiKey, AuditEntry, User
 from protocols.base import Outcome
 from protocols.calls.arguments import UNKNOWN_INPUT
 
-# A key that asks all day for what is not its own is written down once an hour for each thing it asks for,
-# and for so many things at most.
-REFUSAL_RECORDED_EVERY = timedelta(hours=1)
-MAX_REFUSALS_RECORDED = 50
+# A key that keeps requesting tools that it may not run is recorded once an hour per tool, and for this many
+# tools at most.
+REFUSAL_INTERVAL = timedelta(hours=1)
+MAX_REFUSALS_PER_INTERVAL = 50
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came of asking for a tool, whatever it was; names in `result` are those of the format.
+    """The result of a tool call request. Names in `result` are those of the format.
 
-    `outcome` is a kind of outcome of a call, or `transfer`; None while the call is under way. `call` is None
-    where nothing was sent. `result` has nothing of the vendor's headers or addresses. `transfer_to` is the
-    slug of the sub-agent that takes over. `output_schema` is that of the output that a latent call waits for,
-    by the names of `format_`.
+    call: None if nothing was sent.
+    outcome: an outcome of a call, or `transfer`; None while the call is running.
+    result: contains none of the vendor's headers or addresses.
+    transfer_to: the slug of the sub-agent that takes over.
+    output_schema: the schema of the output that a latent call waits for, by the names of `format_`.
     """
 
     tool: ReleasedTool
@@ -81,24 +76,27 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
-    """What a caller asks for: a tool by the name that a model knows it by, and how it shall run.
+    """A request to run one tool of a release.
 
-    `sub_agent` is the slug of the one that shows the tool, "" for the agent itself. `arguments` go by the
-    names of the export format, or of any where none is said. `on_behalf_of` is the user of the agent for whom
-    it runs, and `site` our own address as the caller knows it. `thread` is the key of one that the caller has
-    begun, on which a run of the tool goes on. `ordinal` is of the version that the caller was shown, of a
-    tool that follows its vendor; None is that of the release. `configuration` is for this run alone, whatever
-    the release has chosen: a name as in `configurations.named`, or values. `reasoning` and `mark` are kept
-    with the call.
-
-    `environment` is one of the agent's; "" is that of the key, or else the default one. `activity` is what
-    the caller was shown as `_activity`, None where it does not say: the call is refused where another one
-    runs by now. `output` is that of a model that answers itself; `is_a_models`: the model gives one whatever
-    runs, and it is not looked at where something does.
-
-    `is_of_context`: the name is that of a prompt or a resource and not of a tool.
-    `is_made_here`: by a thread of this process and not by a worker, of a call that its caller streams.
-    `side` is what the protocol tells of the program that waits.
+    tool: the name that the model sees.
+    sub_agent: the slug of the sub-agent that has the tool, "" for the agent itself.
+    arguments: by the names of the export format `format_`, or of any format if that is "".
+    on_behalf_of: the agent's user for whom the tool runs.
+    site: Pegboard's own address as the caller knows it.
+    thread: the key of a thread of the caller, which the call continues.
+    ordinal: the version that the caller saw, for a tool that follows its vendor; None for that of the
+        release.
+    configuration: for this call only, instead of the release's: a name as in `configurations.named`, or
+        values.
+    reasoning, mark: stored with the call.
+    environment: one of the agent's; "" for that of the key, or else the default one.
+    activity: the `_activity` that the caller saw, None if not stated. The call is refused if another one runs
+        now.
+    output: the output of a model that answers itself. `is_a_models`: the model always sends one, and it is
+        ignored if something runs.
+    is_of_context: the name is that of a prompt or a resource and not of a tool.
+    is_made_here: a thread of this process sends the call (streamed calls); otherwise a worker does.
+    side: the capabilities that the waiting client has declared.
     """
 
     tool: str
@@ -127,7 +125,7 @@ class Wish:
 
 
 class UnknownToolError(DomainError):
-    """The release shows no tool of this name at this place."""
+    """The release has no tool with this name at this address."""
 
     def __init__(self, name: str) -> None:
         message = f"There is no tool “{printable(name, 100)}” here. List the tools of the release."
@@ -135,26 +133,25 @@ class UnknownToolError(DomainError):
 
 
 def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Answer:
-    """Run the tool that a model knows by this name, or hand over, and wait for what comes of it.
+    """Run the tool or transfer that the model knows by this name, and wait for the result.
 
-    In another mode a worker makes the call, the answer is how far it is, and the callback hears of the end.
-    Arguments that do not fit are an answer like others. A call that was made with this id before is not made
+    In another mode a worker runs the call, the answer contains its state, and the callback is notified at the
+    end. Arguments that do not fit are a normal answer. A call with an id that was used before is not sent
     again.
-
     Raises UnknownToolError, ConfirmationError, TooManyCallsError, DomainError.
     """
     find = sealed(release).context_item if wish.is_of_context else sealed(release).tool
     tool = find(wish.tool, wish.sub_agent)
     if tool is None:
         raise UnknownToolError(wish.tool)
-    if made := _made_before(release, tool, wish, actor=actor, key=key):
-        return made
+    if earlier_answer := _made_before(release, tool, wish, actor=actor, key=key):
+        return earlier_answer
     if wish.ordinal is not None:
-        tool = fresh_signatures.in_version(tool, wish.ordinal)
+        tool = fresh_signatures.tool_in_version(tool, wish.ordinal)
     try:
         if tool.signature.kind == transfers.KIND:
-            to = _hand_over(release, tool, wish, actor=actor, key=key)
-            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=to)
+            target = _hand_over(release, tool, wish, actor=actor, key=key)
+            return Answer(tool=tool, outcome=transfers.KIND, transfer_to=target)
         call = _call(release, tool, wish, actor=actor, key=key)
     except ArgumentsError as error:
         return _refused(tool, error)
@@ -164,22 +161,24 @@ def run(release: Release, wish: Wish, *, actor: User, key: ApiKey | None) -> Ans
 def _made_before(
     release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
 ) -> Answer | None:
-    # Its thread may be gone by now, and its version not shown any more: the outcome is told all the same.
+    # The outcome is returned even if the call's thread is gone or its version is no longer shown.
     if wish.call_id is None or (wish.thread is None and wish.ordinal is None):
         return None
     rows = Call.objects.select_related("version__tool__endpoint__vendor", "thread")
-    made = made_with([wish.call_id], rows, actor=actor, key=key).filter(tool=tool.id, continues=None)
-    call = made.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
+    earlier_calls = made_with([wish.call_id], rows, actor=actor, key=key).filter(tool=tool.id, continues=None)
+    call = earlier_calls.filter(agent=release.agent_id, sub_agent=wish.sub_agent).first()
     if call is None:
         return None
     user = end_users.digest_of(release.agent_id, wish.on_behalf_of.name) if wish.on_behalf_of else ""
-    called = fresh_signatures.as_called(tool, call.version)
-    theirs = names.for_the_vendor(called.signature, call.version.decoded(), wish.arguments, wish.format_)
+    called = fresh_signatures.tool_as_called(tool, call.version)
+    vendor_arguments = names.map_to_vendor(
+        called.signature, call.version.decoded(), wish.arguments, wish.format_
+    )
     if wish.configuration is not None:
-        theirs |= _configured(call.version, wish.configuration)
-    asked = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(theirs))
-    on = call.thread.key if call.thread else None
-    if asked != (on, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
+        vendor_arguments |= _configured(call.version, wish.configuration)
+    request_facts = (wish.thread, wish.ordinal or called.version.ordinal, user, canonical(vendor_arguments))
+    thread_key = call.thread.key if call.thread else None
+    if request_facts != (thread_key, call.version.ordinal, call.on_behalf_of, canonical(call.arguments)):
         return None
     seconds = call.deadline_seconds if call.mode == Mode.WAIT else 0
     return answer_of(invocation.follow(call, seconds), called, wish.format_)
@@ -188,7 +187,7 @@ def _made_before(
 def made_with(
     call_ids: Iterable[ClientCallId], rows: QuerySet[Call], *, actor: User, key: ApiKey | None
 ) -> QuerySet[Call]:
-    """Of these rows, the calls that this caller has made with these ids."""
+    """Return the calls of these rows that this caller has sent with these ids."""
     keys = [derived for call_id in call_ids for derived in keys_of(call_id, actor=actor, key=key)]
     return rows.filter(key__in=keys, requested_by=actor, api_key=key)
 
@@ -218,12 +217,11 @@ def resume(
     mode: Mode = Mode.WAIT,
     is_made_here: bool = False,
 ) -> Answer:
-    """Go on with `call`, which stopped to ask, through the release that it was made through. It becomes
-    another call, or is the one that was made with this `call_id` before. `side`, `mark`, `mode` and
-    `is_made_here` are as in a `Wish`.
+    """Continue `call`, which stopped to ask, through the release that it was sent through.
 
-    `release` and `tool` are those of `made_through`. Raises ConfirmationError, TooManyCallsError,
-    DomainError.
+    Returns a new call, or the one that was sent with this `call_id` before. `side`, `mark`, `mode` and
+    `is_made_here` are as in a `Wish`; `release` and `tool` are those of `made_through`. Raises
+    ConfirmationError, TooManyCallsError, DomainError.
     """
     released_version(tool)
     runtime = runtime_of(release, key, call.sub_agent, tool.signature.name, site=site, side=side)
@@ -242,7 +240,7 @@ def resume(
 def resume_in_background(
     call: Call, release: Release, tool: ReleasedTool, *, actor: User, key: ApiKey | None, call_key: uuid.UUID
 ) -> Call:
-    """The same for a call whose user has authorized what it asked for. A worker makes it."""
+    """Continue a call whose user has granted the authorization that it asked for. A worker runs it."""
     released_version(tool)
     runtime = replace(
         runtime_of(release, key, call.sub_agent, tool.signature.name, site=call.site),
@@ -252,19 +250,19 @@ def resume_in_background(
 
 
 def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
-    """What came of `call` so far, by the names of the format."""
-    result, spoken = call.decoded(), wires(tool.signature, format_)[0]
+    """Return the result of `call` so far, by the names of the format."""
+    result, names_of_format = call.decoded(), wires(tool.signature, format_)[0]
     notes = names.notes_on_arguments(tool.signature, call.arguments, format_)
-    told = structs.replace(
+    visible_result = structs.replace(
         result,
-        # Those by the caller's names replace the ones by the vendor's.
+        # Notes with the caller's names replace those with the vendor's.
         notes=[
             *map(note_document, notes),
             *(note for note in result.notes if note["code"] != UNKNOWN_INPUT),
         ],
-        outputs=wire.outputs_for_the_caller(tool.signature, spoken, result.outputs),
-        parsed=wire.outputs_for_the_caller(tool.signature, spoken, result.parsed, is_parsed=True),
-        error=names.for_the_caller(tool.signature, result.error, format_),
+        outputs=wire.outputs_for_the_caller(tool.signature, names_of_format, result.outputs),
+        parsed=wire.outputs_for_the_caller(tool.signature, names_of_format, result.parsed, is_parsed=True),
+        error=names.map_error_to_caller(tool.signature, result.error, format_),
         attempts=[],
     )
     is_latent = call.outcome == latent.LATENT.outcome
@@ -272,7 +270,7 @@ def answer_of(call: Call, tool: ReleasedTool, format_: str = "") -> Answer:
         tool=tool,
         call=call,
         outcome=call.outcome or None,
-        result=told,
+        result=visible_result,
         output_schema=outputs.schema_of(tool.signature, format_) if is_latent else None,
         format_=format_,
     )
@@ -288,11 +286,12 @@ def give_output(
     output: object,
     format_: str,
 ) -> Answer:
-    """What a model answers to a latent call, in place of what would run. `release` and `tool` are those of
-    `made_through`. Raises DomainError for an output that does not fit, and for a second one."""
-    given = latent.given(taken(tool.signature, output, format_))
-    why = runtime_of(release, key).why
-    return answer_of(latent.answer(call, actor=actor, output=given, why=why), tool, format_)
+    """Store a model's answer to a latent call, in place of what would run. `release` and `tool` are those of
+    `made_through`. Raises DomainError if the output does not fit or was given before.
+    """
+    parsed_output = latent.given(parse_output(tool.signature, output, format_))
+    reason = runtime_of(release, key).why
+    return answer_of(latent.answer(call, actor=actor, output=parsed_output, why=reason), tool, format_)
 
 
 def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
@@ -302,15 +301,17 @@ def _refused(tool: ReleasedTool, error: ArgumentsError) -> Answer:
 
 
 def shown(release: Release, sub_agent: str = "") -> ReleaseDocument | None:
-    """What a model is shown of the agent or of one of its sub-agents, with transfers as tools.
+    """Return what a model sees of the agent or of one of its sub-agents, with transfers as tools.
 
-    None where the release has no such sub-agent.
+    None if the release has no such sub-agent.
     """
     return sealed(release).at(sub_agent)
 
 
 def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
-    """The release that a runtime's call or thread was made through, and its tool in the version that ran.
+    """Return the release that a runtime's call or thread was sent through, and its tool in the version that
+    ran.
+
     Raises Http404.
     """
     releases = Release.objects.select_related("agent").filter(agent=call.agent).defer("document")
@@ -323,14 +324,15 @@ def made_through(call: Call | Thread) -> tuple[Release, ReleasedTool]:
 
 def with_their_releases(found: Iterable[Call]) -> list[tuple[Call, Release, ReleasedTool]]:
     """Return each call with its release and its tool, except those that their release does not show."""
-    found = list(found)
-    numbers = {(call.agent, call.release) for call in found}
+
+    call_list = list(found)
+    numbers = {(call.agent, call.release) for call in call_list}
     rows = Release.objects.select_related("agent").filter(
         agent__in={agent for agent, _ in numbers}, number__in={number for _, number in numbers}
     )
     releases = {(release.agent_id, release.number): release for release in rows.defer("document")}
     shown_calls = []
-    for call in found:
+    for call in call_list:
         release = releases.get((call.agent or 0, call.release or 0))
         if release and (tool := tool_within(release, call)):
             shown_calls.append((call, release, tool))
@@ -338,54 +340,55 @@ def with_their_releases(found: Iterable[Call]) -> list[tuple[Call, Release, Rele
 
 
 def tool_within(release: Release, call: Call | Thread) -> ReleasedTool | None:
-    """The tool of a call or thread that was made through this release, in the version that ran; None where
-    the release does not show it."""
-    shows = shown(release, call.sub_agent)
-    items = (*shows.tools, *shows.context) if shows else ()
-    tool = next((each for each in items if each.id == call.tool_id), None)
-    return fresh_signatures.as_called(tool, call.version) if tool and call.version else tool
+    """Return the tool of a call or thread of this release, in the version that ran; None if the release does
+    not show it.
+    """
+    document = shown(release, call.sub_agent)
+    items = (*document.tools, *document.context) if document else ()
+    tool = next((row for row in items if row.id == call.tool_id), None)
+    return fresh_signatures.tool_as_called(tool, call.version) if tool and call.version else tool
 
 
 @transaction.atomic
 def _hand_over(
     release: Release, transfer: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None
 ) -> str:
-    """The slug of the agent that takes over. Nothing is sent anywhere; raises ArgumentsError."""
-    spoken = wires(transfer.signature, wish.format_)
-    if given := wire.arguments_for_the_vendor(transfer.signature, spoken, wish.arguments):
-        fields = dict.fromkeys(given, wire.UNKNOWN)
-        said = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+    """Record the transfer and return the slug of the sub-agent. Nothing is sent; raises ArgumentsError."""
+    format_wires = wires(transfer.signature, wish.format_)
+    if extra_arguments := wire.arguments_for_the_vendor(transfer.signature, format_wires, wish.arguments):
+        fields = dict.fromkeys(extra_arguments, wire.UNKNOWN)
+        error = {"code": "ARGUMENTS", "message": "A transfer takes no inputs.", "fields": fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=error))
     facts = {
         "from": wish.sub_agent or release.agent.slug,
         "to": transfer.tool_id,
         "as": transfer.signature.name,
     }
-    why = runtime_of(release, key).why
-    audit.record(actor, "hand over", release, after=facts, why=why, agent=release.agent_id)
+    reason = runtime_of(release, key).why
+    audit.record(actor, "hand over", release, after=facts, why=reason, agent=release.agent_id)
     return transfer.tool_id
 
 
 def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key: ApiKey | None) -> Call:
-    # Or the one that was made with this id before.
+    # Returns a new call, or the one that was sent with this id before.
     thread = _own_thread(release, key, wish.thread) if wish.thread else None
     version = released_version(tool, key)
     signature = version.decoded()
-    place, runs = _what_runs(release, tool, wish, key)
-    theirs = names.for_the_vendor(tool.signature, signature, wish.arguments, wish.format_)
+    place, runner = _find_runner(release, tool, wish, key)
+    vendor_arguments = names.map_to_vendor(tool.signature, signature, wish.arguments, wish.format_)
     if wish.configuration is not None:
-        theirs |= _configured(version, wish.configuration)
+        vendor_arguments |= _configured(version, wish.configuration)
     is_destructive = tool.signature.annotations.destructive and not signature.annotations.destructive
-    if is_destructive and runs.acts and not wish.is_confirmed:
+    if is_destructive and runner.acts and not wish.is_confirmed:
         raise ConfirmationError(f"Its designer says that “{tool.signature.name}” may destroy something.")
     if wish.mode == Mode.WAIT and wish.callback:
         message = "A call that is waited for calls no address back. Say “mode”: “async”."
         raise DomainError("invalid", message, fields={"callback": message})
     make: Callable[..., Call] = invocation.call_now
-    if runs.is_latent:
-        at, output = "_output" if wish.is_a_models else "output", None
+    if runner.is_latent:
+        output_name, output = "_output" if wish.is_a_models else "output", None
         if wish.output is not None:
-            output = latent.given(taken(tool.signature, wish.output, wish.format_, at=at))
+            output = latent.given(parse_output(tool.signature, wish.output, wish.format_, at=output_name))
         make = partial(
             latent.request,
             output=output,
@@ -400,8 +403,8 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
         return make(
             version,
             actor=actor,
-            arguments=theirs,
-            # A client that reads the stream of its own request waits too; progress extends its deadline.
+            arguments=vendor_arguments,
+            # A client that reads the stream of its own request also waits; progress extends its deadline.
             deadline_seconds=deadline_of(
                 Mode.WAIT if wish.is_made_here else wish.mode, wish.deadline_seconds
             ),
@@ -420,19 +423,21 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
             thread=threads.begin(thread, version) if thread else None,
             reasoning=wish.reasoning,
             mark=wish.mark,
-            activity=runs.activity,
+            activity=runner.activity,
             environment=place.name if place else "",
-            # A configuration is not shown to the model, so it is validated with the vendor's whole schema.
+            # The model does not see a configuration, so it is validated with the vendor's whole schema.
             has_valid_arguments=wish.configuration is None,
         )
     except ArgumentsError as error:
-        told = names.for_the_caller(tool.signature, error.outcome.error, wish.format_, wish.arguments)
-        raise ArgumentsError(replace(error.outcome, error=told)) from error
+        caller_error = names.map_error_to_caller(
+            tool.signature, error.outcome.error, wish.format_, wish.arguments
+        )
+        raise ArgumentsError(replace(error.outcome, error=caller_error)) from error
 
 
 @dataclass(frozen=True)
-class _Runs:
-    """What runs for a call: an activity, or the model itself, or else the vendor."""
+class _Runner:
+    """The runner of a call: an activity, the model itself, or the vendor."""
 
     activity: ActivityVersion | None = None
     is_latent: bool = False
@@ -444,28 +449,32 @@ class _Runs:
         return self.activity is None or kinds.get(self.activity.kind).acts
 
 
-def _what_runs(
+def _find_runner(
     release: Release, tool: ReleasedTool, wish: Wish, key: ApiKey | None
-) -> tuple[Place | None, _Runs]:
-    place = environments.chosen(release, key, wish.environment)
-    subject = Subject.of(tool)
-    found = environments.resolve(place, subject, agent=release.agent_id)
+) -> tuple[Place | None, _Runner]:
+    place = environments.choose_environment(release, key, wish.environment)
+    subject = Subject.of_released(tool)
+    resolution = environments.resolve(place, subject, agent=release.agent_id)
     name = tool.signature.name
-    shown = found.shown_as(name)
-    if wish.activity is not None and wish.activity != shown:
-        now = f"by “{printable(shown, 100)}”" if shown else "by none, so the model answers itself"
-        message = f"“{name}” is carried out {now}, and not as the call has it. Read the tools again."
+    shown_activity = resolution.activity_shown_to_model(name)
+    if wish.activity is not None and wish.activity != shown_activity:
+        runner = (
+            f"by “{printable(shown_activity, 100)}”"
+            if shown_activity
+            else "by none, so the model answers itself"
+        )
+        message = f"“{name}” is carried out {runner}, and not as the call has it. Read the tools again."
         raise DomainError("activity_mismatch", message, fields={"_activity": message}, status=409)
-    if wish.output is not None and found.runs != "latent" and not wish.is_a_models:
+    if wish.output is not None and resolution.runs != "latent" and not wish.is_a_models:
         message = f"Something runs for “{name}” here, so it takes no output of a model. Nothing was run."
         raise DomainError("not_latent", message, fields={"output": message}, status=409)
-    if found.unrecorded_name:
-        environments.record_named(release.agent_id, {subject: found})
-    return place, _Runs(environments.version_of(found), is_latent=found.runs == "latent")
+    if resolution.unrecorded_name:
+        environments.record_named(release.agent_id, {subject: resolution})
+    return place, _Runner(environments.version_of(resolution), is_latent=resolution.runs == "latent")
 
 
 def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) -> dict[str, Any]:
-    # Judged with the other arguments, as the pinned version has it.
+    # Checked with the other arguments, by the pinned version's schema.
     parameter = configurations.parameter_of(version)
     if parameter is None:
         raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
@@ -475,7 +484,7 @@ def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) ->
 
 
 def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
-    """Those that were begun for this agent: a key of a runtime finds its own alone."""
+    """Return the threads of this agent. A runtime's key finds only its own."""
     rows = Thread.objects.filter(agent=agent, removed_at=None)
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
@@ -483,43 +492,49 @@ def threads_of(agent: int, key: ApiKey | None) -> QuerySet[Thread]:
 
 
 def _own_thread(release: Release, key: ApiKey | None, thread: uuid.UUID) -> Thread:
-    found = threads_of(release.agent_id, key).filter(key=thread).first()
-    if found is None:
+    row = threads_of(release.agent_id, key).filter(key=thread).first()
+    if row is None:
         raise invalid(thread="There is no such thread of this agent that you may use.")
-    return found
+    return row
 
 
 def deadline_of(mode: Mode, asked: int | None) -> int | None:
-    """None: as long as its policy allows. Raises DomainError for more than a call of this mode may take."""
-    most = requesting.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else requesting.MAX_LONG_DEADLINE_SECONDS
-    if asked is not None and not 1 <= asked <= most:
-        why = f"takes 1 to {most:,} with the mode `{mode}`"
-        message = f"A call of this mode may take {most:,} seconds at most."
-        raise DomainError("invalid", message, fields={"deadline_seconds": why})
+    """Return the deadline; None means as long as the policy allows. Raises DomainError beyond the mode's
+    maximum.
+    """
+    max_seconds = (
+        requesting.MAX_DEADLINE_SECONDS if mode == Mode.WAIT else requesting.MAX_LONG_DEADLINE_SECONDS
+    )
+    if asked is not None and not 1 <= asked <= max_seconds:
+        reason = f"takes 1 to {max_seconds:,} with the mode `{mode}`"
+        message = f"A call of this mode may take {max_seconds:,} seconds at most."
+        raise DomainError("invalid", message, fields={"deadline_seconds": reason})
     return requesting.LONG_DEADLINE if asked is None and mode != Mode.WAIT else asked
 
 
 def cancel(call: Call, release: Release, *, actor: User, key: ApiKey | None) -> Call:
-    """End a call that was made through this release. Raises DomainError for one that has ended."""
+    """End a call of this release. Raises DomainError if it has ended."""
     return cancellation.cancel(call, actor=actor, why=runtime_of(release, key).why)
 
 
 def note_refusal(key: ApiKey, *, actor: User, agent: str, tool: str) -> None:
-    # A key that runs tools asked for one that it does not reach, whether or not there is such a tool.
-    asked = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
+    # The key requested a tool that it does not reach, whether or not that tool exists.
+    request_facts = {"agent": printable(agent, 60), "tool": printable(tool, 100)}
     entries = AuditEntry.objects.filter(
         kind=key._meta.model_name, object_id=str(key.pk), action="refuse call"
     )
-    lately = entries.filter(at__gt=timezone.now() - REFUSAL_RECORDED_EVERY)
-    told = list(lately.order_by("-id").values_list("after", flat=True)[:MAX_REFUSALS_RECORDED])
-    if asked not in told and len(told) < MAX_REFUSALS_RECORDED:
+    recent_entries = entries.filter(at__gt=timezone.now() - REFUSAL_INTERVAL)
+    recorded = list(
+        recent_entries.order_by("-id").values_list("after", flat=True)[:MAX_REFUSALS_PER_INTERVAL]
+    )
+    if request_facts not in recorded and len(recorded) < MAX_REFUSALS_PER_INTERVAL:
         with transaction.atomic():
-            why = "This key does not reach such a tool. Nothing was sent."
-            audit.record(actor, "refuse call", key, after=asked, why=why)
+            reason = "This key does not reach such a tool. Nothing was sent."
+            audit.record(actor, "refuse call", key, after=request_facts, why=reason)
 
 
 def released_version(tool: ReleasedTool, key: ApiKey | None = None) -> ToolVersion:
-    """The catalog's row of the released version. Raises DomainError when it may not run as released."""
+    """Return the catalog's row of the released version. Raises DomainError if it may not run as released."""
     version = versions.find(tool.id, tool.version.ordinal, key.ask if key else run_prepared)
     name = tool.signature.name
     if version is None or version.digest != tool.version.digest:
@@ -537,13 +552,13 @@ def runtime_of(
     site: str = "",
     side: CallerSide = USUAL,
 ) -> Runtime:
-    by = f"with the key “{key.name}”" if key else "from a browser"
-    why = f"Release {release.number} of “{release.agent}”, {by}."
+    source = f"with the key “{key.name}”" if key else "from a browser"
+    reason = f"Release {release.number} of “{release.agent}”, {source}."
     return Runtime(
         agent=release.agent_id,
         release=release.number,
         key=key,
-        why=why,
+        why=reason,
         sub_agent=sub_agent,
         tool=tool,
         on_behalf_of=on_behalf_of,

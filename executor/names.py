@@ -1,4 +1,4 @@
-"""Inputs, and what is wrong with them, between the names that a model knows and those of the vendor."""
+"""Map inputs and their errors between the names that a model knows and the vendor's."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,52 +20,57 @@ from protocols.signature import Signature
 DOES_NOT_FIT = "does not fit together with the other inputs"
 
 
-def for_the_vendor(
+def map_to_vendor(
     tool: Effective, signature: Signature, arguments: Mapping[str, Any], format_: str = ""
 ) -> dict[str, Any]:
     """Return the arguments by the vendor's names, with the presets. Raises ArgumentsError if they do not fit.
 
-    They fit if they fit the schema that the caller was shown: the one of its format, or what all formats are
-    made of. Where a format cannot state a rule of the vendor's, that rule is left to the vendor.
+    They have to fit the schema that the caller saw: that of its format, or the common base of all formats.
+    The vendor checks the rules that a format cannot express.
     """
-    spoken = wires(tool, format_)
+    format_wires = wires(tool, format_)
     try:
-        named = wire.arguments_for_the_vendor(tool, spoken, arguments)
-        shown = shown_signature(tool)
-        if unknown := _names_that_were_ruled_out(tool, arguments, format_):
+        vendor_named = wire.arguments_for_the_vendor(tool, format_wires, arguments)
+        visible_signature = shown_signature(tool)
+        if unknown := _find_excluded_names(tool, arguments, format_):
             raise wire.UnfitError(dict.fromkeys(unknown, wire.UNKNOWN))
-        faults = problems(shown, named)
-        if faults and not _is_accepted(tool, arguments, format_):
-            raise wire.UnfitError(wire.faults_for_the_caller(tool, spoken, faults, arguments))
+        faults = problems(visible_signature, vendor_named)
+        if faults and not _fits_format(tool, arguments, format_):
+            raise wire.UnfitError(wire.faults_for_the_caller(tool, format_wires, faults, arguments))
     except wire.UnfitError as error:
-        said = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said)) from error
-    held: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
-    presets = {each.parameter.name: each.preset for each in held if each.preset is not UNSET}
-    theirs: dict[str, Any] = with_whole_numbers({**presets, **given(shown, named)})
-    return theirs
+        error_document = {"code": "ARGUMENTS", "message": "Some inputs do not fit.", "fields": error.fields}
+        raise ArgumentsError(Outcome("invalid_arguments", error=error_document)) from error
+    all_inputs: list[Input | Hidden] = [*tool.inputs, *tool.hidden]
+    presets = {row.parameter.name: row.preset for row in all_inputs if row.preset is not UNSET}
+    complete: dict[str, Any] = with_whole_numbers({**presets, **given(visible_signature, vendor_named)})
+    return complete
 
 
 def notes_on_arguments(tool: Effective, arguments: Mapping[str, Any], format_: str = "") -> list[Note]:
-    """Return a note for each name that was sent and is not described, by the caller's names."""
-    hidden = {held.parameter.name for held in tool.hidden}
-    sent = {name: value for name, value in arguments.items() if name not in hidden}
-    return [note_on(_renamed(tool, each, format_)) for each in unknown_inputs(shown_signature(tool), sent)]
+    """Return a note for each argument that no input describes, by the caller's names."""
+    hidden = {hidden_input.parameter.name for hidden_input in tool.hidden}
+    visible_arguments = {name: value for name, value in arguments.items() if name not in hidden}
+    signature = shown_signature(tool)
+    return [
+        note_on(_rename_note(tool, name, format_)) for name in unknown_inputs(signature, visible_arguments)
+    ]
 
 
-def _renamed(tool: Effective, unknown: UnknownName, format_: str) -> UnknownName:
-    first, *inside = unknown.path
-    spoken = wires(tool, format_)[:1]
-    proposal = unknown.proposal if inside else "".join(_caller_names(tool, spoken, unknown.proposal))
-    return UnknownName((*_caller_names(tool, spoken, str(first)), *inside), proposal)
+def _rename_note(tool: Effective, unknown: UnknownName, format_: str) -> UnknownName:
+    first, *inner_path = unknown.path
+    format_wires = wires(tool, format_)[:1]
+    proposal = (
+        unknown.proposal if inner_path else "".join(_to_caller_names(tool, format_wires, unknown.proposal))
+    )
+    return UnknownName((*_to_caller_names(tool, format_wires, str(first)), *inner_path), proposal)
 
 
-def _caller_names(tool: Effective, spoken: list[wire.Wire], name: str) -> list[str]:
-    # None for an input whose value is itself the arguments.
-    return [each for each in wire.faults_for_the_caller(tool, spoken, {name: ""}) if each]
+def _to_caller_names(tool: Effective, format_wires: list[wire.Wire], name: str) -> list[str]:
+    # An input whose value is the whole arguments object has no name.
+    return [fault for fault in wire.faults_for_the_caller(tool, format_wires, {name: ""}) if fault]
 
 
-def _is_accepted(tool: Effective, arguments: Mapping[str, Any], format_: str) -> bool:
+def _fits_format(tool: Effective, arguments: Mapping[str, Any], format_: str) -> bool:
     if not format_:
         return False
     ready = validation.checked(_accepted_inputs(tool, format_))
@@ -74,8 +79,8 @@ def _is_accepted(tool: Effective, arguments: Mapping[str, Any], format_: str) ->
     return is_checked and not validation.faults(ready, inputs)
 
 
-def _names_that_were_ruled_out(tool: Effective, arguments: Mapping[str, Any], format_: str) -> list[str]:
-    """Return the names that an export format closes its schema to, though the vendor's own is open."""
+def _find_excluded_names(tool: Effective, arguments: Mapping[str, Any], format_: str) -> list[str]:
+    """Return the names that the export format excludes although the vendor's schema is open."""
     if not format_ or arguments.keys() <= wires(tool, format_)[0].inputs.keys():
         return []
     faults = validation.faults(validation.checked(_accepted_inputs(tool, format_)), dict(arguments))
@@ -89,22 +94,23 @@ def _accepted_inputs(tool: Effective, format_: str) -> Any:
     return derived(tool, ("accepted", format_), lambda: exports.accepted_inputs(tool, format_))
 
 
-def for_the_caller(
+def map_error_to_caller(
     tool: Effective,
     error: Mapping[str, Any] | None,
     format_: str = "",
     arguments: Mapping[str, Any] | None = None,
 ) -> dict[str, Any] | None:
-    """What is wrong, with the inputs by the names that the caller knows."""
+    """Return the error with the inputs under the names that the caller knows."""
     if error is None or not (fields := error.get("fields")):
         return None if error is None else dict(error)
-    told = wire.faults_for_the_caller(tool, wires(tool, format_), fields, arguments)
+    caller_fields = wire.faults_for_the_caller(tool, wires(tool, format_), fields, arguments)
     hidden = hidden_texts(tool)
     return {
         **error,
-        # Rules of the vendor's about several inputs may name a hidden one.
+        # The vendor's rules about several inputs may name a hidden one.
         "fields": {
-            name: DOES_NOT_FIT if any(text in why for text in hidden) else why for name, why in told.items()
+            name: DOES_NOT_FIT if any(text in reason for text in hidden) else reason
+            for name, reason in caller_fields.items()
         },
     }
 
@@ -115,12 +121,12 @@ def shown_signature(tool: Effective) -> Signature:
 
 
 def _shown_signature(tool: Effective) -> Signature:
-    shown = tuple(replace(each.parameter, required=each.is_required) for each in tool.inputs)
-    rest = None if tool.schema_rest is None else schema.kept_rest(tool)
-    return Signature(name=tool.wire_name, description="", inputs=shown, schema_rest=rest)
+    visible_inputs = tuple(replace(row.parameter, required=row.is_required) for row in tool.inputs)
+    schema_rest = None if tool.schema_rest is None else schema.kept_rest(tool)
+    return Signature(name=tool.wire_name, description="", inputs=visible_inputs, schema_rest=schema_rest)
 
 
 def hidden_texts(tool: Effective) -> set[str]:
     """Return the names of hidden inputs and the hidden values of the others."""
-    values = {value for shown in tool.inputs for value in shown.hidden_values}
+    values = {value for visible_input in tool.inputs for value in visible_input.hidden_values}
     return values | {hidden.parameter.name for hidden in tool.hidden}

@@ -1,4 +1,4 @@
-"""Outputs that a model gives itself, judged by the schema that it was shown."""
+"""Check outputs that a model gives itself against the schema that it saw."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ from designer.signatures.effective import Effective
 MAX_FAULTS = 20
 
 
-def taken(tool: Effective, output: object, format_: str = "", *, at: str = "output") -> dict[str, Any]:
-    """The output by the signature's names. Raises DomainError where it does not fit its schema; `at` is what
-    the caller calls it."""
+def parse_output(tool: Effective, output: object, format_: str = "", *, at: str = "output") -> dict[str, Any]:
+    """Return the output by the signature's names. Raises DomainError if it does not fit; `at` is the caller's
+    name for it.
+    """
     if not isinstance(output, dict):
         raise _unfit({at: "must be an object"})
     if validation.is_too_large(output) or len(msgspec.json.encode(output)) > MAX_OUTPUTS_BYTES:
@@ -27,6 +28,6 @@ def taken(tool: Effective, output: object, format_: str = "", *, at: str = "outp
 
 
 def _unfit(fields: dict[str, str]) -> DomainError:
-    name, why = next(iter(fields.items()))
-    message = f"The output does not fit its schema: {name} {why}."
+    name, reason = next(iter(fields.items()))
+    message = f"The output does not fit its schema: {name} {reason}."
     return DomainError("invalid_output", message, fields=fields)

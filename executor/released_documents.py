@@ -1,7 +1,7 @@
-"""Releases in this process's memory, decoded once: what a digest names never changes.
+"""A cache of decoded releases in this process: the content of a digest never changes.
 
-Which release a channel or a number leads to does change, and who may reach it, so both are asked of the
-database each time (designer/releases/publishing.py).
+The release of a channel or number, and who may read it, can change, so the database is queried each time
+(designer/releases/publishing.py).
 """
 
 import threading
@@ -19,7 +19,8 @@ from designer.models import Release
 from designer.signatures.effective import Effective
 
 T = TypeVar("T")
-# Characters of all documents together; decoded, and with what follows from it, one takes a few times as much.
+# Characters of all documents together. A decoded document with derived data takes several times as much
+# memory.
 MAX_CHARACTERS = 32 * 1024 * 1024
 
 
@@ -32,7 +33,7 @@ class _Shown(NamedTuple):
 
 
 class SealedRelease:
-    """What models are shown of one release, by agent of the tree, and their tools by name."""
+    """What models see of one release, by agent of the tree, with tools by name."""
 
     def __init__(self, text: str) -> None:
         self.size = len(text)
@@ -41,74 +42,74 @@ class SealedRelease:
         self._shown: dict[str, _Shown] = {}
 
     def at(self, sub_agent: str) -> ReleaseDocument | None:
-        found = self._at(sub_agent)
-        return found.document if found else None
+        entry = self._at(sub_agent)
+        return entry.document if entry else None
 
     def tool(self, name: str, sub_agent: str) -> ReleasedTool | None:
-        found = self._at(sub_agent)
-        return found.tools.get(name) if found else None
+        entry = self._at(sub_agent)
+        return entry.tools.get(name) if entry else None
 
     def context_item(self, name: str, sub_agent: str) -> ReleasedTool | None:
         """Return the prompt or resource of this name."""
-        found = self._at(sub_agent)
-        return found.context.get(name) if found else None
+        entry = self._at(sub_agent)
+        return entry.context.get(name) if entry else None
 
     def derived(self, key: Hashable, make: Callable[[], T]) -> T:
-        """What `make` makes of the release, which is the same each time. It goes when the release goes, so
-        that one bound holds both. What it raises is not remembered.
+        """Return what `make` derives from the release, cached with the release, so that one limit covers
+        both. Exceptions are not cached.
 
-        `key` names the release's primary key where that matters: a digest does not say which agent of one
-        slug published it, when another one was removed before.
+        `key` contains the release's primary key if that matters: two agents with one slug may have published
+        the same digest, if one was removed before.
         """
         if key not in self._derived:
             self._derived[key] = make()
-        found: T = self._derived[key]
-        return found
+        value: T = self._derived[key]
+        return value
 
     def _at(self, sub_agent: str) -> "_Shown | None":
-        # A name that leads nowhere is not remembered: callers may ask for any.
-        if sub_agent not in self._shown and (of_one := self.document.at(sub_agent)):
-            shows = transfers.shown(of_one)
+        # A name without a sub-agent is not cached: callers may send any name.
+        if sub_agent not in self._shown and (agent_document := self.document.at(sub_agent)):
+            shown_document = transfers.shown(agent_document)
             self._shown[sub_agent] = _Shown(
-                shows,
-                {tool.signature.name: tool for tool in shows.tools},
-                {item.signature.name: item for item in shows.context},
+                shown_document,
+                {tool.signature.name: tool for tool in shown_document.tools},
+                {item.signature.name: item for item in shown_document.context},
             )
         return self._shown.get(sub_agent)
 
 
 _lock = threading.Lock()
-_kept: OrderedDict[str, SealedRelease] = OrderedDict()
+_cache: OrderedDict[str, SealedRelease] = OrderedDict()
 _derived: dict[int, dict[Hashable, Any]] = {}
 
 
 def sealed(release: Release) -> SealedRelease:
     with _lock:
-        if found := _kept.get(release.digest):
-            _kept.move_to_end(release.digest)
-            return found
-    found = SealedRelease(release.document)
+        if cached := _cache.get(release.digest):
+            _cache.move_to_end(release.digest)
+            return cached
+    cached = SealedRelease(release.document)
     with _lock:
-        _kept[release.digest] = found
-        # The one that is asked for stays, however large it is.
-        while len(_kept) > 1 and sum(each.size for each in _kept.values()) > MAX_CHARACTERS:
-            _kept.popitem(last=False)
-    return found
+        _cache[release.digest] = cached
+        # The requested release stays, however large it is.
+        while len(_cache) > 1 and sum(entry.size for entry in _cache.values()) > MAX_CHARACTERS:
+            _cache.popitem(last=False)
+    return cached
 
 
 def derived(tool: Effective, key: Hashable, make: Callable[[], T]) -> T:
-    """Return what `make` derives from a tool, stored under `key` for as long as the tool is in memory."""
+    """Return what `make` derives from a tool, cached under `key` as long as the tool is in memory."""
     by_key = _derived.get(id(tool))
     if by_key is None:
         by_key = _derived[id(tool)] = {}
-        # Before another tool can get its number.
+        # Before another object can get the same id.
         weakref.finalize(tool, _derived.pop, id(tool), None).atexit = False
     if key not in by_key:
         by_key[key] = make()
-    found: T = by_key[key]
-    return found
+    value: T = by_key[key]
+    return value
 
 
 def wires(tool: Effective, format_: str) -> list[Wire]:
-    """As `exports.wires` has it; kept for as long as the tool is."""
+    """Return `exports.wires`, cached as long as the tool."""
     return derived(tool, ("wires", format_), lambda: exports.wires(tool, format_))

@@ -1,9 +1,8 @@
-"""Calls that stopped for an authorization of their user go on by themselves once it is there.
+"""Continue calls that stopped for an authorization of their user, once the user has granted it.
 
-Each goes on once, as if its runtime had asked for that now: by the same user and key, if they still may, and
-through the release that it was made through. Whatever settles a grant only settles it; this looks afterwards,
-at any time and twice, so that no process that dies and no other one that settles at the same moment leaves a
-call behind.
+Each call continues once, as if its runtime had requested it now: with the same user and key, if they still
+may, and through the release that it was sent through. Settling a grant does not continue calls; this module
+checks afterwards, any number of times, so that no crash and no concurrent grant leaves a call behind.
 """
 
 import uuid
@@ -25,53 +24,54 @@ from executor import calls
 from people.models import Role
 from people.permissions import allows, reason_against
 
-AT_ONCE = 100
-PASSES = (429, 503)  # as many calls as may be, no room: a later look finds place
-NOT_ANY_MORE = "its key or its user may not make it any more."
+MAX_GRANTS_PER_TICK = 100
+RETRIED_STATUSES = (429, 503)  # too many calls, or no room: a later pass continues the call
+FORBIDDEN = "its key or its user may not make it any more."
 
 
 class _Resuming:
-    """What `allows` asks of a view."""
+    """The attributes of a view that `allows` reads."""
 
     invokes = True
 
 
 def tick() -> None:
-    """Every few seconds: what waits for grants that are there now."""
-    there = UserGrant.objects.filter(
+    """Continue the calls of settled grants. Called every few seconds."""
+    settled_grants = UserGrant.objects.filter(
         state=GrantState.COMPLETED, resumes=True, settled_at__gt=Now() - grants.LIFE
     )
-    for pk in there.order_by("settled_at").values_list("pk", flat=True)[:AT_ONCE]:
-        go_on(pk)
+    for pk in settled_grants.order_by("settled_at").values_list("pk", flat=True)[:MAX_GRANTS_PER_TICK]:
+        continue_calls(pk)
 
 
-def go_on(grant_id: uuid.UUID) -> None:
-    """All calls that waited for this grant and for no other one. What stands against it is noted with the
-    grant."""
+def continue_calls(grant_id: uuid.UUID) -> None:
+    """Continue all calls that wait only for this grant. The reason why one cannot continue is stored with the
+    grant.
+    """
     rows = UserGrant.objects.filter(pk=grant_id, state=GrantState.COMPLETED, resumes=True)
     grant = rows.select_related("end_user").first()
     if grant is None:
         return
-    looks_again, message = False, grant.message
+    needs_retry, message = False, grant.message
     pending = UserGrant.objects.filter(
         end_user=grant.end_user, endpoint=grant.endpoint_id, state=GrantState.PENDING
     )
-    still_asked = {printable(name, 300) for name in pending.values_list("provider", flat=True)}
-    for call in _waiting(grant):
-        asked = {printable(ask.id, 300) for ask in call.decoded().asks}
+    pending_names = {printable(name, 300) for name in pending.values_list("provider", flat=True)}
+    for call in _find_waiting_calls(grant):
+        requested_names = {printable(ask.id, 300) for ask in call.decoded().asks}
         if call.is_active:
-            looks_again = True  # the user was faster than the process that makes it
-        elif printable(grant.provider, 300) in asked and not asked & still_asked:
+            needs_retry = True  # the user was faster than the process that runs the call
+        elif printable(grant.provider, 300) in requested_names and not requested_names & pending_names:
             try:
-                looks_again |= not _has_gone_on(call)
+                needs_retry |= not _continue_call(call)
             except DomainError as error:
-                looks_again |= error.status in PASSES
+                needs_retry |= error.status in RETRIED_STATUSES
                 message = f"The call did not go on: {error.message}"
-    rows.filter(opened_at=grant.opened_at).update(resumes=looks_again, message=message[:300])
+    rows.filter(opened_at=grant.opened_at).update(resumes=needs_retry, message=message[:300])
 
 
-def _waiting(grant: UserGrant) -> QuerySet[Call]:
-    # A user may take an hour; a call from before that would surprise.
+def _find_waiting_calls(grant: UserGrant) -> QuerySet[Call]:
+    # A user may take an hour; to continue an older call would be a surprise.
     user = grant.end_user
     active = Q(status__in=ACTIVE_CALLS, queued_at__lte=grant.settled_at)
     stopped = Q(
@@ -82,21 +82,25 @@ def _waiting(grant: UserGrant) -> QuerySet[Call]:
     return rows.select_related("version__tool__endpoint__vendor", "api_key__user", "requested_by")
 
 
-def _has_gone_on(call: Call) -> bool:
-    """False while its runtime goes on with it, which may come to nothing. Raises DomainError."""
-    # The step of an activity goes on in the call that its runtime has asked for.
+def _continue_call(call: Call) -> bool:
+    """Continue the call. Return False while its runtime continues it, which may fail. Raises DomainError."""
+    # A step of an activity continues in the call that its runtime requested.
     while call.parent:
         call = call.parent
     if call.is_active:
         return False
     key, actor = call.api_key, call.requested_by
-    may = actor and actor.is_active and not reason_against(actor, Role.DESIGNER)
+    is_allowed = actor and actor.is_active and not reason_against(actor, Role.DESIGNER)
     if key:
-        may = may and key.user.is_active and key.is_usable(timezone.now())
-        may = may and allows(key, _Resuming, "POST", Role.DESIGNER)
-    seen = Agent.objects.live().visible_to(actor, key).filter(pk=call.agent or 0) if actor and may else None
-    if actor is None or seen is None or not seen.exists():
-        raise DomainError("forbidden", NOT_ANY_MORE, status=403)
+        is_allowed = is_allowed and key.user.is_active and key.is_usable(timezone.now())
+        is_allowed = is_allowed and allows(key, _Resuming, "POST", Role.DESIGNER)
+    visible_agents = (
+        Agent.objects.live().visible_to(actor, key).filter(pk=call.agent or 0)
+        if actor and is_allowed
+        else None
+    )
+    if actor is None or visible_agents is None or not visible_agents.exists():
+        raise DomainError("forbidden", FORBIDDEN, status=403)
     try:
         release, tool = calls.made_through(call)
     except Http404:

@@ -1,7 +1,4 @@
-"""A call that is followed as it goes: what has come so far, and what came of it, in its order.
-
-Who follows holds a thread and nothing else: a worker makes the call, which goes on when a follower hangs up.
-"""
+"""The stream of a call: its events so far, then its result, in order."""
 
 import re
 import time
@@ -21,19 +18,20 @@ from executor.calls import Answer, answer_of
 from executor.released_documents import wires
 
 Condition = Literal["started", "partial", "interrupted", "final", "error", "alive"]
-LOOK_EVERY = 5.0  # seconds
-# So that a proxy does not close a silent stream, and we hear of a follower that has gone.
-ALIVE_EVERY = 15.0
-# A follower comes back after this with the id of the last event.
-LASTS = 900.0
+POLL_SECONDS = 5.0  # seconds
+# So that a proxy does not close a silent stream, and a disconnected follower is noticed.
+KEEPALIVE_SECONDS = 15.0
+# After this time the follower reconnects with the id of the last event.
+MAX_STREAM_SECONDS = 900.0
 HEADERS = {"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"}
 _ID = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """`partial` has `outputs`, which replace those before, `progress` or `custom`; any other condition but
-    `alive` comes with the answer so far."""
+    """An event. `partial` contains `outputs`, which replace earlier ones, `progress` or `custom`; every other
+    condition except `alive` has the answer so far.
+    """
 
     condition: Condition
     id: str = ""
@@ -47,29 +45,32 @@ def follow(
     format_: str = "",
     after: str = "",
     place: ExitStack | None = None,
-    alive_every: float = ALIVE_EVERY,
+    alive_every: float = KEEPALIVE_SECONDS,
 ) -> "Followed":
-    """From the beginning, or after the event of this id. `alive_every` so many seconds without anything else
-    it is told that it goes on.
+    """Stream the call from the beginning, or after the event with this id. After `alive_every` seconds
+    without an event an `alive` event is sent.
 
-    `place` is what `placed` gave, and is taken over. Without one raises NoRoomToFollowError before anything
-    is told.
+    `place` comes from `reserve_room`; the stream closes it. Without one, raises NoRoomToFollowError before
+    the first event.
     """
-    with place or placed(invocation.holder_of(call), NoRoomToFollowError) as held:
-        told = _told(call, tool, format_, after if _ID.fullmatch(after) else "", alive_every)
-        return Followed(told, held.pop_all())
+    with place or reserve_room(invocation.holder_of(call), NoRoomToFollowError) as room_stack:
+        event_stream = _generate_events(
+            call, tool, format_, after if _ID.fullmatch(after) else "", alive_every
+        )
+        return Followed(event_stream, room_stack.pop_all())
 
 
-def placed(holder: Holder, error: type[NoRoomError] = NoRoomError) -> ExitStack:
-    """A follower's place, for as long as the stack is open: who makes a call to follow it takes it before
-    the call is written, so that a call that is refused for want of it was not made. Raises NoRoomError."""
-    place = ExitStack()
-    place.enter_context(invocation.room(holder, error))
-    return place
+def reserve_room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> ExitStack:
+    """Reserve room for a follower as long as the stack is open. Reserved before the call is stored, so that a
+    call that is refused for lack of room is not sent. Raises NoRoomError.
+    """
+    stack = ExitStack()
+    stack.enter_context(invocation.room(holder, error))
+    return stack
 
 
 class Followed:
-    """Holds its place among the threads until it is closed, whether or not it was ever read."""
+    """Occupies its room among the threads until it is closed, whether or not it is read."""
 
     def __init__(self, told: Generator[Told], place: ExitStack) -> None:
         self._told, self._place = told, place
@@ -83,7 +84,7 @@ class Followed:
 
 
 class Written:
-    """The bytes of what is told. The server closes it, and so lets go of the follower's place."""
+    """The bytes of the events. The server closes it, which frees the follower's room."""
 
     def __init__(self, followed: Followed, written: Callable[[Told], bytes]) -> None:
         self._followed, self._written = followed, written
@@ -95,27 +96,33 @@ class Written:
         self._followed.close()
 
 
-def _told(call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float) -> Generator[Told]:
+def _generate_events(
+    call: Call, tool: ReleasedTool, format_: str, after: str, alive_every: float
+) -> Generator[Told]:
     if not after:
         yield Told(condition="started", id=events.FIRST, answer=answer_of(call, tool, format_))
-    seen, ends, spoke = after or events.FIRST, time.monotonic() + LASTS, time.monotonic()
-    while time.monotonic() < ends:
+    last_id, deadline, last_sent_at = (
+        after or events.FIRST,
+        time.monotonic() + MAX_STREAM_SECONDS,
+        time.monotonic(),
+    )
+    while time.monotonic() < deadline:
         is_active = queue.settled(call).is_active
         give_back()
-        heard = events.after(call.key, seen, min(LOOK_EVERY, alive_every) if is_active else 0.01)
-        for event in heard:
-            seen = event.id
-            if event.kind == events.PARTIAL and (partial := _named(tool, event.data, format_)):
-                spoke = time.monotonic()
-                yield Told(condition="partial", id=seen, partial=partial)
-        if not heard and not is_active:
+        new_events = events.after(call.key, last_id, min(POLL_SECONDS, alive_every) if is_active else 0.01)
+        for event in new_events:
+            last_id = event.id
+            if event.kind == events.PARTIAL and (partial := _rename_outputs(tool, event.data, format_)):
+                last_sent_at = time.monotonic()
+                yield Told(condition="partial", id=last_id, partial=partial)
+        if not new_events and not is_active:
             if call.outcome != "unknown":
                 call.refresh_from_db()
             answer = answer_of(call, tool, format_)
-            yield Told(condition=condition_of(answer), id=seen, answer=answer)
+            yield Told(condition=condition_of(answer), id=last_id, answer=answer)
             return
-        if time.monotonic() - spoke >= alive_every:
-            spoke = time.monotonic()
+        if time.monotonic() - last_sent_at >= alive_every:
+            last_sent_at = time.monotonic()
             yield Told(condition="alive")
 
 
@@ -124,14 +131,14 @@ def condition_of(answer: Answer) -> Condition:
         return "started"
     if answer.outcome == "ok":
         return "final"
-    is_asked = answer.outcome != "unavailable" and answer.result.resume is not None
-    return "interrupted" if is_asked else "error"
+    waits_for_answer = answer.outcome != "unavailable" and answer.result.resume is not None
+    return "interrupted" if waits_for_answer else "error"
 
 
-def _named(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:
+def _rename_outputs(tool: ReleasedTool, partial: dict[str, Any], format_: str) -> dict[str, Any]:
     outputs = partial.get("outputs")
     if not isinstance(outputs, dict):
-        # What a designer hid may be said again where nothing is declared.
+        # Without declared outputs the data may repeat what a designer has hidden.
         return {} if tool.signature.hidden_outputs else partial
     names = wires(tool.signature, format_)[0]
     return {"outputs": wire.outputs_for_the_caller(tool.signature, names, outputs)}

@@ -1,4 +1,4 @@
-"""Threads that runtimes begin: by the names of a release, for the tools whose vendor keeps them."""
+"""Threads that runtimes begin, by the names of a release, for tools whose vendor stores them."""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,8 +20,8 @@ HIDDEN = Note("HIDDEN", "A designer hid outputs of this tool, so what its thread
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """A thread for its caller. `tool` is None where it has none yet, or its release shows it no more."""
+class ThreadView:
+    """A thread for its caller. `tool` is None if it has none yet, or if its release no longer shows it."""
 
     thread: Thread
     tool: ReleasedTool | None
@@ -38,8 +38,10 @@ def begin(
     thread_id: uuid.UUID | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Thread:
-    """A thread for runs of the tool that a model knows by `name`; without one, of the tool that runs on it
-    first. Raises UnknownToolError, DomainError."""
+    """Begin a thread for runs of the tool with this name; without a name, of the tool that first runs on it.
+
+    Raises UnknownToolError, DomainError.
+    """
     tool = sealed(release).tool(name, sub_agent) if name else None
     if name and (tool is None or tool.signature.kind == transfers.KIND):
         raise UnknownToolError(name)
@@ -52,56 +54,63 @@ def begin(
     )
 
 
-def shown(threads_of_one_agent: Sequence[Thread]) -> list[Shown]:
-    """In their order."""
-    begun = [thread for thread in threads_of_one_agent if thread.tool_id and thread.version]
-    asked = {"agent__in": {thread.agent for thread in begun}, "number__in": {each.release for each in begun}}
-    rows = Release.objects.select_related("agent").filter(**asked).defer("document") if begun else ()
+def view_threads(threads_of_one_agent: Sequence[Thread]) -> list[ThreadView]:
+    """Return the threads with their tools, in the same order."""
+    with_tool = [thread for thread in threads_of_one_agent if thread.tool_id and thread.version]
+    condition = {
+        "agent__in": {thread.agent for thread in with_tool},
+        "number__in": {thread.release for thread in with_tool},
+    }
+    rows = Release.objects.select_related("agent").filter(**condition).defer("document") if with_tool else ()
     releases = {release.number: release for release in rows}
-    found = []
+    views = []
     for thread in threads_of_one_agent:
         release = releases.get(thread.release or 0) if thread.tool_id and thread.version else None
         tool = tool_within(release, thread) if release else None
         schema = thread_state_schema(thread.version.decoded()) if tool and thread.version else None
-        found.append(Shown(thread=thread, tool=tool, state_schema=schema))
-    return found
+        views.append(ThreadView(thread=thread, tool=tool, state_schema=schema))
+    return views
 
 
 def runs(thread: Thread, *, offset: int, limit: int, format_: str) -> list[tuple[Call, Answer]]:
-    """The calls on it that go on from no other and were not removed, the newest first, and each as it stands
-    now."""
-    rows_of = thread.calls.filter(continues=None, removed_at=None).select_related("version").order_by("-pk")
-    begun = list(rows_of[offset : offset + limit])
-    latest = newest(begun)
-    numbers = {call.release or 0 for call in begun}
+    """Return the thread's runs, the newest first, each with its current answer. Removed runs and
+    continuations are left out.
+    """
+    first_calls = (
+        thread.calls.filter(continues=None, removed_at=None).select_related("version").order_by("-pk")
+    )
+    page_calls = list(first_calls[offset : offset + limit])
+    latest = find_newest(page_calls)
+    numbers = {call.release or 0 for call in page_calls}
     rows = Release.objects.select_related("agent").filter(agent=thread.agent, number__in=numbers)
     releases = {release.number: release for release in rows.defer("document")}
-    told = []
-    for call in begun:
-        release, now = releases.get(call.release or 0), latest[call.pk]
-        now.thread = thread
-        if release and (tool := tool_within(release, now)):
-            told.append((call, answer_of(now, tool, format_)))
-    return told
+    runs_with_answers = []
+    for call in page_calls:
+        release, latest_call = releases.get(call.release or 0), latest[call.pk]
+        latest_call.thread = thread
+        if release and (tool := tool_within(release, latest_call)):
+            runs_with_answers.append((call, answer_of(latest_call, tool, format_)))
+    return runs_with_answers
 
 
-def newest(begun: Iterable[Call]) -> dict[int, Call]:
-    """By the primary key of each: the newest call that goes on from it with answers, or the call itself."""
-    found = {call.pk: call for call in begun}
-    first = {pk: pk for pk in found}
-    asked: Sequence[int] = list(found)
-    while asked:
-        rows = Call.objects.filter(continues__in=asked).select_related("version").order_by("pk")
-        asked = []
+def find_newest(begun: Iterable[Call]) -> dict[int, Call]:
+    """Return, by primary key of each call, its newest continuation, or the call itself."""
+    newest_by_id = {call.pk: call for call in begun}
+    first_by_id = {pk: pk for pk in newest_by_id}
+    open_ids: Sequence[int] = list(newest_by_id)
+    while open_ids:
+        rows = Call.objects.filter(continues__in=open_ids).select_related("version").order_by("pk")
+        open_ids = []
         for row in rows:
-            root = first[row.pk] = first[row.continues_id]  # type: ignore[index]
-            found[root] = max(found[root], row, key=lambda call: call.pk)
-            asked.append(row.pk)
-    return found
+            root = first_by_id[row.pk] = first_by_id[row.continues_id]  # type: ignore[index]
+            newest_by_id[root] = max(newest_by_id[root], row, key=lambda call: call.pk)
+            open_ids.append(row.pk)
+    return newest_by_id
 
 
-def for_the_caller(found: ThreadState, about: Shown) -> ThreadState:
-    # A thread holds what runs have told, in words of the vendor that no one here can match to outputs.
-    if about.tool is None or not about.tool.signature.hidden_outputs:
-        return found
-    return replace(found, values=None, messages=None, notes=(*found.notes, HIDDEN))
+def hide_values(state: ThreadState, view: ThreadView) -> ThreadState:
+    # The state of a thread may contain hidden outputs, in the vendor's form, which cannot be matched to
+    # outputs.
+    if view.tool is None or not view.tool.signature.hidden_outputs:
+        return state
+    return replace(state, values=None, messages=None, notes=(*state.notes, HIDDEN))

@@ -1,5 +1,4 @@
-"""How a runtime is connected to a release, whether it can run, the threads that it has begun, and what its
-users have authorized."""
+"""Pages to connect a runtime to a release, check whether it can run, and list threads and users' grants."""
 
 from typing import Any
 
@@ -40,37 +39,37 @@ AUTHORIZING = "pegboard-authorizing"
 def release_connect(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     release = get_object_or_404(agent.releases.defer("document").select_related("retirement"), number=number)
-    leading = channels.by_release(channels.states(agent)).get(number, [])
-    asked = request.GET.get("named", "")
-    # A channel first: what it leads to may change, and the client need not.
-    ways = [*leading, str(number), f"sha256:{release.digest}"]
-    named = asked if asked in ways else ways[0]
+    channel_names = channels.by_release(channels.states(agent)).get(number, [])
+    requested = request.GET.get("named", "")
+    # A channel comes first: it can move without a change in the client.
+    names = [*channel_names, str(number), f"sha256:{release.digest}"]
+    selected_name = requested if requested in names else names[0]
     served = []
     for protocol in SERVED:
-        address = runtimes_url(f"/serve/{agent.slug}/{named}/{protocol.name}", request)
+        address = runtimes_url(f"/serve/{agent.slug}/{selected_name}/{protocol.name}", request)
         served.append((protocol, address, protocol.snippets(address, agent.slug)))
-    context = {"agent": agent, "release": release, "ways": ways, "named": named, "served": served}
-    context["provider"] = access_tokens.accepted()
+    context = {"agent": agent, "release": release, "ways": names, "named": selected_name, "served": served}
+    context["provider"] = access_tokens.trusted_provider()
     return render(request, "executor/connect.html", context)
 
 
 @requires()
 def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """The readiness of each tool of the release in an environment, those first that cannot run."""
+    """Show the readiness of each tool of the release in an environment, those first that cannot run."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     release = get_object_or_404(agent.releases.all(), number=number)
-    place = environments.chosen(release, None, request.GET.get("environment", ""))
-    found = obstacles.of_document(agent, release_document.decode(release.document), place=place)
+    place = environments.choose_environment(release, None, request.GET.get("environment", ""))
+    readiness = obstacles.of_document(agent, release_document.decode(release.document), place=place)
     context = {
         "agent": agent,
         "release": release,
         "served_at": runtimes_url(f"/serve/{agent.slug}/{number}/", request),
         "place": place,
         "places": environments.places_of(release),
-        "ready": sorted(found, key=lambda each: SEVERITIES.index(each.state.severity)),
-        "counts": summarize(each.state.severity for each in found),
-        "notes": [each for each in found if any(one.severity == "asks" for one in each.obstacles)],
-        "total": len(found),
+        "ready": sorted(readiness, key=lambda row: SEVERITIES.index(row.state.severity)),
+        "counts": summarize(row.state.severity for row in readiness),
+        "notes": [row for row in readiness if any(obstacle.severity == "asks" for obstacle in row.obstacles)],
+        "total": len(readiness),
     }
     return render(request, "executor/preflight.html", context)
 
@@ -78,37 +77,39 @@ def release_preflight(request: HttpRequest, slug: str, number: int) -> HttpRespo
 @never_cache
 @requires()
 def agent_threads(request: HttpRequest, slug: str) -> HttpResponse:
-    """The threads that runtimes of the agent have begun."""
+    """List the threads that runtimes of the agent have begun."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    under_way = Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
-    found = (
-        threads_of(agent.pk, None).select_related("version", "api_key").annotate(is_busy=Exists(under_way))
+    running_calls = Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
+    rows = (
+        threads_of(agent.pk, None)
+        .select_related("version", "api_key")
+        .annotate(is_busy=Exists(running_calls))
     )
-    page = Keyset(found, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
-    context = {"agent": agent, "page": page, "rows": threads.shown(page.rows)}
+    page = Keyset(rows, "-id").page(request.GET.get("cursor"), PAGE_SIZE)
+    context = {"agent": agent, "page": page, "rows": threads.view_threads(page.rows)}
     return render(request, "executor/threads.html", context)
 
 
 @never_cache
 @requires()
 def agent_thread(request: HttpRequest, slug: str, thread: str) -> HttpResponse:
-    """Its runs; what it holds where that is asked for, because the vendor alone knows."""
+    """Show the thread's runs, and on request its state, which only the vendor knows."""
     agent, row = _thread(request, slug, thread)
-    (about,) = threads.shown([row])
+    (view,) = threads.view_threads([row])
     runs = list(row.calls.select_related("version").defer("result").order_by("-pk")[:RUNS_SHOWN])
-    context = {"agent": agent, "thread": row, "about": about, "runs": runs}
+    context = {"agent": agent, "thread": row, "about": view, "runs": runs}
     context["is_busy"] = any(call.is_active for call in runs)
     if "ask" in request.GET:
         try:
-            held, history = vendors_threads.state(row), vendors_threads.history(row, limit=STATES_SHOWN)
+            state, history = vendors_threads.state(row), vendors_threads.history(row, limit=STATES_SHOWN)
             row.refresh_from_db(fields=["status"])
-            # Some vendors begin it with what the thread holds now, others with what it held before.
-            told = (held.values, held.messages)
-            begins_now = told != (None, None) and told in [
-                (each.values, each.messages) for each in history[:1]
+            # The history of some vendors starts with the current state, that of others with the one before.
+            current_state = (state.values, state.messages)
+            starts_with_current = current_state != (None, None) and current_state in [
+                (entry.values, entry.messages) for entry in history[:1]
             ]
-            context |= {"held": threads.for_the_caller(held, about), "begins_now": begins_now}
-            context["history"] = [threads.for_the_caller(each, about) for each in history]
+            context |= {"held": threads.hide_values(state, view), "begins_now": starts_with_current}
+            context["history"] = [threads.hide_values(entry, view) for entry in history]
         except DomainError as error:
             context["refusal"] = error.message
     return render(request, "executor/thread.html", context)
@@ -146,8 +147,8 @@ def grant_list(request: HttpRequest) -> HttpResponse:
 def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
     row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
     revoked = grants.forget(row, actor=person(request))
-    told = f" {revoked.message}" if revoked and revoked.message else ""
-    messages.success(request, f"Forgotten. The next call that needs it asks the user again.{told}")
+    vendor_message = f" {revoked.message}" if revoked and revoked.message else ""
+    messages.success(request, f"Forgotten. The next call that needs it asks the user again.{vendor_message}")
     return redirect("grant-list")
 
 
@@ -155,7 +156,7 @@ def grant_forget(request: HttpRequest, grant: str) -> HttpResponse:
 @public
 @require_http_methods(["GET", "HEAD", "POST"])
 def grant_authorize(request: HttpRequest, link: str) -> HttpResponse:
-    """Where a user of an agent is told who asks for what, before the browser goes on to the provider."""
+    """Show the user of an agent which agent requests which access, before the browser opens the provider."""
     try:
         grant = authorizing.waiting(link)
         context: dict[str, Any] = {
@@ -171,7 +172,7 @@ def grant_authorize(request: HttpRequest, link: str) -> HttpResponse:
         context = {"error": error.message, "is_over": error.code == "link_over"}
         return render(request, "executor/authorized.html", context, status=error.status)
     answer = render(request, "executor/authorize.html", {**context, "address": address})
-    # The state comes back in this browser alone.
+    # Only this browser sends the state back.
     answer.set_signed_cookie(
         AUTHORIZING,
         state,
@@ -197,7 +198,7 @@ def grant_callback(request: HttpRequest) -> HttpResponse:
             began_with=str(request.get_signed_cookie(AUTHORIZING, default="", salt=AUTHORIZING)),
             redirect_uri=users_redirect_uri(request),
         )
-        resumed_calls.go_on(grant.pk)
+        resumed_calls.continue_calls(grant.pk)
         context = {"grant": grant}
     except DomainError as error:
         context, status = {"error": error.message}, error.status

@@ -442,10 +442,10 @@ def act_for_runtimes(planted: Planted, vendor: HostileVendor, settings: LazySett
     with IdentityProvider() as idp:
         settings.PUBLIC_URL, settings.OIDC = "https://pegboard.example", sign_on(idp, "none")
         settings.OIDC |= {"runtimes": "marked", "audiences": [], "runtime_scopes": []}
-        access_tokens.forget()
+        access_tokens.clear_cache()
         call_for_a_client(planted, vendor, idp)
     provider.clear_cache()
-    access_tokens.forget()
+    access_tokens.clear_cache()
     settings.PUBLIC_URL, settings.OIDC = "", None
 
 
@@ -527,7 +527,7 @@ def ask_a_judge(planted: Planted, api: APIClient, vendor: HostileVendor) -> None
     agent = make_agent(slug="judged")
     make_pin(agent, make_tool(make_signature("judged")), name="judged")
     actor = User.objects.get(username="root-admin")
-    sentences.add(agent, actor=actor, wanted=[sentences.Wanted("Judge it", "judged")])
+    sentences.add(agent, actor=actor, new_sentences=[sentences.NewSentence("Judge it", "judged")])
     plans.set_gate(agent, actor=actor, gate="warn", judge=made.json()["id"])
     for script in (echoing, shouting):
         vendor.script = script

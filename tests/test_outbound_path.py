@@ -16,7 +16,7 @@ from catalog.notifications.models import Callback, Event, SendingState
 from catalog.tasks import perform_call
 from designer.models import RehearsalRun
 from designer.rehearsals import judges, sentences
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.tasks import ask_judge
 from pegboard import startup_checks
 from people.models import Role, User
@@ -157,7 +157,9 @@ def test_an_evaluation_model_is_asked(proxy, tls, designer_api, monkeypatch):
     monkeypatch.setattr("celery.current_app.send_task", lambda *_, **__: None)
     agent = make_agent(slug="desk", name="Front desk")
     make_pin(agent, make_tool(make_signature("forecast", inputs=(make_parameter(),))), name="forecast")
-    sentences.add(agent, actor=make_user(Role.DESIGNER), wanted=[Wanted("The weather in Oslo", "forecast")])
+    sentences.add(
+        agent, actor=make_user(Role.DESIGNER), new_sentences=[NewSentence("The weather in Oslo", "forecast")]
+    )
     called = {
         "id": "1",
         "type": "function",

@@ -164,8 +164,8 @@ def world(db) -> World:
     end_users.remember(agent.pk, f"{MARK} user")
     grant = grants.ask(EndUser.objects.get(), made.call, f"{MARK}-provider")
     thread = Thread.objects.create(agent=agent.pk, release=1, tool=pin.tool, metadata={"of": MARK})
-    wanted = [sentences.Wanted(f"Ask the {MARK}", f"{MARK}_tool")]
-    (said,) = sentences.add(agent, actor=insider, wanted=wanted)
+    wanted = [sentences.NewSentence(f"Ask the {MARK}", f"{MARK}_tool")]
+    (said,) = sentences.add(agent, actor=insider, new_sentences=wanted)
     runs.run_built_in(agent, actor=insider)
     return World(zebra, agent, pin, procedure, release, made.call, grant, thread, said, insider, outsiders)
 

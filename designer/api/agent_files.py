@@ -134,7 +134,7 @@ class AgentFileDetail(GenericAPIView[Agent]):
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
         disposition = f'attachment; filename="{agent.slug}.agent.json"'
-        return Response(agent_files.write(agent), headers={"Content-Disposition": disposition})
+        return Response(agent_files.write_file(agent), headers={"Content-Disposition": disposition})
 
 
 @extend_schema(tags=["agents"])
@@ -150,16 +150,16 @@ class AgentImport(GenericAPIView[Agent]):
         operation_id="agents_import", request=ImportInput, responses={200: ImportOutput, 201: ImportOutput}
     )
     def post(self, request: Request) -> Response:
-        given = ImportInput(data=request.data, context={"user": person(request)})
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
-        is_dry_run = asked.get("dry_run", False)
-        done = agent_files.bring_in(
-            agent_files.checked(asked["file"]),
+        serializer = ImportInput(data=request.data, context={"user": person(request)})
+        serializer.is_valid(raise_exception=True)
+        values = serializer.validated_data
+        is_dry_run = values.get("dry_run", False)
+        done = agent_files.import_file(
+            agent_files.parse_file(values["file"]),
             actor=person(request),
-            team=asked.get("team"),
+            team=values.get("team"),
             is_dry_run=is_dry_run,
-            accept_missing=asked.get("accept_missing", False),
+            accept_missing=values.get("accept_missing", False),
         )
         made = [agent.slug for agent in done.agents.values()]
         answer = {"dry_run": is_dry_run, "agents": made, "pins": done.pins, "procedures": done.procedures}

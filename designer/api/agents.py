@@ -67,10 +67,10 @@ class AgentChange(RetryChange):
     def validate_vendors(self, named: list[str] | None) -> list[Vendor] | None:
         if named is None:
             return None
-        known = {row.slug: row for row in Vendor.objects.live().filter(slug__in=named)}
-        if missing := [slug for slug in named if slug not in known]:
+        vendors_by_slug = {row.slug: row for row in Vendor.objects.live().filter(slug__in=named)}
+        if missing := [slug for slug in named if slug not in vendors_by_slug]:
             raise serializers.ValidationError(f"There is no vendor “{missing[0]}”.")
-        return list(known.values())
+        return list(vendors_by_slug.values())
 
     def validate_team(self, slug: str) -> Team:
         team = Team.objects.open_to(self.context["user"]).filter(slug=slug).first()
@@ -136,29 +136,30 @@ def agents_with_counts(user: User) -> QuerySet[Agent]:
 
 
 def django_request(request: HttpRequest | Request) -> HttpRequest:
-    """The one that middleware sees, whose attributes tell it what to say with the reply."""
+    """Return the request that middleware sees, whose attributes select headers of the response."""
     return request._request if isinstance(request, Request) else request
 
 
 def chosen_agent(request: HttpRequest | Request, slug: str) -> Agent:
-    """For views below an agent's address; another team's is not there, nor one that the key does not name.
-
-    An address that was published at leads to its agent after a new name (see `moved`).
+    """Return the agent for views below its address. Raises Http404 for other teams' agents, and for one that
+    the key does not name.
     """
-    found = Agent.objects.live().visible_to(person(request), key_of(request)).filter(slug=slug).first()
-    found = found or moved(request, slug)
-    if found is None:
+    agent = Agent.objects.live().visible_to(person(request), key_of(request)).filter(slug=slug).first()
+    agent = agent or moved(request, slug)
+    if agent is None:
         raise Http404
-    return found
+    return agent
 
 
 def moved(request: HttpRequest | Request, slug: str) -> Agent | None:
-    """The agent that was published at this address and has another one now; the reply will say so."""
-    left = agent_addresses.moved_from(slug, person(request), key_of(request))
-    if left is None:
+    """Return the agent that was published at this address and has another one now; the response states
+    that.
+    """
+    moved_agent = agent_addresses.find_moved(slug, person(request), key_of(request))
+    if moved_agent is None:
         return None
-    django_request(request).moved_agent = left  # type: ignore[attr-defined]
-    return left.agent
+    django_request(request).moved_agent = moved_agent  # type: ignore[attr-defined]
+    return moved_agent.agent
 
 
 class AgentList(ListAPIView[Agent]):
@@ -191,11 +192,11 @@ class AgentList(ListAPIView[Agent]):
 
     @extend_schema(request=AgentInput, responses={201: AgentOutput})
     def post(self, request: Request) -> Response:
-        given = AgentInput(data=request.data, context={"user": person(request)})
-        given.is_valid(raise_exception=True)
-        agent = agents.create_agent(actor=person(request), **taken(given.validated_data))
-        (made,) = _judged(self.get_queryset().filter(pk=agent.pk))
-        return Response(AgentOutput(made).data, status=201)
+        serializer = AgentInput(data=request.data, context={"user": person(request)})
+        serializer.is_valid(raise_exception=True)
+        agent = agents.create_agent(actor=person(request), **taken(serializer.validated_data))
+        (created,) = _judged(self.get_queryset().filter(pk=agent.pk))
+        return Response(AgentOutput(created).data, status=201)
 
 
 class AgentDetail(GenericAPIView[Agent]):
@@ -210,10 +211,10 @@ class AgentDetail(GenericAPIView[Agent]):
     @extend_schema(parameters=[IF_MATCH], request=AgentChange)
     def patch(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = AgentChange(data=request.data, context={"user": person(request)})
-        given.is_valid(raise_exception=True)
+        serializer = AgentChange(data=request.data, context={"user": person(request)})
+        serializer.is_valid(raise_exception=True)
         agent = agents.update_agent(
-            agent, actor=person(request), expected=expected(request), **taken(given.validated_data)
+            agent, actor=person(request), expected=expected(request), **taken(serializer.validated_data)
         )
         return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 
@@ -262,11 +263,11 @@ class AgentCopy(GenericAPIView[Agent]):
     @extend_schema(request=AgentCopyInput, responses={201: AgentOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = AgentCopyInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        copy = agent_copies.copy_agent(agent, actor=person(request), **given.validated_data)
-        (made,) = _judged(agents_with_counts(person(request)).filter(pk=copy.pk))
-        return Response(AgentOutput(made).data, status=201)
+        serializer = AgentCopyInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        copy = agent_copies.copy_agent(agent, actor=person(request), **serializer.validated_data)
+        (created,) = _judged(agents_with_counts(person(request)).filter(pk=copy.pk))
+        return Response(AgentOutput(created).data, status=201)
 
 
 def _judged(rows: Iterable[Agent]) -> list[Agent]:

@@ -43,7 +43,7 @@ DOCUMENT_HEADERS = [
         description="The release's digest; `.partial` follows where tools were left out.",
     ),
 ]
-# A retired release is told of wherever it is read.
+# Every read of a retired release reports it.
 DOCUMENT_HEADERS += [
     OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[200, 304, 410], description=says)
     for name, says in (
@@ -67,7 +67,7 @@ EXPECTED = serializers.IntegerField(
 
 def releases_at(request: Request, slug: str) -> QuerySet[Release]:
     return (
-        # First whether the caller may see the agent: of another team's, nothing but 404 is said.
+        # Checked first: for another team's agent nothing but 404 is returned.
         Release.objects.filter(agent=chosen_agent(request, slug))
         .select_related("agent", "created_by", "retirement__retired_by")
         .defer("document")
@@ -76,7 +76,7 @@ def releases_at(request: Request, slug: str) -> QuerySet[Release]:
 
 @dataclass(frozen=True)
 class RetiredRelease:
-    """What DeprecationMiddleware says with the answer; `successor` is the number of the one to read."""
+    """The facts for DeprecationMiddleware; `successor` is the number of the release to read."""
 
     since: datetime
     sunset_at: datetime | None
@@ -84,8 +84,9 @@ class RetiredRelease:
 
 
 def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_out: bool) -> None:
-    """Has the answer say that the release is retired, if it is. Raises DomainError where the answer
-    `hands_out` a release to an API key that gets it no more."""
+    """Let the response state that the release is retired. Raises DomainError if the response `hands_out` a
+    release that API keys no longer get.
+    """
     retirement: Retirement | None = getattr(release, "retirement", None)
     if retirement is None:
         return
@@ -93,7 +94,7 @@ def tell_if_retired(request: HttpRequest | Request, release: Release, *, hands_o
     django_request(request).retired_release = RetiredRelease(  # type: ignore[attr-defined]
         retirement.retired_at, retirement.sunset_at, succeeds.number if succeeds else None
     )
-    # A user who is signed in goes on reading it: what was published can be looked up for ever.
+    # A signed-in user can always read what was published.
     if hands_out and retirement.is_over and key_of(request):
         instead = f"Read release {succeeds.number} in its place." if succeeds else "None is in its place yet."
         message = f"Release {release.number} is retired, and answers no longer. {instead}"
@@ -110,7 +111,7 @@ def found_release(
         release = publishing.find(agent.slug, number, person(request), key_of(request), formats=formats)
     if release is None:
         chosen_agent(request, slug)
-        raise publishing.nothing_there(number)
+        raise publishing.not_found_error(number)
     tell_if_retired(request, release, hands_out=True)
     return release
 
@@ -126,5 +127,5 @@ def chosen_release(found: QuerySet[Release], name: str) -> Release:
     which = publishing.release_conditions(name)
     release = None if which is None else found.filter(**which).first()
     if release is None:
-        raise publishing.nothing_there(name)
+        raise publishing.not_found_error(name)
     return release

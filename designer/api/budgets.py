@@ -47,7 +47,7 @@ class BudgetInput(Input):
 
 
 class AgentBudget(GenericAPIView[Agent]):
-    """What the agent's tools cost a model, counted on what is shown: the words as they are tuned."""
+    """The tokens that the agent's tools cost a model, with tuned texts."""
 
     write_role = Role.DESIGNER
     serializer_class = BudgetOutput
@@ -61,11 +61,11 @@ class AgentBudget(GenericAPIView[Agent]):
 
     @extend_schema(request=BudgetInput, responses=BudgetOutput)
     def put(self, request: Request, slug: str) -> Response:
-        """Says how many tokens the agent may take."""
+        """Set how many tokens the agent may use."""
         agent = chosen_agent(request, slug)
-        given = BudgetInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        agent_budgets.set_limit(agent, actor=person(request), **given.validated_data)
+        serializer = BudgetInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        agent_budgets.set_limit(agent, actor=person(request), **serializer.validated_data)
         return self._answer(request, agent)
 
     def _answer(self, request: Request, agent: Agent) -> Response:
@@ -80,11 +80,11 @@ class AgentBudget(GenericAPIView[Agent]):
         tools = [
             {"pin": pin.pk, "tool": pin.tool_id, "name": pin.name, "tokens": tokens} for tokens, pin in costs
         ]
-        handed = transfers.of([agent])
+        handed = transfers.transfers_from([agent])
         total = sum(tokens for tokens, _ in costs)
         total += sum(
-            token_budget.tokens_of_transfer(each.name, transfers.description_of(each)) for each in handed
+            token_budget.tokens_of_transfer(row.name, transfers.description_of(row)) for row in handed
         )
-        shown = {"tokens": total, "tools": tools, "in_format": in_format}
-        shown |= {"limit": limit.tokens if limit else None, "stops": bool(limit and limit.stops)}
-        return Response(BudgetOutput(shown).data)
+        document = {"tokens": total, "tools": tools, "in_format": in_format}
+        document |= {"limit": limit.tokens if limit else None, "stops": bool(limit and limit.stops)}
+        return Response(BudgetOutput(document).data)

@@ -82,8 +82,8 @@ class NamedMoveInput(ChannelMoveInput):
 
 
 def moved(request: Request, agent: Agent, name: str, given: dict[str, Any]) -> Response:
-    wanted = given.pop("release")
-    release = None if wanted is None else chosen_release(agent.releases.defer("document"), wanted)
+    release_name = given.pop("release")
+    release = None if release_name is None else chosen_release(agent.releases.defer("document"), release_name)
     channels.move(agent, name, actor=person(request), release=release, **given)
     return Response(ChannelDetailOutput(detail(agent, name)).data)
 
@@ -113,10 +113,10 @@ class ChannelList(GenericAPIView[Channel]):
     def put(self, request: Request, slug: str) -> Response:
         """Moves the channel that `channel` names."""
         agent = chosen_agent(request, slug)
-        given = NamedMoveInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        name = given.validated_data.pop("channel")
-        return moved(request, agent, name, given.validated_data)
+        serializer = NamedMoveInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        name = serializer.validated_data.pop("channel")
+        return moved(request, agent, name, serializer.validated_data)
 
 
 @extend_schema(tags=["channels"])
@@ -131,12 +131,12 @@ class ChannelDetail(GenericAPIView[Channel]):
 
     @extend_schema(parameters=[CHANNEL])
     def get(self, request: Request, slug: str, channel: str) -> Response:
-        found = detail(chosen_agent(request, slug), channels.checked_name(channel))
-        return Response(ChannelDetailOutput(found).data)
+        channel_detail = detail(chosen_agent(request, slug), channels.check_channel_name(channel))
+        return Response(ChannelDetailOutput(channel_detail).data)
 
     @extend_schema(parameters=[CHANNEL], request=ChannelMoveInput, responses=ChannelDetailOutput)
     def put(self, request: Request, slug: str, channel: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = ChannelMoveInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        return moved(request, agent, channels.checked_name(channel), given.validated_data)
+        serializer = ChannelMoveInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        return moved(request, agent, channels.check_channel_name(channel), serializer.validated_data)

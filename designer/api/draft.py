@@ -71,7 +71,7 @@ class DraftOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["channels"])
 class AgentDraft(GenericAPIView[Agent]):
-    """What publishing now would change for runtimes, and what there is to say against it."""
+    """The effects of publishing now on runtimes, and the checks of the draft."""
 
     serializer_class = DraftOutput
     pagination_class = None
@@ -79,4 +79,6 @@ class AgentDraft(GenericAPIView[Agent]):
 
     @extend_schema(operation_id="agents_draft_retrieve")
     def get(self, request: Request, slug: str) -> Response:
-        return Response(DraftOutput(draft_review.of(chosen_agent(request, slug), person(request))).data)
+        return Response(
+            DraftOutput(draft_review.review_draft(chosen_agent(request, slug), person(request))).data
+        )

@@ -119,7 +119,7 @@ BindingUpdateOutput = type("BindingUpdateOutput", (serializers.Serializer,), dic
 
 
 class BindingOutput(serializers.Serializer[Any]):
-    """What runs for one tool, whether or not something is bound to it."""
+    """The activity that runs for one tool, with or without a binding."""
 
     tool = serializers.CharField(source="pin.name")
     agent = serializers.SlugField(source="pin.agent.slug", help_text="The agent of the tree that has it.")
@@ -182,8 +182,9 @@ def chosen_tool(environment: Environment, name: str, agent: str = "") -> Pin | N
 
 @extend_schema(tags=["environments"])
 class EnvironmentList(GenericAPIView[Environment]):
-    """The places that an agent runs in. What runs for its tools may differ between them; their signatures and
-    the releases do not."""
+    """The environments of an agent. Different activities may run for its tools in each; signatures and
+    releases are the same.
+    """
 
     write_role = Role.DESIGNER
     runtime = True
@@ -232,19 +233,19 @@ class EnvironmentDetail(GenericAPIView[Environment]):
     @extend_schema(parameters=[NAME], request=EnvironmentChange)
     def patch(self, request: Request, slug: str, env: str) -> Response:
         row = chosen_environment(request, slug, env)
-        given = EnvironmentChange(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = EnvironmentChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
         with transaction.atomic():
-            if "is_default" in given.validated_data:
-                is_default = given.validated_data["is_default"]
+            if "is_default" in serializer.validated_data:
+                is_default = serializer.validated_data["is_default"]
                 row = binding_moves.make_default(
                     row,
                     actor=person(request),
                     is_default=is_default,
-                    acceptance=_read_acceptance(given.validated_data),
+                    acceptance=_read_acceptance(serializer.validated_data),
                 )
-            if "is_protected" in given.validated_data:
-                is_protected = given.validated_data["is_protected"]
+            if "is_protected" in serializer.validated_data:
+                is_protected = serializer.validated_data["is_protected"]
                 row = environments.protect(row, actor=person(request), is_protected=is_protected)
         return Response(EnvironmentOutput(row).data)
 
@@ -256,7 +257,7 @@ class EnvironmentDetail(GenericAPIView[Environment]):
 
 @extend_schema(tags=["bindings"])
 class BindingList(GenericAPIView[Binding]):
-    """What runs for each tool in one environment."""
+    """The activity that runs for each tool in one environment."""
 
     write_role = Role.DESIGNER
     serializer_class = BindingListOutput
@@ -277,17 +278,18 @@ class BindingList(GenericAPIView[Binding]):
     def post(self, request: Request, slug: str, env: str) -> Response:
         """Binds an activity to a tool, in place of what was bound to it."""
         environment = chosen_environment(request, slug, env)
-        given = BindingInput.parse(request.data)
-        pin = chosen_tool(environment, given["tool"], given.get("agent", ""))
+        values = BindingInput.parse(request.data)
+        pin = chosen_tool(environment, values["tool"], values.get("agent", ""))
         if pin is None:
             raise invalid(tool=f"“{environment.agent}” has no tool of this name.")
-        return _bound(request, environment, pin, given)
+        return _bound(request, environment, pin, values)
 
 
 @extend_schema(tags=["bindings"])
 class BindingDetail(GenericAPIView[Binding]):
-    """What runs for one tool in one environment. Without a binding a definition runs by the activity that it
-    names, or by that of its own name, or it is latent; a vendor's tool runs at its vendor."""
+    """The activity that runs for one tool in one environment. Without a binding a definition runs by the
+    activity that it names, or by that of its own name, or it is latent; a vendor's tool runs at its vendor.
+    """
 
     write_role = Role.DESIGNER
     serializer_class = BindingOutput
@@ -318,13 +320,13 @@ class BindingDetail(GenericAPIView[Binding]):
     def patch(self, request: Request, slug: str, env: str, tool: str) -> Response:
         """Moves the binding to another version of its activity, or binds another activity."""
         environment, pin = self._chosen(request, slug, env, tool)
-        given = BindingPatch.parse(request.data)
-        if "activity" not in given:
+        values = BindingPatch.parse(request.data)
+        if "activity" not in values:
             activity = environments.bound_in(environment, [pin])[0].activity
             if activity is None:
                 raise invalid(activity="No activity runs for this tool here. Name one.")
-            given = {**given, "activity": activity.pk}
-        return _bound(request, environment, pin, given)
+            values = {**values, "activity": activity.pk}
+        return _bound(request, environment, pin, values)
 
     @extend_schema(parameters=[NAME, TOOL, AGENT, AcceptanceInput], responses={204: None})
     def delete(self, request: Request, slug: str, env: str, tool: str) -> Response:
@@ -406,7 +408,7 @@ class NamedActivityDetail(GenericAPIView[Binding]):
         raise DomainError("not_found", f"“{agent}” has no tool of this name.", status=404)
 
     def _respond(self, agent: Agent, pin: Pin) -> Response:
-        (bound,) = environments.outside(agent, [pin])
+        (bound,) = environments.unbound_in(agent, [pin])
         return Response(BindingOutput(bound).data)
 
 
@@ -458,5 +460,5 @@ def _bound(request: Request, environment: Environment, pin: Pin, given: Mapping[
 
 
 def _shown(environment: Environment, pin: Pin) -> Response:
-    found: Bound = next(iter(environments.bound_in(environment, [pin])))
-    return Response(BindingOutput(found).data)
+    bound: Bound = next(iter(environments.bound_in(environment, [pin])))
+    return Response(BindingOutput(bound).data)

@@ -65,10 +65,10 @@ class JudgeList(ListAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeInput, responses={201: RehearsalJudgeOutput})
     def post(self, request: Request) -> Response:
-        given = RehearsalJudgeInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        made = judges.create(actor=person(request), **given.validated_data)
-        return Response(RehearsalJudgeOutput(made).data, status=201)
+        serializer = RehearsalJudgeInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        judge = judges.create(actor=person(request), **serializer.validated_data)
+        return Response(RehearsalJudgeOutput(judge).data, status=201)
 
 
 @extend_schema(tags=["rehearsals"])
@@ -83,9 +83,9 @@ class JudgeDetail(GenericAPIView[RehearsalJudge]):
 
     @extend_schema(request=RehearsalJudgeChange)
     def patch(self, request: Request, pk: Any) -> Response:
-        given = RehearsalJudgeChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        row = judges.change(_chosen(pk), actor=person(request), **given.validated_data)
+        serializer = RehearsalJudgeChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        row = judges.change(_chosen(pk), actor=person(request), **serializer.validated_data)
         return Response(RehearsalJudgeOutput(row).data)
 
     @extend_schema(responses={204: None})

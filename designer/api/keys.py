@@ -114,13 +114,13 @@ class KeyList(ListAPIView[ApiKey]):
 
     @extend_schema(request=KeyInput, responses={201: NewKeyOutput})
     def post(self, request: Request) -> Response:
-        given = KeyInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        owner, asked = person(request), dict(given.validated_data)
-        named = agent_keys.choose(owner, asked.pop("agents", []))
-        key, plain = agent_keys.issue(owner, actor=owner, agents=named, **asked)
-        shown = self.get_queryset().get(pk=key.pk)
-        answer: dict[str, Any] = {**KeyOutput(shown).data, "key": plain}
+        serializer = KeyInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        owner, values = person(request), dict(serializer.validated_data)
+        key_agents = agent_keys.find_agents(owner, values.pop("agents", []))
+        key, plain = agent_keys.issue(owner, actor=owner, agents=key_agents, **values)
+        row = self.get_queryset().get(pk=key.pk)
+        answer: dict[str, Any] = {**KeyOutput(row).data, "key": plain}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
 
@@ -139,20 +139,20 @@ class KeyDetail(GenericAPIView[ApiKey]):
     def patch(self, request: Request, pk: int) -> Response:
         """Changes how many calls of tools may be under way with the key, or the environment in which it runs
         them. All else stays as it was made."""
-        given = KeyChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        asked, actor = given.validated_data, person(request)
+        serializer = KeyChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        values, actor = serializer.validated_data, person(request)
         key = get_object_or_404(self.get_queryset(), pk=pk)
-        if not asked.keys() & {"calls_at_once", "environment"}:
+        if not values.keys() & {"calls_at_once", "environment"}:
             raise invalid(calls_at_once="Give this or “environment”.")
         with transaction.atomic():
-            if "environment" in asked:
-                expected = asked.get("expected_environment")
+            if "environment" in values:
+                expected = values.get("expected_environment")
                 agent_keys.change_environment(
-                    key, actor=actor, environment=asked["environment"], expected=expected
+                    key, actor=actor, environment=values["environment"], expected=expected
                 )
-            if "calls_at_once" in asked:
-                api_keys.limit_calls(key, actor=actor, calls_at_once=asked["calls_at_once"])
+            if "calls_at_once" in values:
+                api_keys.limit_calls(key, actor=actor, calls_at_once=values["calls_at_once"])
         return Response(KeyOutput(key).data)
 
     @extend_schema(responses={204: None})

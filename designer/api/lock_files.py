@@ -122,21 +122,21 @@ class ReleaseLock(GenericAPIView[Release]):
     @extend_schema(operation_id="agents_releases_lock_retrieve", parameters=[NUMBER])
     def get(self, request: Request, slug: str, number: str) -> Response:
         release = asked_release(request, slug, number, hands_out=True)
-        receipts.note(key_of(request), release, surface="lock", name=number)
+        receipts.record_read(key_of(request), release, surface="lock", name=number)
         document = release_document.decode(release.document)
-        found = lock_file.lock(
+        lock = lock_file.lock(
             document,
             digest=release.digest,
             channel=receipts.channel_in(number),
             bindings=release.bindings,
         )
         disposition = 'attachment; filename="pegboard.lock.json"'
-        return Response(found, headers={"Content-Disposition": disposition})
+        return Response(lock, headers={"Content-Disposition": disposition})
 
 
 @extend_schema(tags=["runtimes"])
 class AgentCheck(GenericAPIView[Agent]):
-    """What has moved since a lock file was written. Nothing is stored."""
+    """The changes since a lock file was written. Nothing is stored."""
 
     roles = {"POST": Role.VIEWER}
     only_reads = runtime = True
@@ -147,26 +147,31 @@ class AgentCheck(GenericAPIView[Agent]):
     @extend_schema(operation_id="agents_check", request=LockFile, responses=CheckedLock)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = LockFile(data=request.data)
-        given.is_valid(raise_exception=True)
-        digest, channel = given.validated_data["digest"], given.validated_data["channel"] or channels.LIVE
+        serializer = LockFile(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        digest, channel = (
+            serializer.validated_data["digest"],
+            serializer.validated_data["channel"] or channels.LIVE,
+        )
         rows = agent.releases.select_related("retirement")
-        named = rows.filter(**(publishing.release_conditions(digest) or {})).first()
-        if named is None:
+        locked_release = rows.filter(**(publishing.release_conditions(digest) or {})).first()
+        if locked_release is None:
             message = f"“{agent}” has no release with this digest: the lock file is of another agent."
             raise DomainError("unknown_release", message, status=409)
-        locked = release_document.decode(named.document)
+        locked = release_document.decode(locked_release.document)
         release = channels.state(agent, channel).release
         now = release_document.decode(release.document) if release else None
-        moved = lock_file.moved(locked, now, _offers(locked), channel=channel, retired=_retired(named))
-        if named.bindings:
+        moved = lock_file.list_changes(
+            locked, now, _offers(locked), channel=channel, retired=_retired(locked_release)
+        )
+        if locked_release.bindings:
             moved += lock_file.moved_bindings(
-                named.bindings, binding_snapshots.read_bindings(agent.pk, locked)
+                locked_release.bindings, binding_snapshots.read_bindings(agent.pk, locked)
             )
-        changes = [{**asdict(each), "class": each.class_} for each in moved]
+        changes = [{**asdict(row), "class": row.class_} for row in moved]
         answer = {
             "status": lock_file.status(moved),
-            "locked": named.number,
+            "locked": locked_release.number,
             "release": release.number if release else None,
             "channel": channel,
             "changes": changes,
@@ -185,23 +190,23 @@ def _retired(named: Release) -> Retired | None:
 
 def _offers(locked: ReleaseDocument) -> dict[int, Offer]:
     tools = Tool.objects.filter(pk__in=[tool.id for tool in locked.all_items])
-    held = {(tool.id, tool.version.ordinal) for tool in locked.all_items}
+    version_keys = {(tool.id, tool.version.ordinal) for tool in locked.all_items}
     rows = ToolVersion.objects.filter(tool__in=[tool.id for tool in locked.all_items]).defer(
         "signature", "raw"
     )
-    old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in held}
-    found = {}
+    old = {row.tool_id: row for row in rows if (row.tool_id, row.ordinal) in version_keys}
+    offers = {}
     for tool in tools.select_related("current", "endpoint__vendor"):
         is_removed = tool.endpoint.removed_at or tool.endpoint.vendor.removed_at
         is_gone = is_removed or tool.status == ToolStatus.WITHDRAWN
         if tool.current is None or is_gone:
-            found[tool.pk] = Offer(None, is_newer=False)
+            offers[tool.pk] = Offer(None, is_newer=False)
             continue
         was = old.get(tool.pk)
         # By the vendor's own order: an older version that was read late is no news.
         is_newer = was is not None and _place(tool.current) > _place(was)
-        found[tool.pk] = Offer(tool.current.name, is_newer=is_newer)
-    return found
+        offers[tool.pk] = Offer(tool.current.name, is_newer=is_newer)
+    return offers
 
 
 def _place(version: ToolVersion) -> tuple[list[int], int]:
@@ -244,7 +249,9 @@ class ReceiptOutput(serializers.ModelSerializer[Receipt]):
 
 
 class ReceiptOfKeyOutput(ReceiptOutput):
-    """One way in which a key reads an agent. `live` is the release that `live` leads to, null for none."""
+    """One surface and channel by which a key reads an agent. `live`: the release that `live` points to, null
+    for none.
+    """
 
     agent = serializers.SlugField(source="release.agent.slug")
     key_id = serializers.IntegerField()
@@ -256,7 +263,7 @@ class ReceiptOfKeyOutput(ReceiptOutput):
         read_only_fields = fields
 
     def get_behind(self, row: Receipt) -> int:
-        return receipts.behind(row)
+        return receipts.releases_behind(row)
 
 
 class ReceiptFilter(serializers.Serializer[Any]):
@@ -276,15 +283,15 @@ class ReceiptsOfKeys(ListAPIView[Receipt]):
     ordering = ("-last_at", "-id")
 
     def get_queryset(self) -> QuerySet[Receipt]:
-        given = ReceiptFilter(data=self.request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
-        return receipts.of_keys(
+        serializer = ReceiptFilter(data=self.request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
+        values = serializer.validated_data
+        return receipts.receipts_of_keys(
             person(self.request),
-            agent=asked.get("agent", ""),
-            key=asked.get("key"),
-            is_behind=asked.get("behind", False),
-            is_past=asked.get("past", False),
+            agent=values.get("agent", ""),
+            key=values.get("key"),
+            is_behind=values.get("behind", False),
+            is_past=values.get("past", False),
         )
 
 
@@ -296,4 +303,4 @@ class ReceiptList(ListAPIView[Receipt]):
     ordering = ("-last_at", "-id")
 
     def get_queryset(self) -> QuerySet[Receipt]:
-        return receipts.of_agent(chosen_agent(self.request, self.kwargs["slug"]))
+        return receipts.receipts_of_agent(chosen_agent(self.request, self.kwargs["slug"]))

@@ -20,7 +20,7 @@ from catalog.models.calls import OUTCOMES
 from core.serializers import Input
 from designer import mocks, pinned_signatures
 from designer.api.agents import chosen_agent
-from designer.mocks import Asked, MockedTool
+from designer.mocks import CallFilter, MockedTool
 from designer.models import Pin
 from people.api.generics import APIView, GenericAPIView, ListAPIView
 from people.api.preconditions import IF_MATCH, etag_of, expected
@@ -41,9 +41,9 @@ class MockExample(Input):
 
 
 class MockSituation(Input):
-    """Each takes `when`, `switch` and `message`, and only the members that it is said to take."""
+    """Each situation accepts `when`, `switch`, `message` and the members that its description lists."""
 
-    name = serializers.ChoiceField(choices=[str(each.__struct_config__.tag) for each in SITUATIONS])
+    name = serializers.ChoiceField(choices=[str(row.__struct_config__.tag) for row in SITUATIONS])
     when = serializers.DictField(
         required=False, help_text="By input, what its value is. In a text, * stands for any characters."
     )
@@ -135,7 +135,7 @@ class MockOutput(serializers.Serializer[Any]):
 
 
 class MockPreviewInput(MockInput):
-    """What is not given is as it is saved."""
+    """Omitted members have their stored values."""
 
     arguments = serializers.DictField(required=False, help_text="By the vendor's names.")
 
@@ -177,7 +177,7 @@ MockAssertion = type(
         "tool": serializers.CharField(
             max_length=assertions.MAX_NAME_LENGTH, help_text="As the agent calls it."
         ),
-        "is": serializers.ChoiceField(choices=[str(each.__struct_config__.tag) for each in ASSERTIONS]),
+        "is": serializers.ChoiceField(choices=[str(row.__struct_config__.tag) for row in ASSERTIONS]),
         "other": serializers.CharField(max_length=assertions.MAX_NAME_LENGTH, required=False),
         "times": serializers.IntegerField(required=False, min_value=1, max_value=1000),
     },
@@ -228,18 +228,18 @@ class JudgedOutput(serializers.Serializer[Any]):
 
 def chosen_mock(request: Request, slug: str, name: str) -> MockedTool:
     pins = pinned_signatures.pinned([chosen_agent(request, slug)]).select_related("agent")
-    return mocks.of_pin(get_object_or_404(pins, name=name))
+    return mocks.mock_of_pin(get_object_or_404(pins, name=name))
 
 
 def described(mocked: MockedTool) -> dict[str, Any]:
     version = mocked.activity.current if mocked.activity else None
-    told = {"seed": 0, "examples": [], "situations": [], **mocked.config}
+    config = {"seed": 0, "examples": [], "situations": [], **mocked.config}
     return {
         "tool": mocked.pin.name,
         "pin": mocked.pin.pk,
         "activity": mocked.activity.pk if mocked.activity else None,
         "number": version.number if version else None,
-        **told,
+        **config,
         "on": mocked.is_on,
         "problems": mocked.problems,
     }
@@ -267,13 +267,13 @@ class MockList(GenericAPIView[Pin]):
 
     @extend_schema(operation_id="agents_mocks_list", responses=MockOutput(many=True))
     def get(self, request: Request, slug: str) -> Response:
-        found = mocks.of(chosen_agent(request, slug))
+        found = mocks.mocked_tools(chosen_agent(request, slug))
         return Response(MockOutput([described(mocked) for mocked in found], many=True).data)
 
 
 @extend_schema(tags=["mocks"], parameters=[NAME])
 class MockDetail(GenericAPIView[Pin]):
-    """What a tool of the agent answers where an environment binds it to its mock."""
+    """The answers of a tool's mock, for environments that bind the tool to it."""
 
     write_role = Role.DESIGNER
     serializer_class = MockOutput
@@ -286,16 +286,16 @@ class MockDetail(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=MockInput, responses=MockOutput)
     def put(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
-        given = MockInput.parse(request.data)
-        saved = mocks.save(mocked.pin, actor=person(request), config=given, expected=expected(request))
+        values = MockInput.parse(request.data)
+        saved = mocks.save(mocked.pin, actor=person(request), config=values, expected=expected(request))
         return self._answer(saved)
 
     @extend_schema(request=MockSwitch, responses=MockOutput)
     def patch(self, request: Request, slug: str, name: str) -> Response:
         """Switches situations on or off, and leaves the rest of the mock as it is."""
         mocked = chosen_mock(request, slug, name)
-        given = MockSwitch.parse(request.data)
-        return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=given["switch"]))
+        values = MockSwitch.parse(request.data)
+        return self._answer(mocks.switch(mocked.pin, actor=person(request), switches=values["switch"]))
 
     def _answer(self, mocked: MockedTool) -> Response:
         return Response(MockOutput(described(mocked)).data, headers=etag_of(mocked.facts))
@@ -303,7 +303,7 @@ class MockDetail(GenericAPIView[Pin]):
 
 @extend_schema(tags=["mocks"], parameters=[NAME])
 class MockPreview(APIView):
-    """What the mock would answer. No call is made, and nothing is kept."""
+    """The answer that the mock would give. No call is sent, and nothing is stored."""
 
     write_role = Role.VIEWER
     only_reads = True
@@ -311,24 +311,24 @@ class MockPreview(APIView):
     @extend_schema(request=MockPreviewInput, responses=MockAnswerOutput)
     def post(self, request: Request, slug: str, name: str) -> Response:
         mocked = chosen_mock(request, slug, name)
-        given = MockPreviewInput.parse(request.data)
-        arguments = given.pop("arguments", {})
-        reply = mocks.preview(mocked.pin, {**mocked.config, **given}, arguments)
+        values = MockPreviewInput.parse(request.data)
+        arguments = values.pop("arguments", {})
+        reply = mocks.preview(mocked.pin, {**mocked.config, **values}, arguments)
         return Response(MockAnswerOutput(answer_of(reply)).data)
 
 
 @extend_schema(tags=["mocks"])
 class MockCallList(ListAPIView[Call]):
-    """What was asked of the agent's mocks, the newest first."""
+    """The calls that the agent's mocks received, the newest first."""
 
     serializer_class = MockCallOutput
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Call]:
         agent = chosen_agent(self.request, self.kwargs["slug"])
-        asked = MockCallFilter(data=self.request.query_params.dict())
-        asked.is_valid(raise_exception=True)
-        return mocks.calls(agent, Asked(**asked.validated_data)).defer("result", "answers")
+        filter_serializer = MockCallFilter(data=self.request.query_params.dict())
+        filter_serializer.is_valid(raise_exception=True)
+        return mocks.calls(agent, CallFilter(**filter_serializer.validated_data)).defer("result", "answers")
 
     def get_serializer_context(self) -> dict[str, Any]:
         names = mocks.names(chosen_agent(self.request, self.kwargs["slug"]))
@@ -341,20 +341,20 @@ class MockCallList(ListAPIView[Call]):
 
 @extend_schema(tags=["mocks"])
 class MockAssertions(APIView):
-    """What must be true of the calls that the agent makes of its mocks."""
+    """The assertions about the agent's calls of its mocks."""
 
     write_role = Role.DESIGNER
 
     @extend_schema(operation_id="agents_mock_assertions_retrieve", responses=AssertionsOutput)
     def get(self, request: Request, slug: str) -> Response:
-        return self._answer(mocks.asserted(chosen_agent(request, slug)))
+        return self._answer(mocks.assertions_of(chosen_agent(request, slug)))
 
     @extend_schema(request=AssertionsInput, responses=AssertionsOutput)
     def put(self, request: Request, slug: str) -> Response:
         """In place of those that were kept."""
         agent = chosen_agent(request, slug)
-        said = AssertionsInput.parse(request.data)["assertions"]
-        return self._answer(mocks.set_assertions(agent, actor=person(request), said=said))
+        assertion_values = AssertionsInput.parse(request.data)["assertions"]
+        return self._answer(mocks.set_assertions(agent, actor=person(request), said=assertion_values))
 
     def _answer(self, asserted: Sequence[Assertion]) -> Response:
         return Response(AssertionsOutput({"assertions": msgspec.to_builtins(asserted)}).data)
@@ -362,7 +362,7 @@ class MockAssertions(APIView):
 
 @extend_schema(tags=["mocks"])
 class MockJudgement(APIView):
-    """Whether the assertions hold, with the calls that show it. Nothing is kept."""
+    """Whether the assertions hold, with the calls that prove it. Nothing is stored."""
 
     write_role = Role.VIEWER
     only_reads = True
@@ -370,12 +370,19 @@ class MockJudgement(APIView):
     @extend_schema(request=JudgeInput, responses=JudgedOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = JudgeInput.parse(request.data)
-        said = given.pop("assertions", None)
-        asserted = mocks.asserted(agent) if said is None else mocks.read_assertions(agent, said)
-        verdicts = mocks.judged(agent, asserted, Asked(**given))
-        shown = {"holds": all(each.holds for each in verdicts), "verdicts": [_verdict(v) for v in verdicts]}
-        return Response(JudgedOutput(shown).data)
+        values = JudgeInput.parse(request.data)
+        assertion_values = values.pop("assertions", None)
+        asserted = (
+            mocks.assertions_of(agent)
+            if assertion_values is None
+            else mocks.read_assertions(agent, assertion_values)
+        )
+        verdicts = mocks.check_assertions(agent, asserted, CallFilter(**values))
+        document = {
+            "holds": all(verdict.holds for verdict in verdicts),
+            "verdicts": [_verdict(v) for v in verdicts],
+        }
+        return Response(JudgedOutput(document).data)
 
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:

@@ -41,7 +41,7 @@ class SubscriptionOutput(serializers.ModelSerializer[Subscription]):
 
 
 class SubscriptionList(ListAPIView[Subscription]):
-    """What you hear of by mail. Your address is confirmed on the page /notifications/."""
+    """Your subscriptions by mail. Your address is confirmed on the page /notifications/."""
 
     write_role = Role.VIEWER
     serializer_class = SubscriptionOutput
@@ -52,9 +52,9 @@ class SubscriptionList(ListAPIView[Subscription]):
 
     @extend_schema(request=SubscriptionInput, responses={201: SubscriptionOutput})
     def post(self, request: Request) -> Response:
-        given = SubscriptionInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        row = subscriptions.subscribe(person(request), given.validated_data["event"])
+        serializer = SubscriptionInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        row = subscriptions.subscribe(person(request), serializer.validated_data["event"])
         return Response(SubscriptionOutput(row).data, status=201)
 
 
@@ -89,14 +89,15 @@ class NoticeOutput(serializers.ModelSerializer[Notice]):
 
 
 class NoticeList(ListAPIView[Notice]):
-    """What you were told: of the agents and tools that you follow, and what you asked to hear of. The newest
-    first; kept for a month."""
+    """Your notices about agents and tools that you follow, and about your events. The newest first; stored
+    for a month.
+    """
 
     serializer_class = NoticeOutput
     ordering = ("-told_at", "-id")
 
     def get_queryset(self) -> QuerySet[Notice]:
-        return news.told_to(person(self.request))
+        return news.notices_of(person(self.request))
 
 
 class FollowsOutput(serializers.Serializer[Any]):
@@ -114,11 +115,11 @@ class Follows(GenericAPIView[Any]):
     @extend_schema(operation_id="follows_retrieve")
     def get(self, request: Request) -> Response:
         user = person(request)
-        found = {
+        followed = {
             "agents": following.followed(user).values_list("slug", flat=True),
             "tools": following.followed_tools(user).values_list("pk", flat=True),
         }
-        return Response(FollowsOutput(found).data)
+        return Response(FollowsOutput(followed).data)
 
 
 class AgentFollow(GenericAPIView[Any]):
@@ -128,7 +129,7 @@ class AgentFollow(GenericAPIView[Any]):
 
     @extend_schema(request=None, responses={204: None})
     def put(self, request: Request, slug: str) -> Response:
-        """You hear of this agent from now on."""
+        """Follow this agent."""
         following.follow(person(request), chosen_agent(request, slug), is_following=True)
         return Response(status=204)
 
@@ -145,7 +146,7 @@ class ToolFollow(GenericAPIView[Any]):
 
     @extend_schema(request=None, responses={204: None})
     def put(self, request: Request, pk: int) -> Response:
-        """You hear of this tool from now on, whether or not an agent that you follow pins it."""
+        """Follow this tool, whether or not an agent that you follow pins it."""
         following.follow(person(request), get_object_or_404(Tool, pk=pk), is_following=True)
         return Response(status=204)
 
@@ -249,11 +250,11 @@ class WebhookList(ListAPIView[Webhook]):
 
     @extend_schema(request=WebhookInput, responses={201: NewWebhookOutput})
     def post(self, request: Request) -> Response:
-        given = WebhookInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        actor, asked = person(request), dict(given.validated_data)
-        named = agent_keys.choose(actor, asked.pop("agents", []))
-        row, secret = agent_webhooks.create(actor=actor, agents=named, **asked)
+        serializer = WebhookInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        actor, values = person(request), dict(serializer.validated_data)
+        named_agents = agent_keys.find_agents(actor, values.pop("agents", []))
+        row, secret = agent_webhooks.create(actor=actor, agents=named_agents, **values)
         answer = {**WebhookOutput(self.get_queryset().get(pk=row.pk)).data, "secret": secret.reveal()}
         return Response(answer, status=201, headers={"Cache-Control": "no-store"})
 
@@ -276,12 +277,12 @@ class WebhookDetail(OneWebhook):
     @extend_schema(parameters=[IF_MATCH], request=WebhookChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """`is_paused`: true keeps what happens for up to three days, false sends it."""
-        given = WebhookChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        row, actor, changes = self.found(pk), person(request), dict(given.validated_data)
+        serializer = WebhookChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        row, actor, changes = self.found(pk), person(request), dict(serializer.validated_data)
         is_paused, slugs_ = changes.pop("is_paused", None), changes.pop("agents", None)
-        named = None if slugs_ is None else agent_keys.choose(actor, slugs_)
-        agent_webhooks.update(row, actor=actor, agents=named, expected=expected(request), **changes)
+        named_agents = None if slugs_ is None else agent_keys.find_agents(actor, slugs_)
+        agent_webhooks.update(row, actor=actor, agents=named_agents, expected=expected(request), **changes)
         if is_paused is not None:
             (webhooks.pause if is_paused else webhooks.resume)(row, actor=actor)
         return _answer(self.found(pk))
@@ -293,7 +294,7 @@ class WebhookDetail(OneWebhook):
 
 
 class WebhookTest(OneWebhook):
-    """Sends a delivery of the type “test” at once; `error` says why it was not taken."""
+    """Sends a delivery of the type “test” at once; `error` has the reason if it was refused."""
 
     takes_idempotency_keys = False
     serializer_class = DeliveryOutput
@@ -346,10 +347,10 @@ class ReportOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["keys"])
 class KeyReport(GenericAPIView[Any]):
-    """Ends a key that leaked. Any caller may send one; to have it is all the proof that is asked for.
+    """Revoke a leaked key. Any caller may report one; possession of the key is the proof.
 
-    The answer is the same whether there was such a key or not. Its owner is told. 30 reports a minute from
-    one address are taken.
+    The answer is the same whether the key exists or not. Its owner is notified. 30 reports a minute from one
+    address are accepted.
     """
 
     authentication_classes = ()
@@ -361,8 +362,8 @@ class KeyReport(GenericAPIView[Any]):
 
     @extend_schema(operation_id="token_report", request=ReportInput, responses={202: ReportOutput})
     def post(self, request: Request) -> Response:
-        given = ReportInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        reports.report(given.validated_data["key"], place=given.validated_data.get("place", ""))
+        serializer = ReportInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        reports.report(serializer.validated_data["key"], place=serializer.validated_data.get("place", ""))
         answer = {"message": "Thank you. If this was a key of this Pegboard, it works no longer."}
         return Response(answer, status=202, headers={"Cache-Control": "no-store"})

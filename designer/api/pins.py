@@ -91,7 +91,7 @@ class PinInput(PinChange):
 
 
 class PinsInput(Input):
-    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=pins.MAX_AT_ONCE)
+    pins = serializers.ListField(child=PinInput(), allow_empty=False, max_length=pins.MAX_PINS_PER_REQUEST)
 
 
 class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
@@ -166,7 +166,7 @@ class PinOutput(RetryStated, VersionOf, serializers.ModelSerializer[Pin]):
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_stale(self, pin: Pin) -> list[str]:
-        return [each.member for each in stale_of(pin)]
+        return [row.member for row in stale_of(pin)]
 
 
 class NotPinnedOutput(serializers.Serializer[Any]):
@@ -213,22 +213,22 @@ class PinList(ListAPIView[Pin]):
     @extend_schema(request=PinInput, responses={201: PinOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = PinInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = _wanted(given.validated_data)
-        if wanted.tool.kind not in self.accepts:
-            kind = wanted.tool.get_kind_display().lower()
-            raise invalid(tool=f"“{wanted.tool}” is a {kind}. Pin it in the list of its kind.")
+        serializer = PinInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        pin_request = _wanted(serializer.validated_data)
+        if pin_request.tool.kind not in self.accepts:
+            kind = pin_request.tool.get_kind_display().lower()
+            raise invalid(tool=f"“{pin_request.tool}” is a {kind}. Pin it in the list of its kind.")
         pin = pins.pin_tool(
             agent,
             actor=person(request),
-            tool=wanted.tool,
-            version=wanted.version,
-            ordinal=wanted.ordinal,
-            alias=wanted.alias,
-            retry=wanted.retry,
-            mode=wanted.mode,
-            configuration=wanted.configuration,
+            tool=pin_request.tool,
+            version=pin_request.version,
+            ordinal=pin_request.ordinal,
+            alias=pin_request.alias,
+            retry=pin_request.retry,
+            mode=pin_request.mode,
+            configuration=pin_request.configuration,
         )
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
@@ -256,16 +256,16 @@ class PinSeveral(GenericAPIView[Pin]):
     @extend_schema(request=PinsInput, responses=PinsOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = PinsInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = [_wanted(each) for each in given.validated_data["pins"]]
-        answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
-        pinned_now = pins_at(request, slug).in_bulk([each.pk for each in answers if isinstance(each, Pin)])
+        serializer = PinsInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        pin_requests = [_wanted(row) for row in serializer.validated_data["pins"]]
+        answers = pins.pin_several(agent, actor=person(request), wanted=pin_requests)
+        pinned_now = pins_at(request, slug).in_bulk([row.pk for row in answers if isinstance(row, Pin)])
         results = [
             {"tool": each.tool.pk, "pin": None, "error": answer}
             if isinstance(answer, DomainError)
             else {"tool": each.tool.pk, "pin": pinned_now[answer.pk], "error": None}
-            for each, answer in zip(wanted, answers, strict=True)
+            for each, answer in zip(pin_requests, answers, strict=True)
         ]
         return Response(PinsOutput({"results": results}).data)
 
@@ -282,29 +282,29 @@ class PinDetail(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=PinChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        given = PinChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        wanted = taken(given.validated_data)
-        version, ordinal, alias = (wanted.get(name) for name in ("version", "ordinal", "alias"))
-        actor, seen = person(request), expected(request)
+        serializer = PinChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        changes = taken(serializer.validated_data)
+        version, ordinal, alias = (changes.get(name) for name in ("version", "ordinal", "alias"))
+        actor, etag = person(request), expected(request)
         with transaction.atomic():
-            if "retry" in wanted:
-                changed = pins.set_retry(pin, actor=actor, changes=wanted["retry"], expected=seen)
-                seen = edit_conflicts.etag(pins.facts(changed))
-            if "mode" in wanted:
-                changed = pins.set_mode(pin, actor=actor, mode=wanted["mode"], expected=seen)
-                seen = edit_conflicts.etag(pins.facts(changed))
+            if "retry" in changes:
+                changed = pins.set_retry(pin, actor=actor, changes=changes["retry"], expected=etag)
+                etag = edit_conflicts.etag(pins.facts(changed))
+            if "mode" in changes:
+                changed = pins.set_mode(pin, actor=actor, mode=changes["mode"], expected=etag)
+                etag = edit_conflicts.etag(pins.facts(changed))
             if version or ordinal:
                 pins.move_pin(
-                    pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=seen
+                    pin, actor=actor, version=version or "", ordinal=ordinal, alias=alias, expected=etag
                 )
             elif alias is not None:
-                pins.set_alias(pin, actor=actor, alias=alias, expected=seen)
-            if "configuration" in wanted:
+                pins.set_alias(pin, actor=actor, alias=alias, expected=etag)
+            if "configuration" in changes:
                 # Judged by the version that the pin has now.
-                seen = edit_conflicts.ANY_STATE if version or ordinal or alias is not None else seen
-                chosen = wanted["configuration"]
-                pins.set_configuration(pin, actor=actor, configuration=chosen, expected=seen)
+                etag = edit_conflicts.ANY_STATE if version or ordinal or alias is not None else etag
+                configuration_name = changes["configuration"]
+                pins.set_configuration(pin, actor=actor, configuration=configuration_name, expected=etag)
         return _answer(pins_at(request, slug).get(pk=pk))
 
     @extend_schema(responses={204: None})
@@ -329,17 +329,17 @@ class PinAgent(GenericAPIView[Pin]):
     @extend_schema(parameters=[IF_MATCH], request=PinAgentInput)
     def post(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
-        given = PinAgentInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = PinAgentInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         to = Agent.objects.live().visible_to(person(request), key_of(request))
-        target = to.filter(slug=given.validated_data["agent"]).first()
+        target = to.filter(slug=serializer.validated_data["agent"]).first()
         if target is None:
             raise invalid(agent="There is no such agent.")
         (moved,) = pins.move_to_agent(
             [pin],
             actor=person(request),
             to=target,
-            alias=given.validated_data.get("alias"),
+            alias=serializer.validated_data.get("alias"),
             expected=expected(request),
         )
         return _answer(pins_at(request, target.slug).get(pk=moved.pk))

@@ -114,8 +114,8 @@ class ProcedureVersionDetailOutput(ProcedureVersionOutput):
         read_only_fields = fields
 
     def get_body(self, version: ProcedureVersion) -> str:
-        known = vocabulary.of_agent(version.procedure.agent, texts=[version.text])
-        return references.shown(references.parse(version.text, known))
+        names = vocabulary.vocabulary_of(version.procedure.agent, texts=[version.text])
+        return references.shown(references.parse(version.text, names))
 
 
 class RestoreInput(Input):
@@ -147,10 +147,10 @@ class ProcedureList(ListAPIView[Procedure]):
     @extend_schema(request=NewProcedureInput, responses={201: ProcedureOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = NewProcedureInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        made = editing.create_procedure(agent, actor=person(request), **given.validated_data)
-        return _answer(made, request, status=201)
+        serializer = NewProcedureInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        created = editing.create_procedure(agent, actor=person(request), **serializer.validated_data)
+        return _answer(created, request, status=201)
 
 
 @extend_schema(tags=["procedures"])
@@ -165,10 +165,10 @@ class ProcedureDetail(GenericAPIView[Procedure]):
     @extend_schema(parameters=[IF_MATCH], request=ProcedureInput)
     def put(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        given = ProcedureInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = ProcedureInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         saved = editing.save_procedure(
-            row, actor=person(request), expected=expected(request), **given.validated_data
+            row, actor=person(request), expected=expected(request), **serializer.validated_data
         )
         return _answer(saved, request)
 
@@ -212,11 +212,11 @@ class ProcedureRestore(GenericAPIView[Procedure]):
     @extend_schema(parameters=[IF_MATCH], request=RestoreInput)
     def post(self, request: Request, slug: str, procedure: str) -> Response:
         row = chosen_procedure(request, slug, procedure)
-        given = RestoreInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = RestoreInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         row = editing.restore_version(
             row,
-            given.validated_data["version"],
+            serializer.validated_data["version"],
             actor=person(request),
             expected=expected(request),
         )
@@ -225,18 +225,18 @@ class ProcedureRestore(GenericAPIView[Procedure]):
 
 @extend_schema(tags=["procedures"])
 class ProcedureLint(APIView):
-    """What would be remarked about a text. Nothing is stored."""
+    """The issues of a text. Nothing is stored."""
 
     write_role = Role.DESIGNER
 
     @extend_schema(request=LintInput, responses=LintOutput)
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = LintInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        stands_for = given.validated_data.get("procedure")
+        serializer = LintInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        stands_for = serializer.validated_data.get("procedure")
         key = chosen_procedure(request, slug, stands_for).pk if stands_for else checking.NEW
-        checked = checking.check_agent(agent, person(request), typed={key: given.validated_data["body"]})
+        checked = checking.check_agent(agent, person(request), typed={key: serializer.validated_data["body"]})
         return Response(LintOutput(_read(checked, key)).data)
 
 

@@ -55,7 +55,7 @@ class ReceivedOutput(serializers.Serializer[Any]):
 
 
 class AgentReceived(GenericAPIView[Any]):
-    """What an agent's runtime received at a time, and who approved each part of it."""
+    """The content of an agent's runtime at a time, and who approved each part of it."""
 
     serializer_class = ReceivedOutput
     pagination_class = None
@@ -63,10 +63,12 @@ class AgentReceived(GenericAPIView[Any]):
     @extend_schema(operation_id="agents_received_retrieve", parameters=[Question], responses=ReceivedOutput)
     def get(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = Question(data=request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
-        answer = provenance.received(agent, at=asked.get("at") or timezone.now(), number=asked.get("number"))
+        serializer = Question(data=request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
+        values = serializer.validated_data
+        answer = provenance.received(
+            agent, at=values.get("at") or timezone.now(), number=values.get("number")
+        )
         if answer is None:
             raise Http404
         return Response(ReceivedOutput(answer).data)

@@ -12,8 +12,8 @@ from core.serializers import Input
 from designer.api.agents import chosen_agent
 from designer.models import Agent, Gate, Rehearsal, RehearsalPlan, RehearsalRun
 from designer.rehearsals import built_in, look_alikes, plans, runs, sentences, shown
-from designer.rehearsals.look_alikes import Found
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.look_alikes import ConfusablePair
+from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role
@@ -188,7 +188,7 @@ class RehearsalList(ListAPIView[Rehearsal]):
     ordering = ("id",)
 
     def get_queryset(self) -> QuerySet[Rehearsal]:
-        return sentences.of([chosen_agent(self.request, self.kwargs["slug"])])
+        return sentences.sentences_of([chosen_agent(self.request, self.kwargs["slug"])])
 
     def paginate_queryset(self, queryset: Any) -> Any:
         page = super().paginate_queryset(queryset) or []
@@ -197,12 +197,14 @@ class RehearsalList(ListAPIView[Rehearsal]):
     @extend_schema(request=RehearsalInput, responses={201: RehearsalOutput})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = RehearsalInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        expects = given.validated_data["expects"]
-        wanted = Wanted(given.validated_data["says"], expects["tool"], expects.get("inputs", {}))
-        made = sentences.add(agent, actor=person(request), wanted=[wanted])
-        return Response(RehearsalOutput(_described(agent, made)[0]).data, status=201)
+        serializer = RehearsalInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        expects = serializer.validated_data["expects"]
+        new_sentence = NewSentence(
+            serializer.validated_data["says"], expects["tool"], expects.get("inputs", {})
+        )
+        rows = sentences.add(agent, actor=person(request), new_sentences=[new_sentence])
+        return Response(RehearsalOutput(_described(agent, rows)[0]).data, status=201)
 
 
 @extend_schema(tags=["rehearsals"])
@@ -218,11 +220,11 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
     @extend_schema(request=RehearsalChange)
     def patch(self, request: Request, slug: str, pk: int) -> Response:
         row = _chosen(request, slug, pk)
-        given = RehearsalChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        changes = {"says": given.validated_data["says"]} if "says" in given.validated_data else {}
+        serializer = RehearsalChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        changes = {"says": serializer.validated_data["says"]} if "says" in serializer.validated_data else {}
         row = sentences.change(
-            row, actor=person(request), **changes, **given.validated_data.get("expects", {})
+            row, actor=person(request), **changes, **serializer.validated_data.get("expects", {})
         )
         return Response(RehearsalOutput(_described(row.agent, [row])[0]).data)
 
@@ -234,7 +236,7 @@ class RehearsalDetail(GenericAPIView[Rehearsal]):
 
 @extend_schema(tags=["rehearsals"])
 class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
-    """What was chosen for each sentence, by the text that publishing now would show a model."""
+    """The tool that was chosen for each sentence, by the texts that publishing now would show a model."""
 
     write_role = Role.DESIGNER
     serializer_class = RehearsalRunOutput
@@ -246,7 +248,7 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
     @extend_schema(request=None, responses={201: RehearsalRunOutput})
     def post(self, request: Request, slug: str) -> Response:
-        """Runs the rehearsals now. A judge over the network is asked in the background: look at `status`."""
+        """Run the tests now. An evaluation model runs in the background: see `status`."""
         agent = chosen_agent(request, slug)
         rehearsed.run(agent, actor=person(request))
         return Response(RehearsalRunOutput(_outcome(agent)).data, status=201)
@@ -254,21 +256,21 @@ class RehearsalRunDetail(GenericAPIView[RehearsalRun]):
 
 @extend_schema(tags=["rehearsals"])
 class RehearsalGate(GenericAPIView[Agent]):
-    """What the rehearsals mean for publishing the agent."""
+    """How the tests decide about publishing the agent."""
 
     write_role = Role.DESIGNER
     serializer_class = GateOutput
     pagination_class = None
 
     def get(self, request: Request, slug: str) -> Response:
-        return Response(GateOutput(plans.of(chosen_agent(request, slug))).data)
+        return Response(GateOutput(plans.plan_of(chosen_agent(request, slug))).data)
 
     @extend_schema(request=GateInput, responses=GateOutput)
     def put(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = GateInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        row = plans.set_gate(agent, actor=person(request), **given.validated_data)
+        serializer = GateInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        row = plans.set_gate(agent, actor=person(request), **serializer.validated_data)
         return Response(GateOutput(row).data)
 
 
@@ -287,45 +289,45 @@ class ConfusablePairs(GenericAPIView[Agent]):
     )
     def get(self, request: Request, slug: str) -> Response:
         """With `tool` and `other` these two alone, however much they are alike."""
-        agent, asked = chosen_agent(request, slug), request.query_params.dict()
-        if not asked.keys() & TWO.keys():
-            return self._answer(look_alikes.of_agent(agent))
-        given = TellApartInput(data={name: asked[name] for name in TWO if name in asked})
-        given.is_valid(raise_exception=True)
-        return self._answer([look_alikes.of_two(agent, **given.validated_data)])
+        agent, query = chosen_agent(request, slug), request.query_params.dict()
+        if not query.keys() & TWO.keys():
+            return self._answer(look_alikes.confusable_pairs(agent))
+        serializer = TellApartInput(data={name: query[name] for name in TWO if name in query})
+        serializer.is_valid(raise_exception=True)
+        return self._answer([look_alikes.confusable_pair(agent, **serializer.validated_data)])
 
     @extend_schema(request=TellApartInput, responses=ConfusablePairListOutput)
     def post(self, request: Request, slug: str) -> Response:
         """Adds the proposed sentence to the agent's words about `tool`; answers what is confusable then."""
         agent = chosen_agent(request, slug)
-        given = TellApartInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        look_alikes.tell_apart(agent, actor=person(request), **given.validated_data)
-        return self._answer(look_alikes.of_agent(agent))
+        serializer = TellApartInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        look_alikes.add_contrast(agent, actor=person(request), **serializer.validated_data)
+        return self._answer(look_alikes.confusable_pairs(agent))
 
-    def _answer(self, pairs: Sequence[Found]) -> Response:
-        found = [
+    def _answer(self, pairs: Sequence[ConfusablePair]) -> Response:
+        documents = [
             {
                 "tools": [
-                    {"tool": each.pair.first, "only": each.pair.only_first, "sentence": each.for_first},
-                    {"tool": each.pair.second, "only": each.pair.only_second, "sentence": each.for_second},
+                    {"tool": pair.pair.first, "only": pair.pair.only_first, "sentence": pair.for_first},
+                    {"tool": pair.pair.second, "only": pair.pair.only_second, "sentence": pair.for_second},
                 ],
-                "score": each.pair.score,
+                "score": pair.pair.score,
             }
-            for each in pairs
+            for pair in pairs
         ]
-        return Response(ConfusablePairListOutput({"results": found}).data)
+        return Response(ConfusablePairListOutput({"results": documents}).data)
 
 
 def _chosen(request: Request, slug: str, pk: int) -> Rehearsal:
     agent = chosen_agent(request, slug)
-    row = get_object_or_404(sentences.of([agent]), pk=pk)
+    row = get_object_or_404(sentences.sentences_of([agent]), pk=pk)
     row.agent = agent
     return row
 
 
 def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
-    asked = shown.of_agents([agent])[agent.pk].sentences(rows)
+    current_sentences = shown.tools_of_agents([agent])[agent.pk].sentences(rows)
     return [
         {
             "id": row.pk,
@@ -333,18 +335,18 @@ def _described(agent: Agent, rows: Sequence[Rehearsal]) -> list[dict[str, Any]]:
             "expects": {"tool": each.expected, "inputs": row.inputs},
             "created_at": row.created_at,
         }
-        for row, each in zip(rows, asked, strict=True)
+        for row, each in zip(rows, current_sentences, strict=True)
     ]
 
 
 def _outcome(agent: Agent) -> dict[str, Any]:
-    outcome = runs.newest_outcome(plans.of(agent))
+    outcome = runs.newest_outcome(plans.plan_of(agent))
     if outcome is None:
         raise runs.never_run()
     run = outcome.run
-    named = ("id", "model", "status", "message", "digest", "right", "total", "created_at", "finished_at")
+    members = ("id", "model", "status", "message", "digest", "right", "total", "created_at", "finished_at")
     return {
-        **{name: getattr(run, name) for name in (*named, "input_tokens", "output_tokens")},
+        **{name: getattr(run, name) for name in (*members, "input_tokens", "output_tokens")},
         "judge": str(run.asks_id or built_in.NAME),
         "before": outcome.before,
         "flips": outcome.flips,

@@ -87,13 +87,13 @@ class ReleaseAgents(ReleaseBytesView):
             ]
             return msgspec.json.encode({"results": rows})
 
-        receipts.note(key_of(request), release, surface="agents", name=number)
+        receipts.record_read(key_of(request), release, surface="agents", name=number)
         return self.answer(request, release.digest, body)
 
 
 @extend_schema(tags=["release-agents"])
 class ReleaseAgentTools(ReleaseTools):
-    """What one agent of a release shows a model: its tools, and its transfers as tools without inputs."""
+    """The tools of one agent of a release, with its transfers as tools without inputs."""
 
     @extend_schema(
         operation_id="agents_releases_agents_tools_retrieve",
@@ -129,7 +129,7 @@ class ReleaseAgentProcedures(ReleaseBytesView):
     def get(self, request: Request, slug: str, number: str, sub: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
         procedures = publishing.part_of(release, "" if sub == slug else sub).procedures
-        receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
+        receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
         return self.answer(request, release.digest, lambda: msgspec.json.encode({"results": procedures}))
 
 
@@ -144,9 +144,9 @@ class ReleaseAgentProcedure(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str, sub: str, procedure: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
-        found = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
-        receipts.note(key_of(request), release, surface=_surface(slug, sub), name=number)
-        return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)
+        released = _named(publishing.part_of(release, "" if sub == slug else sub).procedures, procedure)
+        receipts.record_read(key_of(request), release, surface=_surface(slug, sub), name=number)
+        return self.answer(request, release.digest, released.text.encode, media_type=MARKDOWN)
 
 
 def _surface(slug: str, sub: str) -> str:
@@ -154,7 +154,7 @@ def _surface(slug: str, sub: str) -> str:
 
 
 def _named(procedures: Iterable[ReleasedProcedure], slug: str) -> ReleasedProcedure:
-    found = next((each for each in procedures if each.slug == slug), None)
-    if found is None:
+    released = next((procedure for procedure in procedures if procedure.slug == slug), None)
+    if released is None:
         raise Http404
-    return found
+    return released

@@ -46,7 +46,7 @@ class TransferChangeOutput(serializers.Serializer[Any]):
 
 
 class AgentChangeOutput(serializers.Serializer[Any]):
-    """What differs in one sub-agent; of one that came or is gone, all that it has."""
+    """The changes of one sub-agent; all its content if it was added or removed."""
 
     mark = serializers.ChoiceField(choices=["added", "removed", "changed"])
     slug = serializers.SlugField()
@@ -96,20 +96,20 @@ class Against(Input):
 
 @extend_schema(tags=["releases"])
 class ReleaseDiff(GenericAPIView[Release]):
-    """What differs in this release from another one: in sentences for people, and member by member."""
+    """The differences of this release from another one: in sentences for people, and by member."""
 
     serializer_class = ReleaseDiffOutput
     pagination_class = None
 
     @extend_schema(parameters=[NUMBER, Against], responses=ReleaseDiffOutput)
     def get(self, request: Request, slug: str, number: str) -> Response:
-        given = Against(data=request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        found = releases_at(request, slug)
-        release = chosen_release(found, number)
+        serializer = Against(data=request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
+        releases = releases_at(request, slug)
+        release = chosen_release(releases, number)
         tell_if_retired(request, release, hands_out=False)
-        asked = given.validated_data.get("against")
-        other = chosen_release(found, asked) if asked else publishing.previous_release(release)
+        asked = serializer.validated_data.get("against")
+        other = chosen_release(releases, asked) if asked else publishing.previous_release(release)
         if other is None:
             message = "There is no release before this one. Name another."
             raise DomainError("nothing_to_compare", message, fields={"against": message})
@@ -117,7 +117,7 @@ class ReleaseDiff(GenericAPIView[Release]):
         answer = {
             "number": release.number,
             "against": other.number,
-            "changes": diff.between(old, new),
+            "changes": diff.compare_releases(old, new),
             "bindings": recorded_bindings.compare(other.bindings, release.bindings),
         }
         return Response(ReleaseDiffOutput(answer).data)

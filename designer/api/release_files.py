@@ -107,15 +107,17 @@ class ReleaseTools(ReleaseBytesView):
             message = "Give 1 to leave out the tools that the format cannot carry, or 0."
             raise DomainError("invalid", message, fields={"partial": message})
         name, leaves_out = request.query_params.get("format", ""), is_partial == "1"
-        wanted = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
-        release = found_release(request, slug, number, wanted)
-        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
-        # Only of what is kept may be said that it is unchanged: anything else may have to be refused.
-        kept, body = next((each for each in wanted if each in release.written), ""), None
-        if not kept:
-            body, kept = publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)
-        receipts.note(key_of(request), release, surface=wanted[0], name=number)
-        tag = release.digest if kept == wanted[0] else f"{release.digest}{publishing.PARTIAL}"
+        names = publishing.export_names(name, is_partial=leaves_out, sub_agent=sub)
+        release = found_release(request, slug, number, names)
+        place = environments.choose_environment(
+            release, key_of(request), request.query_params.get("environment", "")
+        )
+        # Only a stored export can be unchanged: any other may have to be refused.
+        stored_name, body = next((row for row in names if row in release.written), ""), None
+        if not stored_name:
+            body, stored_name = publishing.export(release, name, is_partial=leaves_out, sub_agent=sub)
+        receipts.record_read(key_of(request), release, surface=names[0], name=number)
+        tag = release.digest if stored_name == names[0] else f"{release.digest}{publishing.PARTIAL}"
         format_ = publishing.find_format(name)
 
         def whole() -> bytes:
@@ -123,8 +125,8 @@ class ReleaseTools(ReleaseBytesView):
 
         if format_.resolve:
             as_published = whole()
-            body = shown_activities.written(release, format_, as_published, place, sub_agent=sub)
-            tag = shown_activities.tag(tag, as_published, body)
+            body = shown_activities.with_activities(release, format_, as_published, place, sub_agent=sub)
+            tag = shown_activities.etag_with_activities(tag, as_published, body)
         response = self.answer(request, tag, whole, format_.media_type)
         if not format_.is_text:
             file_name = f"{sub or slug}-{number}.{name}.{format_.suffix}".replace(":", "-")
@@ -198,41 +200,45 @@ class ReleaseTool(ReleaseBytesView):
     def one(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         format_ = request.query_params.get("format", json_schema.FORMAT.name)
         release = found_release(request, slug, number)
-        # Before anything is said to be unchanged: a tool that is not there never was.
+        # Checked before 304: a missing tool cannot be unchanged.
         body = publishing.export_of_tool(release, format_, name, sub_agent=sub)
         surface = publishing.export_names(format_, is_partial=False, sub_agent=sub)[0]
         is_fresh = request.query_params.get("fresh", "0")
         if is_fresh not in ("0", "1"):
             raise invalid(fresh="Give 1 for the signature as it is now, or 0 for that of the release.")
-        receipts.note(key_of(request), release, surface=surface, name=number)
-        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
+        receipts.record_read(key_of(request), release, surface=surface, name=number)
+        place = environments.choose_environment(
+            release, key_of(request), request.query_params.get("environment", "")
+        )
         how, tag = publishing.find_format(format_), release.digest
         if how.resolve:
             as_published = body
-            body = shown_activities.written(release, how, as_published, place, sub_agent=sub, tool=name)
-            tag = shown_activities.tag(tag, as_published, body)
+            body = shown_activities.with_activities(
+                release, how, as_published, place, sub_agent=sub, tool=name
+            )
+            tag = shown_activities.etag_with_activities(tag, as_published, body)
         if is_fresh == "0":
             return self.answer(request, tag, lambda: body)
-        shown = transfers.shown(publishing.part_of(release, sub)).tools
-        released = next(tool for tool in shown if tool.signature.name == name)
-        found = fresh_signatures.now(released)
-        if found.tool != released:
-            other = publishing.export_of_version(release, format_, found.tool, sub_agent=sub)
+        released_tools = transfers.shown(publishing.part_of(release, sub)).tools
+        released = next(tool for tool in released_tools if tool.signature.name == name)
+        decision = fresh_signatures.read_fresh(released)
+        if decision.tool != released:
+            other = publishing.export_of_version(release, format_, decision.tool, sub_agent=sub)
             if other is None:
-                found = replace(found, tool=released, reason="not_carried")
+                decision = replace(decision, tool=released, reason="not_carried")
             else:
                 # The words are of the release, and a version never changes.
-                body = shown_activities.written(release, how, other, place, sub_agent=sub, tool=name)
-                tag = f"{tag}.{found.tool.version.ordinal}"
+                body = shown_activities.with_activities(release, how, other, place, sub_agent=sub, tool=name)
+                tag = f"{tag}.{decision.tool.version.ordinal}"
         response = self.answer(request, tag, lambda: body)
-        for header, value in _said_of(found).items():
+        for header, value in _said_of(decision).items():
             response[header] = value
         return response
 
 
 def _said_of(found: Decision) -> dict[str, str]:
     version = found.tool.version
-    said = {
+    headers = {
         "Pegboard-Signature": "fresh" if found.is_fresh else "cached",
         "Pegboard-Signature-Reason": found.reason,
         # Vendors may write anything, and a header holds ASCII.
@@ -240,7 +246,7 @@ def _said_of(found: Decision) -> dict[str, str]:
         "Pegboard-Signature-Ordinal": str(version.ordinal),
         "Pegboard-Signature-Class": found.class_ or "",
     }
-    return {header: value for header, value in said.items() if value}
+    return {header: value for header, value in headers.items() if value}
 
 
 @extend_schema(tags=["releases"])
@@ -256,7 +262,7 @@ class ReleaseBundle(ReleaseBytesView):
     )
     def get(self, request: Request, slug: str, number: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
-        receipts.note(key_of(request), release, surface="bundle", name=number)
+        receipts.record_read(key_of(request), release, surface="bundle", name=number)
         return self.answer(request, release.digest, lambda: release.document.encode())
 
 
@@ -294,7 +300,7 @@ class ReleaseProcedures(ReleaseBytesView):
             procedures = release_document.decode(release.document).procedures
             return msgspec.json.encode({"results": procedures})
 
-        receipts.note(key_of(request), release, surface="procedures", name=number)
+        receipts.record_read(key_of(request), release, surface="procedures", name=number)
         return self.answer(request, release.digest, body)
 
 
@@ -310,8 +316,8 @@ class ReleaseProcedure(ReleaseBytesView):
     def get(self, request: Request, slug: str, number: str, procedure: str) -> HttpResponseBase:
         release = found_release(request, slug, number)
         procedures = release_document.decode(release.document).procedures
-        found = next((each for each in procedures if each.slug == procedure), None)
-        if found is None:
+        released_procedure = next((row for row in procedures if row.slug == procedure), None)
+        if released_procedure is None:
             raise Http404
-        receipts.note(key_of(request), release, surface="procedures", name=number)
-        return self.answer(request, release.digest, found.text.encode, media_type=MARKDOWN)
+        receipts.record_read(key_of(request), release, surface="procedures", name=number)
+        return self.answer(request, release.digest, released_procedure.text.encode, media_type=MARKDOWN)

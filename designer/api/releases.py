@@ -61,7 +61,7 @@ class CheckOutput(serializers.Serializer[Any]):
 
 
 class PublishRefusal(serializers.Serializer[Any]):
-    """With the code `checks_failed` it tells all `checks`; those that are errors stop publishing."""
+    """With the code `checks_failed` it contains all `checks`; errors among them stop publishing."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -123,8 +123,9 @@ class RemarkOutput(serializers.Serializer[Any]):
 
 
 class WireOutput(serializers.Serializer[Any]):
-    """`inputs` and `outputs` hold the vendor's name by ours, where the two differ. A transfer is no vendor's
-    tool and says its `kind`."""
+    """`inputs` and `outputs` map our names to the vendor's if they differ. A transfer is not a vendor's tool
+    and has its `kind`.
+    """
 
     kind = serializers.ChoiceField(
         choices=[transfers.KIND], required=False, help_text="A transfer hands over to `agent`."
@@ -186,16 +187,16 @@ def formats_of(release: Release) -> list[dict[str, Any]]:
         {
             "name": format_.name,
             "label": format_.label,
-            "is_available": judged.is_whole,
-            "left_out": judged.left_out,
-            "remarks": judged.remarks,
+            "is_available": carried_part.is_whole,
+            "left_out": carried_part.left_out,
+            "remarks": carried_part.remarks,
             "wire": {
                 tool.signature.name: way
                 for tool in tools
                 if (way := transfers.way_back(tool.signature, format_.wire(tool.signature)))
             },
         }
-        for format_, judged in exports.carried_by_format(document)
+        for format_, carried_part in exports.carried_by_format(document)
     ]
 
 
@@ -212,9 +213,9 @@ class ReleaseList(ListAPIView[Release]):
     @extend_schema(request=ReleaseInput, responses={201: ReleaseOutput, 409: PublishRefusal})
     def post(self, request: Request, slug: str) -> Response:
         agent = chosen_agent(request, slug)
-        given = ReleaseInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        release = publishing.publish(agent, actor=person(request), **given.validated_data)
+        serializer = ReleaseInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        release = publishing.publish(agent, actor=person(request), **serializer.validated_data)
         return Response(ReleaseOutput(release).data, status=201)
 
 

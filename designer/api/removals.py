@@ -19,7 +19,7 @@ class UsingAgent(serializers.Serializer[Any]):
 
 
 class UseOutput(serializers.Serializer[Any]):
-    """What a removal would leave without news. Releases stay as they are, byte for byte."""
+    """What a removal would affect. Releases stay unchanged, byte for byte."""
 
     agents = UsingAgent(many=True)
     pins = serializers.IntegerField()
@@ -31,18 +31,18 @@ class UseOutput(serializers.Serializer[Any]):
 
 
 def _answer(use: vendor_usage.VendorUse) -> Response:
-    shown = {
+    document = {
         "agents": [{"agent": row.slug, "name": row.name, "pins": count} for row, count in use.agents],
         "pins": use.pins,
         "releases": use.releases,
         "live_releases": use.live_releases,
         "credentials": [str(row.pk) for row in use.credentials],
     }
-    return Response(UseOutput(shown).data)
+    return Response(UseOutput(document).data)
 
 
 class VendorUse(GenericAPIView[Any]):
-    """Who uses a vendor's tools; ask before you remove it."""
+    """The agents and releases that use a vendor's tools; read it before you remove the vendor."""
 
     read_role = Role.ADMIN
     serializer_class = UseOutput
@@ -55,7 +55,7 @@ class VendorUse(GenericAPIView[Any]):
 
 
 class EndpointUse(GenericAPIView[Any]):
-    """Who uses an endpoint's tools; ask before you remove it."""
+    """The agents and releases that use an endpoint's tools; read it before you remove the endpoint."""
 
     read_role = Role.ADMIN
     serializer_class = UseOutput

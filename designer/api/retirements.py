@@ -33,7 +33,9 @@ class RetirementInput(Input):
 
 @extend_schema(tags=["releases"])
 class ReleaseRetirement(GenericAPIView[Release]):
-    """That a release goes. Runtimes are told so in `Deprecation`, `Sunset` and `Link`; it never changes."""
+    """The retirement of a release. Runtimes are notified in `Deprecation`, `Sunset` and `Link`; the release
+    never changes.
+    """
 
     write_role = Role.DESIGNER
     serializer_class = ReleaseOutput
@@ -45,10 +47,10 @@ class ReleaseRetirement(GenericAPIView[Release]):
     )
     def put(self, request: Request, slug: str, number: str) -> Response:
         """Retires it, or gives a retired one another reason or date."""
-        agent_releases, given = releases_at(request, slug), RetirementInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        agent_releases, serializer = releases_at(request, slug), RetirementInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         release = chosen_release(agent_releases, number)
-        retiring.retire(release, actor=person(request), **given.validated_data)
+        retiring.retire(release, actor=person(request), **serializer.validated_data)
         return Response(ReleaseOutput(agent_releases.get(pk=release.pk)).data)
 
     @extend_schema(
@@ -56,5 +58,5 @@ class ReleaseRetirement(GenericAPIView[Release]):
     )
     def delete(self, request: Request, slug: str, number: str) -> Response:
         """Takes it back: runtimes get it as before."""
-        retiring.take_back(chosen_release(releases_at(request, slug), number), actor=person(request))
+        retiring.restore_release(chosen_release(releases_at(request, slug), number), actor=person(request))
         return Response(status=204)

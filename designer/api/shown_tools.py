@@ -45,7 +45,7 @@ class SavingOutput(serializers.Serializer[Any]):
 
 
 class FormatBudgetOutput(serializers.Serializer[Any]):
-    """What all tools of the agent cost together in a format, as publishing now would write it."""
+    """The tokens of all tools of the agent in a format, as publishing now would write it."""
 
     format = serializers.CharField(source="format.name")
     tokens = serializers.IntegerField()
@@ -76,7 +76,7 @@ class ShownToolOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["pins"])
 class PinShown(GenericAPIView[Pin]):
-    """What a model would see of this tool if the agent were published now."""
+    """The text of this tool for a model if the agent were published now."""
 
     serializer_class = ShownToolOutput
     pagination_class = None
@@ -86,4 +86,4 @@ class PinShown(GenericAPIView[Pin]):
     def get(self, request: Request, slug: str, pk: int) -> Response:
         pin = chosen_pin(request, slug, pk)
         format_ = shown_tools.find_text(request.query_params.get("format", ""))
-        return Response(ShownToolOutput(shown_tools.of(pin, format_)).data)
+        return Response(ShownToolOutput(shown_tools.shown_tool(pin, format_)).data)

@@ -34,7 +34,9 @@ class SignatureOutput(serializers.ModelSerializer[ReleaseSignature]):
 
 @extend_schema(tags=["runtimes"])
 class ReleaseSignatureDetail(GenericAPIView[ReleaseSignature]):
-    """What proves outside of Pegboard that a release was published here. docs/releases.md has the script."""
+    """The proof that a release was published here, for use outside of Pegboard. docs/releases.md has the
+    script.
+    """
 
     runtime = True
     serializer_class = SignatureOutput

@@ -64,9 +64,9 @@ class TeamList(ListAPIView[Team]):
 
     @extend_schema(request=TeamInput, responses={201: TeamOutput})
     def post(self, request: Request) -> Response:
-        given = TeamInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        team = teams.create_team(actor=person(request), **given.validated_data)
+        serializer = TeamInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        team = teams.create_team(actor=person(request), **serializer.validated_data)
         return Response(TeamOutput(self.get_queryset().get(pk=team.pk)).data, status=201)
 
 
@@ -81,10 +81,10 @@ class TeamDetail(GenericAPIView[Team]):
     @extend_schema(parameters=[IF_MATCH], request=TeamChange)
     def patch(self, request: Request, slug: str) -> Response:
         team = self._team(request, slug)
-        given = TeamChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        if "name" in given.validated_data:
-            name = given.validated_data["name"]
+        serializer = TeamChange(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        if "name" in serializer.validated_data:
+            name = serializer.validated_data["name"]
             teams.rename_team(team, actor=person(request), name=name, expected=expected(request))
         return self._answer(request, slug)
 

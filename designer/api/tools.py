@@ -44,11 +44,11 @@ class ToolList(catalog_tools.ToolList):
     def within(self, request: Request) -> frozenset[int] | None:
         if "agent" not in request.query_params:
             return None
-        seen = Agent.objects.live().visible_to(person(request), key_of(request))
-        agent = seen.filter(slug=request.query_params["agent"]).first()
+        visible_agents = Agent.objects.live().visible_to(person(request), key_of(request))
+        agent = visible_agents.filter(slug=request.query_params["agent"]).first()
         if agent is None:
             raise invalid(agent="There is no such agent.")
-        return agent_vendors.of(agent).keys
+        return agent_vendors.allowed_for(agent).keys
 
 
 class UsedByOutput(VersionOf, serializers.ModelSerializer[Pin]):
@@ -127,8 +127,8 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(serializers.ChoiceField(choices=get_args(Effect)))
     def get_effect(self, tool: Tool) -> Effect:
-        shown = pinned_signatures.effective_of_tool(tool)
-        return shown.annotations.effect if shown else "unknown"
+        signature = pinned_signatures.effective_of_tool(tool)
+        return signature.annotations.effect if signature else "unknown"
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_signature(self, tool: Tool) -> Any:
@@ -136,8 +136,8 @@ class ToolDetailOutput(serializers.ModelSerializer[Tool]):
 
     @extend_schema_field(OpenApiTypes.OBJECT)
     def get_effective(self, tool: Tool) -> Any:
-        shown = pinned_signatures.effective_of_tool(tool)
-        return as_document(shown) if shown else None
+        signature = pinned_signatures.effective_of_tool(tool)
+        return as_document(signature) if signature else None
 
     @extend_schema_field(VersionRow(many=True))
     def get_versions(self, tool: Tool) -> Any:

@@ -75,7 +75,7 @@ class TransferList(GenericAPIView[Transfer]):
 
     @extend_schema(operation_id="agents_transfers_list", responses=TransferListOutput)
     def get(self, request: Request, slug: str) -> Response:
-        rows = transfers.of([chosen_agent(request, slug)])
+        rows = transfers.transfers_from([chosen_agent(request, slug)])
         return Response(TransferListOutput({"results": rows}).data)
 
 
@@ -94,11 +94,11 @@ class TransferDetail(GenericAPIView[Transfer]):
     @extend_schema(parameters=[CHILD, IF_MATCH], request=TransferInput)
     def put(self, request: Request, slug: str, child: str) -> Response:
         row = chosen_transfer(request, slug, child)
-        given = TransferInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = TransferInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         return _answer(
             transfers.word_transfer(
-                row, actor=person(request), expected=expected(request), **given.validated_data
+                row, actor=person(request), expected=expected(request), **serializer.validated_data
             )
         )
 

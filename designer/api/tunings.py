@@ -82,7 +82,7 @@ class TuningInput(Input):
 
 
 class StaleOutput(serializers.Serializer[Any]):
-    """A text of ours whose vendor's text has changed since. An effect is true, false or null: not stated."""
+    """A tuned text whose vendor text has changed since. An effect is true, false or null: not stated."""
 
     member = serializers.CharField()
     then = serializers.JSONField(help_text="What the vendor said when ours was written.")
@@ -139,12 +139,12 @@ class WordsOutput(serializers.Serializer[Any]):
     )
 
     def to_representation(self, instance: dict[str, Any]) -> dict[str, Any]:
-        given = dict(instance)
-        if isinstance(given.get("against"), int):
-            given["against_ordinal"] = given.pop("against")
-        shown = super().to_representation(given)
+        values = dict(instance)
+        if isinstance(values.get("against"), int):
+            values["against_ordinal"] = values.pop("against")
+        document = super().to_representation(values)
         # Null means the vendor's words; it would be read as a change to them.
-        return {name: value for name, value in shown.items() if name in given}
+        return {name: value for name, value in document.items() if name in values}
 
 
 class TuningChange(serializers.ModelSerializer[AuditEntry]):
@@ -163,7 +163,7 @@ class TuningChange(serializers.ModelSerializer[AuditEntry]):
 
 
 def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | Tool:
-    """What the address names: a pin of an agent, or a tool wherever it is pinned."""
+    """Return the target in the address: a pin of an agent, or a tool wherever it is pinned."""
     if "slug" in view.kwargs:
         return chosen_pin(view.request, view.kwargs["slug"], view.kwargs["pk"])
     return get_object_or_404(Tool, pk=view.kwargs["pk"])
@@ -171,7 +171,9 @@ def target_of(view: GenericAPIView[Tuning] | ListAPIView[AuditEntry]) -> Pin | T
 
 @extend_schema(tags=["tunings"])
 class TuningDetail(GenericAPIView[Tuning]):
-    """Our words for one pin, or for a tool wherever it is pinned. Those of a pin go before its tool's."""
+    """The tuned texts of one pin, or of a tool wherever it is pinned. Those of a pin take precedence over its
+    tool's.
+    """
 
     write_role = Role.DESIGNER
     serializer_class = TuningOutput
@@ -179,7 +181,7 @@ class TuningDetail(GenericAPIView[Tuning]):
 
     def get(self, request: Request, **named: Any) -> Response:
         target = target_of(self)
-        return _answer(tunings.of(target), target)
+        return _answer(tunings.tuning_of(target), target)
 
     @extend_schema(parameters=[IF_MATCH], request=TuningInput)
     def put(self, request: Request, **named: Any) -> Response:
@@ -229,20 +231,20 @@ class TuningHistory(ListAPIView[AuditEntry]):
 def _changed(
     view: GenericAPIView[Tuning], body: type[Input], change: Callable[..., Tuning | None]
 ) -> Response:
-    target, given = target_of(view), body(data=view.request.data)
-    given.is_valid(raise_exception=True)
-    wanted = given.validated_data
-    tuning = change(target, actor=person(view.request), expected=expected(view.request), **wanted)
+    target, serializer = target_of(view), body(data=view.request.data)
+    serializer.is_valid(raise_exception=True)
+    values = serializer.validated_data
+    tuning = change(target, actor=person(view.request), expected=expected(view.request), **values)
     return _answer(tuning, target)
 
 
 def _answer(tuning: Tuning | None, target: Pin | Tool) -> Response:
     version = target.version if isinstance(target, Pin) else target.current
     signature = version.decoded() if version and tuning else None
-    shown = tunings.facts(tuning) | {
+    document = tunings.facts(tuning) | {
         "updated_by": str(tuning.updated_by) if tuning and tuning.updated_by else None,
         "updated_at": tuning.updated_at if tuning else None,
         "stale": tunings.stale_of(tuning, signature) if signature else [],
         "remarks": less_cautious(tunings.words_of(tuning), signature) if signature else [],
     }
-    return Response(TuningOutput(shown).data, headers=etag_of(tunings.facts(tuning)))
+    return Response(TuningOutput(document).data, headers=etag_of(tunings.facts(tuning)))

@@ -88,7 +88,7 @@ class WantedMove(VersionChoice):
 
 
 class UpgradeMovesInput(Input):
-    moves = serializers.ListField(child=WantedMove(), required=False, max_length=pins.MAX_AT_ONCE)
+    moves = serializers.ListField(child=WantedMove(), required=False, max_length=pins.MAX_PINS_PER_REQUEST)
     all_safe = serializers.BooleanField(
         default=False, help_text="Every pin that is behind and whose move is safe, beside those in `moves`."
     )
@@ -109,37 +109,35 @@ class UpgradeList(ListAPIView[Pin]):
     ordering = ("name", "id")
 
     def get_queryset(self) -> QuerySet[Pin]:
-        return upgrades.behind([chosen_agent(self.request, self.kwargs["slug"])])
+        return upgrades.behind_pins([chosen_agent(self.request, self.kwargs["slug"])])
 
     def list(self, request: Request, slug: str) -> Response:
-        found = self.paginate_queryset(self.get_queryset())
-        rows = upgrades.to_current(found or ())
+        page = self.paginate_queryset(self.get_queryset())
+        rows = upgrades.to_current(page or ())
         return self.get_paginated_response([_row(upgrade, slug) for upgrade in rows])
 
     @extend_schema(request=UpgradeMovesInput, responses=UpgradeMovesOutput)
     def post(self, request: Request, slug: str) -> Response:
-        """Moves several pins at once, or says with `dry_run` what would come of it. One that is refused does
-        not hold up the others.
-        """
+        """Move several pins at once, or try it with `dry_run`. A refused pin does not stop the others."""
         agent = chosen_agent(request, slug)
-        given = UpgradeMovesInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        if not given.validated_data["all_safe"] and not given.validated_data.get("moves"):
+        serializer = UpgradeMovesInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        if not serializer.validated_data["all_safe"] and not serializer.validated_data.get("moves"):
             raise invalid(moves="Name at least one pin, or set all_safe.")
-        told = upgrades.move(
+        moves = upgrades.move(
             agent,
             actor=person(request),
-            wanted=[upgrades.Wanted(**each) for each in given.validated_data.get("moves", ())],
-            all_safe=given.validated_data["all_safe"],
-            is_dry=given.validated_data["dry_run"],
+            wanted=[upgrades.RequestedMove(**row) for row in serializer.validated_data.get("moves", ())],
+            all_safe=serializer.validated_data["all_safe"],
+            is_dry=serializer.validated_data["dry_run"],
         )
         results = [
-            _row(each.upgrade, slug)
-            | {"new_name": each.name, "moved": each.error is None}
-            | {"error": NotPinnedOutput(each.error).data if each.error else None}
-            for each in told
+            _row(row.upgrade, slug)
+            | {"new_name": row.name, "moved": row.error is None}
+            | {"error": NotPinnedOutput(row.error).data if row.error else None}
+            for row in moves
         ]
-        return Response({"dry_run": given.validated_data["dry_run"], "results": results})
+        return Response({"dry_run": serializer.validated_data["dry_run"], "results": results})
 
 
 class VersionQuery(serializers.Serializer[Any]):
@@ -153,17 +151,17 @@ class VersionQuery(serializers.Serializer[Any]):
 
 @extend_schema(tags=["upgrades"])
 class PinMove(GenericAPIView[Pin]):
-    """What would change if the pin moved to this version, forwards or back. Nothing moves."""
+    """The effects of moving the pin to this version, forwards or back. Nothing moves."""
 
     serializer_class = MoveOutput
     pagination_class = None
 
     @extend_schema(parameters=[VersionQuery], responses=MoveOutput)
     def get(self, request: Request, slug: str, pk: int) -> Response:
-        given = VersionQuery(data=request.query_params.dict())
-        given.is_valid(raise_exception=True)
+        serializer = VersionQuery(data=request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
         pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
-        upgrade = upgrades.to(pin, found(pin.tool, **given.validated_data))
+        upgrade = upgrades.upgrade_to(pin, found(pin.tool, **serializer.validated_data))
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
@@ -198,8 +196,8 @@ class ToolImpactOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["upgrades"])
 class ToolImpact(GenericAPIView[Tool]):
-    """What breaks, agent by agent, if all that use the tool move to one version: the vendor's current one
-    unless another is named.
+    """The lines and texts that break, by agent, if all users of the tool move to one version: by default the
+    vendor's current one.
     """
 
     serializer_class = ToolImpactOutput
@@ -207,16 +205,15 @@ class ToolImpact(GenericAPIView[Tool]):
 
     @extend_schema(parameters=[ToolImpactQuery], responses=ToolImpactOutput)
     def get(self, request: Request, pk: int) -> Response:
-        given = ToolImpactQuery(data=request.query_params.dict())
-        given.is_valid(raise_exception=True)
+        serializer = ToolImpactQuery(data=request.query_params.dict())
+        serializer.is_valid(raise_exception=True)
         tool = get_object_or_404(Tool.objects.select_related("current", "tuning", "endpoint__vendor"), pk=pk)
-        asked = given.validated_data
-        version = found(tool, version=asked.get("to", ""), ordinal=asked.get("to_ordinal"))
-        rows = upgrades.of_tool(tool, version, person(request))
+        values = serializer.validated_data
+        version = found(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))
+        rows = upgrades.upgrades_of_tool(tool, version, person(request))
         results = [
-            _row(each, each.pin.agent.slug)
-            | {"agent": each.pin.agent.slug, "agent_name": each.pin.agent.name}
-            for each in rows[:MAX_AGENTS]
+            _row(row, row.pin.agent.slug) | {"agent": row.pin.agent.slug, "agent_name": row.pin.agent.name}
+            for row in rows[:MAX_AGENTS]
         ]
         return Response(
             {
@@ -225,7 +222,7 @@ class ToolImpact(GenericAPIView[Tool]):
                 "to_ordinal": version.ordinal,
                 "to_name": version.name,
                 "pins": len(rows),
-                "broken": sum(each.is_felt for each in rows),
+                "broken": sum(row.is_felt for row in rows),
                 "left_off": max(len(rows) - MAX_AGENTS, 0),
                 "used_by_others": vendor_usage.used_by_others(tool, person(request)),
                 "results": results,

@@ -1,1 +1,1 @@
-"""What a designer types about agents, pins and words. The rules live in the operations."""
+"""Forms for agents, pins and tuned texts. The operations check the rules."""

@@ -50,15 +50,15 @@ class AgentForm(OperationForm):
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         offer(self, "parent", Agent.objects.active().visible_to(actor))
-        own = Team.objects.open_to(actor)
-        offer(self, "team", own)
-        if len(own[:2]) < 2:  # a company of one team need not think of it
+        open_teams = Team.objects.open_to(actor)
+        offer(self, "team", open_teams)
+        if len(open_teams[:2]) < 2:  # a company of one team need not think of it
             del self.fields["team"]
 
     def facts(self) -> dict[str, Any]:
         # A parent decides the team, so none is given with one.
-        given = {"team": None, **self.cleaned_data}
-        return given | {"team": None} if given["parent"] else given
+        values = {"team": None, **self.cleaned_data}
+        return values | {"team": None} if values["parent"] else values
 
 
 class AgentEditForm(RetryForm, AgentForm):
@@ -86,17 +86,22 @@ class AgentEditForm(RetryForm, AgentForm):
         return [field for field in self if field.name not in apart]
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
+        values = super().clean() or self.cleaned_data
         was_limited = self.initial.get("limits_vendors")
-        if given.get("vendors") and not given.get("limits_vendors") and not was_limited:
+        if values.get("vendors") and not values.get("limits_vendors") and not was_limited:
             self.add_error("vendors", "Tick “Only the vendors ticked here” as well, or no vendor.")
-        return given
+        return values
 
     def facts(self) -> dict[str, Any]:
-        given = super().facts()
-        is_limited = given.pop("limits_vendors")
-        rest = {name: value for name, value in given.items() if name not in RetryPolicy.__struct_fields__}
-        return rest | {"vendors": list(given["vendors"]) if is_limited else None, "retry": self.retry()}
+        values = super().facts()
+        is_limited = values.pop("limits_vendors")
+        agent_values = {
+            name: value for name, value in values.items() if name not in RetryPolicy.__struct_fields__
+        }
+        return agent_values | {
+            "vendors": list(values["vendors"]) if is_limited else None,
+            "retry": self.retry(),
+        }
 
 
 class TokenLimitForm(OperationForm):
@@ -136,15 +141,15 @@ class AgentImportForm(OperationForm):
     def __init__(self, *args: Any, actor: User, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.actor = actor
-        own = Team.objects.open_to(actor)
-        offer(self, "team", own)
-        if len(own[:2]) < 2:
+        open_teams = Team.objects.open_to(actor)
+        offer(self, "team", open_teams)
+        if len(open_teams[:2]) < 2:
             del self.fields["team"]
 
     def document(self) -> bytes:
         """Raises DomainError where neither is there."""
-        if sent := self.cleaned_data["file"]:
-            body: bytes = sent.read(MAX_FILE_BYTES + 1)
+        if upload := self.cleaned_data["file"]:
+            body: bytes = upload.read(MAX_FILE_BYTES + 1)
             return body
         if not self.cleaned_data["text"]:
             raise DomainError("invalid", "Choose a file.", fields={"file": "Choose a file."})

@@ -7,5 +7,5 @@ COUNTED_TEXTAREA = {"data-counted": "", "rows": 4}
 
 
 def offer(form: forms.Form, name: str, rows: QuerySet[Any]) -> None:
-    """What one person may choose there."""
+    """Offer the rows that this user may choose."""
     form.fields[name].queryset = rows  # type: ignore[attr-defined]

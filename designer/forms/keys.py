@@ -10,7 +10,7 @@ from people.forms import ExplainedChoiceField, OperationForm
 from people.models import CALLS_AT_ONCE, MAX_CALLS_AT_ONCE, Scope
 
 KEY_LIFETIMES = {30: "30 days", 90: "90 days", 180: "180 days", 366: "One year"}
-# What one choice on the page stands for.
+# The scopes of each choice on the page.
 KEY_SCOPES = {
     "runtime": [Scope.RUNTIME],
     "invoke": [Scope.RUNTIME, Scope.INVOKE],
@@ -82,12 +82,12 @@ class KeyForm(OperationForm):
         return [(depth, row, row.slug in ticked) for depth, row in self.tree]
 
     def facts(self) -> dict[str, Any]:
-        given = self.cleaned_data
+        values = self.cleaned_data
         return {
-            "name": given["name"],
-            "scopes": KEY_SCOPES[given["scope"]],
-            "expires_at": timezone.now() + timedelta(days=given["days"]),
-            "agents": [row for _, row in self.tree if row.slug in given["agents"]],
-            "calls_at_once": given["calls_at_once"] or CALLS_AT_ONCE,
-            "environment": given.get("environment", ""),
+            "name": values["name"],
+            "scopes": KEY_SCOPES[values["scope"]],
+            "expires_at": timezone.now() + timedelta(days=values["days"]),
+            "agents": [row for _, row in self.tree if row.slug in values["agents"]],
+            "calls_at_once": values["calls_at_once"] or CALLS_AT_ONCE,
+            "environment": values.get("environment", ""),
         }

@@ -1,4 +1,4 @@
-"""What a designer enters about the mock of a tool, and about the calls that mocks are asked for."""
+"""Forms for the mock of a tool, its calls and assertions."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from catalog.activities.mocks.situations import KINDS
 from people.forms import OperationForm
 from protocols.signature import Signature
 
-IS: dict[str, type[Assertion]] = {str(each.__struct_config__.tag): each for each in ASSERTIONS}
+IS: dict[str, type[Assertion]] = {str(row.__struct_config__.tag): row for row in ASSERTIONS}
 
 
 def _own_fields() -> dict[str, dict[str, forms.Field]]:
-    # What each situation can be told beside when it is met, in plain fields. The rest is for the API.
+    # The members that a situation has besides its trigger, in plain fields. The API has the rest.
     return {
         "invalid_input": {"why": forms.CharField(label="What is wrong with the input", max_length=200)},
         "can_retry": {
@@ -61,15 +61,15 @@ class SituationForm(OperationForm):
         super().__init__(*args, prefix=kind, **kwargs)
         self.kind = kind
         self.label = KINDS[kind].label
-        own = _own_fields().get(kind, {})
+        own_fields = _own_fields().get(kind, {})
         defaults = dict(zip(KINDS[kind].__struct_fields__, KINDS[kind].__struct_defaults__, strict=False))
-        for name, field in own.items():
+        for name, field in own_fields.items():
             field.required = name in ("seconds",)
             field.initial = defaults.get(name)
             self.fields[name] = field
         if kind == "interrupt":
             self.fields["message"] = forms.CharField(label="What it asks", max_length=500, required=False)
-        names = [(each.name, each.name) for each in signature.inputs]
+        names = [(row.name, row.name) for row in signature.inputs]
         self.fields["input"] = forms.ChoiceField(
             label="For", required=False, choices=[("", "every call"), *names]
         )
@@ -81,15 +81,15 @@ class SituationForm(OperationForm):
         )
 
     def situation(self) -> dict[str, Any]:
-        """As it is saved, once the form is valid."""
-        given = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
-        name, like, why = given.pop("input", ""), given.pop("like", "*"), given.pop("why", "")
-        made: dict[str, Any] = {"name": self.kind, **given}
+        """Return the situation to store, once the form is valid."""
+        values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
+        name, like, reason = values.pop("input", ""), values.pop("like", "*"), values.pop("why", "")
+        made: dict[str, Any] = {"name": self.kind, **values}
         made |= {"when": {name: like}} if name else {"switch": True}
-        if why and name:
-            made["parameter_errors"] = {name: why}
-        elif why:
-            made["message"] = why
+        if reason and name:
+            made["parameter_errors"] = {name: reason}
+        elif reason:
+            made["message"] = reason
         return made
 
 
@@ -119,12 +119,12 @@ class AssertionForm(OperationForm):
         return cleaned
 
     def assertion(self) -> dict[str, Any]:
-        given = self.cleaned_data
-        own = {"before": ("other",), "called": ("times",)}.get(given["is"], ())
+        values = self.cleaned_data
+        own_fields = {"before": ("other",), "called": ("times",)}.get(values["is"], ())
         return {
-            "is": given["is"],
-            "tool": given["tool"],
-            **{name: given[name] for name in own if given[name]},
+            "is": values["is"],
+            "tool": values["tool"],
+            **{name: values[name] for name in own_fields if values[name]},
         }
 
 
@@ -145,5 +145,5 @@ class LogForm(forms.Form):
         self.fields["key"].choices = [("", "any"), *((str(pk), name) for pk, name in keys)]  # type: ignore[attr-defined]
 
     def chosen(self) -> dict[str, Any]:
-        given = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
-        return given | ({"key": int(given["key"])} if "key" in given else {})
+        values = {name: value for name, value in self.cleaned_data.items() if value not in ("", None)}
+        return values | ({"key": int(values["key"])} if "key" in values else {})

@@ -25,7 +25,7 @@ from people.models import User
 
 
 class PinRetryForm(RetryForm):
-    """What a call of one pinned tool does that fails; empty fields go by its agent and its endpoint."""
+    """The retry policy of one pinned tool; empty fields inherit from its agent and its endpoint."""
 
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,7 +34,7 @@ class PinRetryForm(RetryForm):
 
 
 class PinModeForm(OperationForm):
-    """What a runtime is shown that asks for the signature of one pinned tool as it is now."""
+    """Whether runtimes may see the current signature of one pinned tool."""
 
     mode = ExplainedChoiceField(
         [
@@ -79,9 +79,9 @@ class PinConfigurationForm(OperationForm):
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
         now = str(pin.configuration) if pin.configuration else ""
         super().__init__(*args, initial={"configuration": now}, **kwargs)
-        offered = [str(each) for each in configurations.newest(pin.tool)]
-        kept = [now, *(each for each in offered if each != now)] if now else offered
-        choices = [("", "None: each call says it"), *((each, each) for each in kept)]
+        options = [str(row) for row in configurations.newest(pin.tool)]
+        choices_kept = [now, *(row for row in options if row != now)] if now else options
+        choices = [("", "None: each call says it"), *((row, row) for row in choices_kept)]
         self.fields["configuration"].choices = choices  # type: ignore[attr-defined]
 
 
@@ -157,11 +157,11 @@ class VersionWord(NamedTuple):
 def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
     """Each with its name for people. Two of the same name get the beginning of the digest."""
     rows = list(versions)
-    named, labels = Counter(row.name for row in rows), Counter(row.label for row in rows)
+    name_counts, labels = Counter(row.name for row in rows), Counter(row.label for row in rows)
     return [
         VersionWord(
             row,
-            f"Version {row.name}" if named[row.name] == 1 else f"Version {row.name}, {row.digest[:6]}",
+            f"Version {row.name}" if name_counts[row.name] == 1 else f"Version {row.name}, {row.digest[:6]}",
             f"v{row.label}" if row.label and labels[row.label] == 1 else str(row.ordinal),
         )
         for row in rows
@@ -169,7 +169,7 @@ def version_words(versions: Iterable[ToolVersion]) -> list[VersionWord]:
 
 
 class AliasForm(OperationForm):
-    """What the model calls a pinned tool; as it was typed, when it was refused."""
+    """The name of a pinned tool for models; as entered if it was refused."""
 
     alias = forms.CharField(required=False, strip=False)
 

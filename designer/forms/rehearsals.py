@@ -11,7 +11,7 @@ from designer.argument_forms import ArgumentsForm, any_inputs
 from designer.models import Gate
 from designer.rehearsals import built_in, judges, sentences
 from designer.rehearsals.built_in import as_shown
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.signatures.effective import Effective
 from people.forms import OperationForm
 
@@ -35,22 +35,22 @@ class RehearsalForm(OperationForm):
 
 
 class ExpectedInputsForm(ArgumentsForm):
-    """What a sentence says for the inputs that a model is shown of a tool. What is left out is not judged.
+    """The expected values of a sentence for the inputs that a model sees. Omitted inputs are not checked.
 
-    `given` may name inputs that the tool does not show any more: `gone`.
+    `given` may contain inputs that the tool no longer shows: `gone`.
     """
 
     def __init__(self, *args: Any, tool: Effective, given: Mapping[str, Any], **kwargs: Any) -> None:
-        shown = any_inputs(as_shown(tool))
-        # A preset is what is sent, and no sentence says it.
-        shown = replace(shown, inputs=tuple(replace(each, default=UNSET) for each in shown.inputs))
-        names = {each.alias: each.shown_name for each in tool.inputs} | {
-            each.shown_name: each.shown_name for each in tool.inputs
+        signature = any_inputs(as_shown(tool))
+        # A preset is sent in any case, so no sentence contains it.
+        signature = replace(signature, inputs=tuple(replace(row, default=UNSET) for row in signature.inputs))
+        names = {row.alias: row.shown_name for row in tool.inputs} | {
+            row.shown_name: row.shown_name for row in tool.inputs
         }
         self.tool = tool.name
         self.gone = sorted(given.keys() - names)
-        kept = {names[name]: value for name, value in given.items() if name in names}
-        super().__init__(*args, signature=shown, given=kept, prefix="inputs", **kwargs)
+        current_values = {names[name]: value for name, value in given.items() if name in names}
+        super().__init__(*args, signature=signature, given=current_values, prefix="inputs", **kwargs)
 
 
 class RehearsalGateForm(OperationForm):
@@ -76,8 +76,8 @@ class RehearsalGateForm(OperationForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        found = [(str(each.pk), each.name) for each in judges.live()]
-        self.fields["judge"].choices = [(built_in.NAME, "The built-in judge"), *found]  # type: ignore[attr-defined]
+        rows = [(str(row.pk), row.name) for row in judges.live()]
+        self.fields["judge"].choices = [(built_in.NAME, "The built-in judge"), *rows]  # type: ignore[attr-defined]
 
 
 class JudgeForm(OperationForm):
@@ -112,10 +112,10 @@ class RehearsalLinesForm(OperationForm):
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
     )
 
-    def wanted(self, tools: Iterable[Effective]) -> list[Wanted]:
+    def wanted(self, tools: Iterable[Effective]) -> list[NewSentence]:
         """Raises DomainError that names the first line that cannot be kept."""
-        shown = {tool.name: as_shown(tool) for tool in tools}
-        found = sentences.read_lines(self.cleaned_data["lines"], shown)
-        if not found:
+        signatures = {tool.name: as_shown(tool) for tool in tools}
+        new_sentences = sentences.read_lines(self.cleaned_data["lines"], signatures)
+        if not new_sentences:
             raise DomainError("invalid", "There is no line to add.", fields={"lines": "Write a line."})
-        return found
+        return new_sentences

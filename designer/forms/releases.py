@@ -25,7 +25,7 @@ class PublishForm(OperationForm):
         help_text="What changed, for the people who roll this out.",
     )
     seen = forms.CharField(max_length=64, required=False, widget=forms.HiddenInput)
-    # The channel that is to lead to it, by the button that was pressed; `led_to` is where it led before.
+    # The channel to move to the release, chosen by a button; `led_to` is its release before.
     channel = forms.CharField(max_length=30, required=False, widget=forms.HiddenInput)
     led_to = forms.IntegerField(min_value=0, required=False, widget=forms.HiddenInput)
 
@@ -47,8 +47,8 @@ class PublishForm(OperationForm):
         return reason
 
     def facts(self) -> dict[str, Any]:
-        given = dict(self.cleaned_data)
-        return given | {"expected": given.pop("led_to"), "accept": self.accepted()}
+        values = dict(self.cleaned_data)
+        return values | {"expected": values.pop("led_to"), "accept": self.accepted()}
 
 
 class MoveChannelForm(OperationForm):
@@ -60,7 +60,7 @@ class MoveChannelForm(OperationForm):
 
 
 class RetireForm(OperationForm):
-    """`name` is asked for a release that is in use."""
+    """`name` is required for a release that is in use."""
 
     reason = forms.CharField(
         max_length=retiring.MAX_REASON_LENGTH,

@@ -7,7 +7,7 @@ from people.forms import OperationForm
 
 
 class RemovalForm(OperationForm):
-    """What is in use asks for its name, so that it is not removed by one press too many."""
+    """A thing in use requires its name, so that one click cannot remove it."""
 
     name = forms.CharField(max_length=2_048)
     with_credentials = forms.BooleanField(required=False)

@@ -10,7 +10,7 @@ from people.forms import OperationForm
 
 
 class TransferForm(OperationForm):
-    """What a model is told about handing over to one sub-agent; an empty box takes the default."""
+    """The name and description of the transfer to one sub-agent; an empty field restores the default."""
 
     name = forms.CharField(max_length=model_names.MAX_LENGTH, required=False, label="What the model calls it")
     description = forms.CharField(

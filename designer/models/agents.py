@@ -22,8 +22,8 @@ class AgentQuerySet(models.QuerySet["Agent"]):
         return self.live().filter(archived_at=None)
 
     def visible_to(self, user: User, key: ApiKey | None = None) -> "AgentQuerySet":
-        """Those of the user's teams; an administrator sees all. With a key that is narrowed, only the agents
-        named for it. Nothing else decides who sees an agent.
+        """Return the agents of the user's teams; an administrator sees all. With a limited key, only the
+        agents named for it. No other rule decides who sees an agent.
         """
         rows = self if user.can_administer else self.filter(team__in=teams_of(user))
         if key is None or not key.is_narrowed:
@@ -43,7 +43,7 @@ class AgentQuerySet(models.QuerySet["Agent"]):
 
 
 class Agent(models.Model):
-    """What a designer builds. A sub-agent is an agent with a parent, and of its parent's team."""
+    """An agent that a designer builds. A sub-agent has a parent, and belongs to its parent's team."""
 
     slug = models.SlugField(max_length=60)
     name = models.CharField(max_length=120)
@@ -59,9 +59,9 @@ class Agent(models.Model):
     removed_at = models.DateTimeField(null=True, blank=True)
     # The same moment for all that were archived together, so that they come back together.
     archived_at = models.DateTimeField(null=True, blank=True)
-    # Whether it may use the vendors that are named for it (AgentVendor) and no others.
+    # True if it may use only the vendors in AgentVendor.
     limits_vendors = models.BooleanField(default=False, db_default=False)
-    # What is stated for all of its tools of what a call does that fails (catalog/rules/retries.py).
+    # The retry policy of its tools (catalog/rules/retries.py).
     retry = models.JSONField(default=dict, db_default={})
 
     # Releases up to this number may be in use although this database does not contain them: it was restored
@@ -73,7 +73,7 @@ class Agent(models.Model):
 
     # Set by `with_counts`.
     pin_count: int
-    # Whether publishing now would write something else than the newest release; set by `releases.drafts`.
+    # True if publishing now would write something else than the newest release; set by `releases.drafts`.
     is_changed: bool
     # Slugs of vendors, None for all: those named for it, and those that it may use; set by `agent_vendors`.
     vendors: list[str] | None
@@ -140,8 +140,9 @@ class Transfer(models.Model):
 
 
 class AgentAddress(models.Model):
-    """An address of an agent's: for ever if something was published at it (`is_held`), else until another
-    agent takes it. `left_at` says since when it leads to another address."""
+    """An address of an agent: forever if something was published there (`is_held`), else until another agent
+    uses it. `left_at`: since when it redirects to another address.
+    """
 
     slug = models.SlugField(max_length=60, unique=True)
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="addresses")

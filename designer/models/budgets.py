@@ -6,8 +6,9 @@ from designer.models.agents import Agent
 
 
 class TokenLimit(models.Model):
-    """What a designer allows an agent's tools and procedures. `stops`: above it publishing fails a check,
-    which else only warns."""
+    """The token limit of an agent's tools and procedures. `stops`: exceeding it fails a check, which
+    otherwise only warns.
+    """
 
     agent = models.OneToOneField(
         Agent, on_delete=models.CASCADE, primary_key=True, related_name="token_limit"

@@ -51,10 +51,10 @@ class Place(NamedTuple):
 
 
 class Binding(models.Model):
-    """What runs for a tool in an environment, whatever else would. Without an `activity` it is latent: the
+    """The binding of an activity to a tool in an environment. Without an `activity` the tool is latent: the
     model answers itself.
 
-    `activity_version` is the version that runs. A process of an older release writes `activity` alone; then
+    `activity_version` is the version that runs. A process of an older release writes only `activity`; then
     the newest version runs.
     """
 

@@ -1,4 +1,4 @@
-"""What must be true of the calls that an agent makes of its mocks."""
+"""The assertions about an agent's calls of its mocks."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""Who wants to hear of which agents and tools, and which agents a webhook is for."""
+"""The followers of agents and tools, and the agents of webhooks."""
 
 from django.db import models
 from django.utils import timezone
@@ -10,8 +10,9 @@ from people.models import User
 
 
 class Follow(models.Model):
-    """That a user follows an agent or a tool. Designers follow the agents that they edit without such a row;
-    one that says no keeps them from that."""
+    """A user follows an agent or a tool. Designers follow the agents that they edit without such a row; a row
+    with `is_following` false ends that.
+    """
 
     user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="follows")
     agent = models.ForeignKey(Agent, null=True, on_delete=models.PROTECT, related_name="+")

@@ -1,4 +1,4 @@
-"""What an agent is made of: pins of tool versions, and our words for them."""
+"""The content of an agent: pins of tool versions, and their tuned texts."""
 
 from django.conf import settings
 from django.db import models
@@ -16,7 +16,7 @@ class PinQuerySet(models.QuerySet["Pin"]):
         return self.filter(removed_at=None, agent__removed_at=None)
 
     def of_tools(self) -> "PinQuerySet":
-        """Those of tools, without those of prompts and resources."""
+        """Return the pins of tools, without those of prompts and resources."""
         return self.filter(tool__kind=ItemKind.TOOL)
 
     def active(self) -> "PinQuerySet":
@@ -27,20 +27,21 @@ class PinQuerySet(models.QuerySet["Pin"]):
 
 
 class PinMode(models.TextChoices):
-    """What a runtime is told that asks for the signature as it is now."""
+    """Whether a runtime sees the signature as pinned, or as it is now."""
 
     CACHED = "cached", "The signature of the release"
     FRESH = "fresh", "The vendor's, while it only adds to that of the release"
 
 
 class Pin(models.Model):
-    """An agent's choice of one version of one tool, prompt or resource. Nothing but a person moves it.
+    """An agent's choice of one version of one tool, prompt or resource. Only a user moves it.
 
-    `alias` is the name the designer chose ("" = none); `name` is the one a model is shown: the
-    alias, or a legal name derived from the vendor's, unique within the agent whatever its case. `retry` is
-    what is stated for this tool alone of what a call does that fails (catalog/rules/retries.py). `mode` says
-    whether runtimes may be shown what the vendor has added since. With a `configuration` every call is made
-    with its values, and a model is not shown that input.
+    alias: the name that the designer chose, "" for none.
+    name: the name for models: the alias, or a legal name derived from the vendor's, unique within the agent
+        in any case.
+    retry: the retry policy of this tool alone (catalog/rules/retries.py).
+    mode: whether runtimes may see what the vendor has added since.
+    configuration: if set, every call uses its values, and a model does not see that input.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="pins")
@@ -82,11 +83,11 @@ class Pin(models.Model):
 
 
 class Tuning(models.Model):
-    """Our words in place of the vendor's: for one pin, or for a tool wherever it is pinned.
+    """Tuned texts that replace the vendor's: for one pin, or for a tool wherever it is pinned.
 
     None keeps the vendor's text. `parameters`, `outputs` and `effects` are members of `Words`
-    (designer/signatures/words.py). `replaced` has the same form and keeps what the vendor said when each
-    of our words was written; `against` is the version that was tuned last. Enumeration writes none of this.
+    (designer/signatures/words.py). `replaced` has the same form and stores the vendor's texts when each tuned
+    text was written; `against` is the version that was tuned last. Enumeration does not write tunings.
     """
 
     pin = models.OneToOneField(Pin, null=True, on_delete=models.PROTECT, related_name="tuning")

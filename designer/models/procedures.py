@@ -1,4 +1,4 @@
-"""Operating procedures: the text that says when and how an agent uses its tools."""
+"""Procedures: texts that state when and how an agent uses its tools."""
 
 from django.conf import settings
 from django.db import models

@@ -12,10 +12,10 @@ from designer.models.agents import Agent
 
 
 class Rehearsal(models.Model):
-    """What a user may say to the agent, and the tool or the transfer that should be chosen for it.
+    """A sentence that a user may say to the agent, and the tool or the transfer that should be chosen for it.
 
-    Both are kept by identity, so that a new name changes nothing. `inputs` are by the names that a model is
-    shown; those that are left out are not judged.
+    Both are stored by id, so that renaming has no effect. `inputs` use the names that a model sees; omitted
+    ones are not checked.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsals")
@@ -41,9 +41,10 @@ class Rehearsal(models.Model):
 
 
 class RehearsalJudge(models.Model):
-    """An endpoint that speaks OpenAI's chat protocol and is asked to choose. `sealed` is the ciphertext of
-    its key, bound to this row; empty where it takes none. The key goes to `origin` alone. `seconds` is how
-    long one answer may take. A judge that is removed keeps its row without its key."""
+    """An evaluation model behind OpenAI's chat protocol. `sealed`: the ciphertext of its key, bound to this
+    row; empty without a key. The key is only sent to `origin`. `seconds`: the time limit of one answer. A
+    removed row remains without its key.
+    """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
     name = models.CharField(max_length=100, default="", db_default="")
@@ -68,12 +69,11 @@ class Gate(models.TextChoices):
 
 
 class RehearsalPlan(models.Model):
-    """What rehearsals mean for publishing an agent, and how far the background has come with it.
+    """How tests decide about publishing an agent, and the state of its background runs.
 
     The gate closes below `at_least` sentences answered as expected (None: any number is enough) and, with
-    `on_flips`, when one is answered worse than in the release that publishing starts from. `judge` is whose
-    figure counts, as in `RehearsalRun`. `made_of` is a digest of all that the newest run in the background
-    was made of.
+    `on_flips`, if one is answered worse than in the release that publishing starts from. `judge`: the judge
+    that decides, as in `RehearsalRun`. `made_of`: a digest of all inputs of the newest background run.
     """
 
     agent = models.OneToOneField(
@@ -102,11 +102,11 @@ class RehearsalStatus(models.TextChoices):
 
 
 class RehearsalRun(models.Model):
-    """What a judge chose for each sentence. `digest` is of all that it was shown and asked; `release` is the
-    number of the release whose words these were, None for the draft. `results` are `results.Answer`s.
+    """The tools that a judge chose. `digest`: of all that it saw; `release`: the number of the release whose
+    texts were used, None for the draft. `results`: `results.Answer`s.
 
-    `judge` is “built-in”, or “outside” for the one that `asks` names. Of that one `payload` is what it is
-    asked, until all is answered; `due_at` is when a worker goes on with it, `attempts` how often one did.
+    `judge` is “built-in”, or “outside” for the model in `asks`. For that one `payload` has its requests until
+    all are answered; `due_at`: when a worker continues; `attempts`: how often one has.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="rehearsal_runs")

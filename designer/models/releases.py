@@ -1,4 +1,4 @@
-"""What was published: releases and their exports, neither ever written again."""
+"""Published releases and their exports. Neither is ever changed."""
 
 from typing import Any
 from uuid import UUID
@@ -18,8 +18,8 @@ PUBLISHING_KEY = UUID("5ea1ed00-0000-4000-8000-000000000002")
 class Release(models.Model):
     """A published snapshot of an agent: a trigger refuses UPDATE and DELETE.
 
-    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` says that it was
-    published (designer/releases/proofs.py); it is empty in releases that are older than that.
+    `document` is the whole release as canonical JSON, `digest` its SHA-256 in hex. `proof` shows that it was
+    published (designer/releases/proofs.py); it is empty in older releases.
     """
 
     agent = models.ForeignKey(Agent, on_delete=models.PROTECT, related_name="releases")
@@ -32,7 +32,7 @@ class Release(models.Model):
     # The checks that failed and were accepted, each with `code` and `message`, and why.
     accepted = models.JSONField(default=list, db_default=[])
     reason = models.TextField(blank=True, default="", db_default="")
-    # What ran in the default environment when it was published (designer/releases/recorded_bindings.py).
+    # The bindings of the default environment when it was published (designer/releases/recorded_bindings.py).
     bindings = models.JSONField(default=dict, db_default={})
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     created_at = models.DateTimeField(default=timezone.now)
@@ -50,9 +50,9 @@ class Release(models.Model):
 
 
 class Retirement(models.Model):
-    """That a release goes: runtimes are told so with every answer. It is taken back by deleting the row.
+    """The retirement of a release: runtimes are notified with every response. Deleting the row ends it.
 
-    From `sunset_at` on API keys get the release no more; None: it goes on answering them.
+    From `sunset_at` on API keys do not get the release; None: they always do.
     """
 
     release = models.OneToOneField(Release, on_delete=models.PROTECT, related_name="retirement")
@@ -66,12 +66,12 @@ class Retirement(models.Model):
 
     @property
     def is_over(self) -> bool:
-        """Whether API keys get the release no more."""
+        """Return whether API keys no longer get the release."""
         return self.sunset_at is not None and self.sunset_at <= timezone.now()
 
 
 class Draft(models.Model):
-    """Whether an agent differs from its newest release, as found for what `made_of` is the digest of."""
+    """Whether an agent differs from its newest release, for the inputs with the digest `made_of`."""
 
     agent = models.OneToOneField(Agent, on_delete=models.CASCADE, primary_key=True, related_name="+")
     made_of = models.CharField(max_length=32)
@@ -139,7 +139,7 @@ class EffectiveVersion(models.Model):
 
 
 class PublishingKey(models.Model):
-    """What publishing proves its rows with: one row, made when it is first needed. See `releases.proofs`."""
+    """The key that proves published rows: one row, created when it is first needed. See `releases.proofs`."""
 
     id = models.UUIDField(primary_key=True, default=PUBLISHING_KEY, editable=False)
     sealed = EncryptedField()

@@ -34,7 +34,7 @@ class SigningKey(models.Model):
 
     @property
     def name(self) -> str:
-        """What signatures and the list of keys call it: the first 16 hexadecimal digits of its SHA-256."""
+        """Return the key's name in signatures and lists: the first 16 hexadecimal digits of its SHA-256."""
         return hashlib.sha256(base64.urlsafe_b64decode(self.public + "=")).hexdigest()[:16]
 
 

@@ -1,8 +1,4 @@
-"""Lines that a move of a pin has broken, until a user saves the text again.
-
-A saved text remembers which version of each tool it was written for (`ProcedureReference.version`). The same
-rules that Updates shows before a move say afterwards which of its lines the move has broken.
-"""
+"""Lines that a move of a pin has broken, until a user saves the text again."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +13,7 @@ from designer import pinned_signatures
 from designer.models import Pin, ProcedureReference
 from designer.procedures import impact, vocabulary
 from designer.procedures.impact import LineImpact
-from designer.procedures.lint import Remark
+from designer.procedures.lint import Issue
 from designer.signatures import model_names
 from designer.signatures.effective import effective
 from protocols.signature import Signature
@@ -26,27 +22,27 @@ from protocols.signature import Signature
 def move_between(
     pin: Pin, before: Signature, after: Signature, changes: Sequence[Change], *, version: ToolVersion
 ) -> impact.Move:
-    """Return the move of a pin between two signatures of its tool; `version` is the one that is moved to."""
-    catalogs, ours = pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)
-    # A pin without an alias goes by the vendor's name, which may be another one in the new version.
-    follows = pin.alias or before.name == after.name
-    name = pin.name if follows else model_names.derive(after.name)
-    now = effective(before, name=pin.name, catalog_tuning=catalogs, agent_tuning=ours)
-    then = effective(after, name=name, catalog_tuning=catalogs, agent_tuning=ours)
+    """Return the move of a pin between two signatures of its tool; `version` is the target."""
+    catalog_words, agent_words = pinned_signatures.words_about(pin.tool), pinned_signatures.words_about(pin)
+    # A pin without an alias has the vendor's name, which the new version may change.
+    keeps_name = pin.alias or before.name == after.name
+    name = pin.name if keeps_name else model_names.derive(after.name)
+    current = effective(before, name=pin.name, catalog_tuning=catalog_words, agent_tuning=agent_words)
+    moved = effective(after, name=name, catalog_tuning=catalog_words, agent_tuning=agent_words)
     return impact.Move(
         version=f"version {printable(version.name, 60)}",
         before=before,
         after=after,
         changes=changes,
-        now=vocabulary.known_tool(pin, now),
-        then=vocabulary.known_tool(pin, then),
+        now=vocabulary.known_tool(pin, current),
+        then=vocabulary.known_tool(pin, moved),
     )
 
 
-def remarks(texts: Mapping[int, str]) -> dict[int, list[Remark]]:
-    """Return the remarks about broken lines of stored texts, by the primary keys of their procedures.
+def remarks(texts: Mapping[int, str]) -> dict[int, list[Issue]]:
+    """Return the issues of broken lines in stored texts, by the primary keys of their procedures.
 
-    One query where no pin was moved since the texts were saved.
+    One query if no pin has moved since the texts were saved.
     """
     moved = _moved_since_saved(texts)
     if not moved:
@@ -54,7 +50,7 @@ def remarks(texts: Mapping[int, str]) -> dict[int, list[Remark]]:
     rows = Pin.objects.filter(pk__in={pin for pin, _ in moved})
     pins = {pin.pk: pin for pin in pinned_signatures.with_signatures(rows)}
     versions = ToolVersion.objects.in_bulk([version for _, version in moved])
-    found: defaultdict[int, list[Remark]] = defaultdict(list)
+    issues: defaultdict[int, list[Issue]] = defaultdict(list)
     for (key, version), procedures in moved.items():
         pin, before = pins[key], versions[version].decoded()
         after = pin.version.decoded()
@@ -62,10 +58,10 @@ def remarks(texts: Mapping[int, str]) -> dict[int, list[Remark]]:
         if impact.concerns_lines(changes):
             move = move_between(pin, before, after, changes, version=pin.version)
             for procedure in procedures:
-                found[procedure] += [
-                    _remark(line) for line in impact.impacts(texts[procedure], move) if line.breaks
+                issues[procedure] += [
+                    _issue(line) for line in impact.impacts(texts[procedure], move) if line.breaks
                 ]
-    return found
+    return issues
 
 
 def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], list[int]]:
@@ -78,14 +74,14 @@ def _moved_since_saved(procedures: Collection[int]) -> dict[tuple[int, int], lis
         .values_list("pin", "version", "procedure")
         .distinct()
     )
-    found: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    procedures_by_version: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
     for pin, version, procedure in rows:
-        found[pin, version].append(procedure)
-    return found
+        procedures_by_version[pin, version].append(procedure)
+    return procedures_by_version
 
 
-def _remark(line: LineImpact) -> Remark:
-    return Remark(
+def _issue(line: LineImpact) -> Issue:
+    return Issue(
         line=line.line,
         code="line_broken",
         severity="error",

@@ -1,47 +1,48 @@
-"""The procedures of an agent, read and checked, in a number of queries that does not grow with them."""
+"""Parse and check the procedures of an agent. The number of queries does not grow with them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from designer.models import Agent, Procedure
 from designer.procedures import broken_lines, lint, references, vocabulary
-from designer.procedures.lint import Remark
+from designer.procedures.lint import Issue
 from designer.procedures.references import Piece, Vocabulary
 from people.models import User
 
-# The key of a text that is no procedure yet.
+# The key of a text that is not a procedure yet.
 NEW = 0
 
 
 @dataclass(frozen=True)
 class Checked:
-    """By the primary key of a procedure: its text in pieces, and what is remarked about it. `of_agent` are
-    remarks about the agent as a whole.
+    """By the primary key of a procedure: its text in pieces, and its issues. `of_agent`: issues of the whole
+    agent.
     """
 
     vocabulary: Vocabulary
     pieces: Mapping[int, Sequence[Piece]]
-    remarks: Mapping[int, Sequence[Remark]]
-    of_agent: Sequence[Remark]
+    remarks: Mapping[int, Sequence[Issue]]
+    of_agent: Sequence[Issue]
 
 
 def check_agent(agent: Agent, user: User, *, typed: Mapping[int, str] | None = None) -> Checked:
-    """`typed` stands in for the texts of these procedures; under the key NEW it is one that is not there yet.
+    """Check the agent's procedures. `typed` replaces the texts of these procedures; the key NEW stands for a
+    new one.
 
-    What other agents have is told as far as `user` may see it.
+    Tools of other agents are named as far as `user` may see them.
     """
-    kept = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
-    texts = kept | dict(typed or {})
-    # What is typed names by their names what the kept text names by identity, also what is gone.
-    known = vocabulary.of_agent(agent, texts=[*kept.values(), *texts.values()])
-    return check_texts(agent, user, texts, known)
+    stored = {procedure.pk: procedure.text for procedure in Procedure.objects.live().filter(agent=agent)}
+    texts = stored | dict(typed or {})
+    # An edited text uses names for what the stored text refers to by id, including removed things.
+    names = vocabulary.vocabulary_of(agent, texts=[*stored.values(), *texts.values()])
+    return check_texts(agent, user, texts, names)
 
 
 def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocabulary) -> Checked:
-    """The same of texts, by the primary keys of their procedures, that may refer to what is `known`."""
+    """Check texts, by the primary keys of their procedures, that may refer to what is `known`."""
     pieces = {key: references.parse(text, known) for key, text in texts.items()}
-    names: set[str] = set().union(*(lint.unknown_names(each) for each in pieces.values()))
-    elsewhere = vocabulary.elsewhere(names, agent, user)
+    names: set[str] = set().union(*(lint.unknown_names(text_pieces) for text_pieces in pieces.values()))
+    elsewhere = vocabulary.find_elsewhere(names, agent, user)
     return Checked(
         vocabulary=known,
         pieces=pieces,
@@ -52,10 +53,12 @@ def check_texts(agent: Agent, user: User, texts: Mapping[int, str], known: Vocab
 
 def _remarks(
     pieces: Mapping[int, Sequence[Piece]], known: Vocabulary, elsewhere: Mapping[str, lint.Elsewhere]
-) -> dict[int, list[Remark]]:
-    """Return the remarks by procedure, in the order of each text."""
-    broken = broken_lines.remarks({key: references.stored(each) for key, each in pieces.items()})
+) -> dict[int, list[Issue]]:
+    """Return the issues by procedure, in the order of each text."""
+    broken_line_issues = broken_lines.remarks(
+        {key: references.stored(text_pieces) for key, text_pieces in pieces.items()}
+    )
     return {
-        key: lint.in_order([*lint.lint(each, known, elsewhere), *broken.get(key, ())])
-        for key, each in pieces.items()
+        key: lint.in_order([*lint.lint(text_pieces, known, elsewhere), *broken_line_issues.get(key, ())])
+        for key, text_pieces in pieces.items()
     }

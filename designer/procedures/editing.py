@@ -1,8 +1,4 @@
-"""Changes of procedures. Each is one change by one user, audited in its own transaction.
-
-A saved text is a version that nothing rewrites. What a user types and has not saved is kept as that user's
-draft, so that neither a closed browser nor the work of another user loses it.
-"""
+"""Changes of procedures. Each is one change by one user, audited in its transaction."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -36,7 +32,7 @@ MAX_TEXT_LENGTH = 60_000
 # A model reads all of an agent's procedures.
 MAX_PROCEDURES = 100
 MAX_REASON_LENGTH = 500
-# Addresses below an agent's procedures that are no procedure.
+# Addresses below an agent's procedures that are not procedures.
 RESERVED = {"lint", "new"}
 
 
@@ -44,7 +40,9 @@ RESERVED = {"lint", "new"}
 def create_procedure(
     agent: Agent, *, actor: User, title: str, body: str | None = None, slug: str = "", why: str = ""
 ) -> Procedure:
-    """Without a body it starts with the template. Raises DomainError for what cannot be kept."""
+    """Create a procedure. Without a body it starts with the template. Raises DomainError for invalid
+    values.
+    """
     agent = locked(agent)
     title = _checked_title(title)
     body = _checked_body(TEMPLATE if body is None else body)
@@ -52,7 +50,7 @@ def create_procedure(
     if count >= MAX_PROCEDURES:
         message = f"“{agent}” has {count} procedures, and {MAX_PROCEDURES} is the most. Remove one first."
         raise DomainError("too_many_procedures", message, status=409)
-    pieces = references.parse(body, vocabulary.of_agent(agent, texts=[body]))
+    pieces = references.parse(body, vocabulary.vocabulary_of(agent, texts=[body]))
     last = agent.procedures.live().aggregate(last=Max("position"))["last"] or 0
     procedure = Procedure.objects.create(
         agent=agent,
@@ -72,18 +70,18 @@ def create_procedure(
 def copy_procedures(
     source: Agent, to: Agent, *, actor: User, pins: Mapping[int, int], agents: Mapping[int, int]
 ) -> None:
-    """To an agent without any, in their order. `pins` and `agents` lead from originals to copies."""
+    """Copy the procedures to an agent without any, in order. `pins` and `agents` map originals to copies."""
     procedures = list(source.procedures.live())
-    known = vocabulary.of_agent(source, texts=[procedure.text for procedure in procedures])
-    # Pointed to the copies first: what is parsed below is the text of the new agent.
+    names = vocabulary.vocabulary_of(source, texts=[procedure.text for procedure in procedures])
+    # References are mapped to the copies first: the text that is parsed below belongs to the new agent.
     texts = [
-        references.repointed(references.parse(procedure.text, known), pins=pins, agents=agents)
+        references.repointed(references.parse(procedure.text, names), pins=pins, agents=agents)
         for procedure in procedures
     ]
-    known = vocabulary.of_agent(to, texts=texts)
-    why = f"Copied from “{source}”."
+    names = vocabulary.vocabulary_of(to, texts=texts)
+    reason = f"Copied from “{source}”."
     for procedure, text in zip(procedures, texts, strict=True):
-        pieces = references.parse(text, known)
+        pieces = references.parse(text, names)
         copy = Procedure.objects.create(
             agent=to,
             slug=procedure.slug,
@@ -93,11 +91,11 @@ def copy_procedures(
             created_by=actor,
             updated_by=actor,
         )
-        _add_version(copy, pieces, actor, why)
+        _add_version(copy, pieces, actor, reason)
         # A line that was broken in the original is broken in the copy.
         for pin, version in procedure.references.exclude(version=None).values_list("pin", "version"):
             copy.references.filter(pin=pins.get(pin)).update(version=version)
-        audit.record(actor, "create", copy, after=facts(copy), why=why, agent=to.pk)
+        audit.record(actor, "create", copy, after=facts(copy), why=reason, agent=to.pk)
 
 
 @transaction.atomic
@@ -110,24 +108,26 @@ def save_procedure(
     why: str = "",
     expected: str = edit_conflicts.ANY_STATE,
 ) -> Procedure:
-    """`expected` is the state that the editor started from (people/audit/edit_conflicts.py). The actor's
-    draft is settled with it; those of other users stay.
+    """Save the procedure. `expected`: the state that the editor started from
+    (people/audit/edit_conflicts.py).
+
+    The actor's draft is deleted; those of other users remain.
     """
     procedure = _locked(procedure)
     before = facts(procedure)
     why = _checked_reason(why)
     title = procedure.title if title is None else _checked_title(title)
     body = procedure.text if body is None else _checked_body(body)
-    known = vocabulary.of_agent(procedure.agent, texts=[procedure.text, body])
-    pieces = references.parse(body, known)
-    wanted = before | {"title": title, "text": references.stored(pieces)}
-    edit_conflicts.check(procedure, expected, now=before, wanted=wanted)
-    # Before it is known whether anything differs: the actor is done with the draft either way.
+    names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
+    pieces = references.parse(body, names)
+    new_facts = before | {"title": title, "text": references.stored(pieces)}
+    edit_conflicts.check(procedure, expected, now=before, wanted=new_facts)
+    # Deleted before the comparison: the actor is done with the draft in any case.
     procedure.drafts.filter(user=actor).delete()
-    if wanted == before:
+    if new_facts == before:
         _confirm_lines(procedure, actor)
         return procedure
-    procedure.title, procedure.text = title, wanted["text"]
+    procedure.title, procedure.text = title, new_facts["text"]
     procedure.number += 1
     procedure.updated_by, procedure.updated_at = actor, timezone.now()
     procedure.save(update_fields=["title", "text", "number", "updated_by", "updated_at"])
@@ -141,7 +141,7 @@ def save_procedure(
 def restore_version(
     procedure: Procedure, number: int, *, actor: User, expected: str = edit_conflicts.ANY_STATE
 ) -> Procedure:
-    """Saves an earlier text as the newest version. Raises DomainError for a number that there is not."""
+    """Save an earlier text as the newest version. Raises DomainError for an unknown number."""
     version = procedure.versions.filter(number=number).first()
     if version is None:
         message = f"“{procedure}” has no version {number}."
@@ -158,15 +158,17 @@ def restore_version(
 
 @transaction.atomic
 def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
-    """To a place among its agent's procedures, counted from 1; beyond the last means last."""
+    """Move the procedure to a position among its agent's procedures, counted from 1; beyond the last means
+    last.
+    """
     procedure = _locked(procedure)
     before = procedure.position
-    # Numbered anew from 1, so that gaps and doubles of earlier days do not stay.
+    # Numbered anew from 1, which removes gaps and duplicates.
     others = list(procedure.agent.procedures.live().exclude(pk=procedure.pk))
     others.insert(max(position - 1, 0), procedure)
-    for place, each in enumerate(others, 1):
-        if each.position != place:
-            Procedure.objects.filter(pk=each.pk).update(position=place)
+    for place, row in enumerate(others, 1):
+        if row.position != place:
+            Procedure.objects.filter(pk=row.pk).update(position=place)
     procedure.refresh_from_db(fields=["position"])
     if procedure.position != before:
         audit.record(
@@ -181,24 +183,26 @@ def move_procedure(procedure: Procedure, *, actor: User, position: int) -> None:
 
 @transaction.atomic
 def remove_procedure(procedure: Procedure, *, actor: User) -> None:
-    """Hides it. Its versions stay, and published releases keep its text."""
+    """Hide the procedure. Its versions remain, and published releases keep its text."""
     procedure = _locked(procedure)
     procedure.removed_at = timezone.now()
     procedure.save(update_fields=["removed_at"])
-    # A pin that only a removed procedure names counts as not named.
+    # A pin that only a removed procedure names counts as unused.
     procedure.references.all().delete()
-    behind = procedure.agent.procedures.live().filter(position__gt=procedure.position)
-    behind.update(position=F("position") - 1)
+    following = procedure.agent.procedures.live().filter(position__gt=procedure.position)
+    following.update(position=F("position") - 1)
     audit.record(actor, "remove", procedure, before=facts(procedure), agent=procedure.agent_id)
 
 
 def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based_on: int) -> ProcedureDraft:
-    """What the user has typed so far, by identity like a saved text. Titles may be empty in a draft."""
-    if why := why_not(title, MAX_TITLE_LENGTH):
-        raise DomainError("invalid", f"The title cannot be kept: {why}", fields={"title": why})
+    """Store the user's unsaved text, with references by id like a saved text. A draft may have an empty
+    title.
+    """
+    if reason := why_not(title, MAX_TITLE_LENGTH):
+        raise DomainError("invalid", f"The title cannot be kept: {reason}", fields={"title": reason})
     body = _checked_body(body)
-    known = vocabulary.of_agent(procedure.agent, texts=[procedure.text, body])
-    text = references.stored(references.parse(body, known))
+    names = vocabulary.vocabulary_of(procedure.agent, texts=[procedure.text, body])
+    text = references.stored(references.parse(body, names))
     draft, _ = ProcedureDraft.objects.update_or_create(
         procedure=procedure,
         user=user,
@@ -208,13 +212,13 @@ def keep_draft(procedure: Procedure, *, user: User, title: str, body: str, based
 
 
 def pins_made_for(draft: ProcedureDraft) -> QuerySet[Pin]:
-    """Return the pins of the agent that the user made from the editor while writing this draft."""
-    made = draft.pins_made.filter(removed_at=None, agent=draft.procedure.agent_id)
-    return made.order_by("name")
+    """Return the agent's pins that the user created in the editor while writing this draft."""
+    pins = draft.pins_made.filter(removed_at=None, agent=draft.procedure.agent_id)
+    return pins.order_by("name")
 
 
 def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
-    """Of which of these the user has typed another title or text than the saved one. In one question."""
+    """Return the procedures of these with a draft of the user that differs from the saved text. One query."""
     rows = {row.pk: row for row in procedures}
     drafts = ProcedureDraft.objects.filter(user=user, procedure__in=rows) if rows else ()
     return {
@@ -226,18 +230,20 @@ def unsaved(procedures: Iterable[Procedure], user: User) -> set[int]:
 
 @transaction.atomic
 def discard_draft(procedure: Procedure, *, user: User) -> list[Pin]:
-    """Return the pins that were made for the discarded text alone: no saved procedure names them."""
+    """Delete the draft. Return the pins that were created only for it: no saved procedure names them."""
     draft = ProcedureDraft.objects.filter(procedure=procedure, user=user).first()
     if draft is None:
         return []
-    made = pins_made_for(draft)
-    unused = list(made.exclude(pk__in=ProcedureReference.objects.filter(pin__in=made).values("pin")))
+    draft_pins = pins_made_for(draft)
+    unused = list(
+        draft_pins.exclude(pk__in=ProcedureReference.objects.filter(pin__in=draft_pins).values("pin"))
+    )
     draft.delete()
     return unused
 
 
 def facts(procedure: Procedure) -> dict[str, Any]:
-    """What an audit row says about a procedure. The text has its references by identity."""
+    """Return the values for an audit row. The text has its references by id."""
     return {
         "agent": procedure.agent.slug,
         "slug": procedure.slug,
@@ -247,13 +253,13 @@ def facts(procedure: Procedure) -> dict[str, Any]:
 
 
 def _locked(procedure: Procedure) -> Procedure:
-    # Whatever edits an agent's procedures locks the agent, as for its pins.
+    # Every edit of an agent's procedures locks the agent, as for its pins.
     agent = locked(procedure.agent)
-    found = agent.procedures.live().filter(pk=procedure.pk).first()
-    if found is None:
+    current = agent.procedures.live().filter(pk=procedure.pk).first()
+    if current is None:
         raise DomainError("procedure_removed", f"“{procedure}” has been removed.", status=409)
-    found.agent = agent
-    return found
+    current.agent = agent
+    return current
 
 
 def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why: str) -> None:
@@ -283,26 +289,26 @@ def _add_version(procedure: Procedure, pieces: Sequence[Piece], actor: User, why
 
 
 def _confirm_lines(procedure: Procedure, actor: User) -> None:
-    """The user saves the text as it stands: it is right for the versions that are pinned now."""
+    """The user saves the unchanged text: it is right for the versions that are pinned now."""
     moved = procedure.references.exclude(version=F("pin__version")).exclude(version=None)
     names = sorted(set(moved.values_list("pin__name", flat=True)))
     if names:
-        now = Pin.objects.filter(pk=OuterRef("pin")).values("version")
-        moved.update(version=Subquery(now))
+        pinned_version = Pin.objects.filter(pk=OuterRef("pin")).values("version")
+        moved.update(version=Subquery(pinned_version))
         audit.record(actor, "confirm", procedure, after={"tools": names}, agent=procedure.agent_id)
 
 
 def _checked_title(title: str) -> str:
     title = title.strip()
-    if why := display_names.name_problem(title, MAX_TITLE_LENGTH):
-        raise DomainError("invalid", "A procedure cannot be called so.", fields={"title": why})
+    if reason := display_names.name_problem(title, MAX_TITLE_LENGTH):
+        raise DomainError("invalid", "A procedure cannot be called so.", fields={"title": reason})
     return title
 
 
 def _checked_body(body: str) -> str:
     body = body.replace("\r\n", "\n").replace("\r", "\n")
-    if why := why_not(body, MAX_TEXT_LENGTH):
-        raise DomainError("invalid", f"The text cannot be kept: {why}", fields={"body": why})
+    if reason := why_not(body, MAX_TEXT_LENGTH):
+        raise DomainError("invalid", f"The text cannot be kept: {reason}", fields={"body": reason})
     return body
 
 
@@ -314,17 +320,17 @@ def _checked_reason(why: str) -> str:
 
 
 def _free_slug(agent: Agent, title: str, wanted: str) -> str:
-    taken = set(agent.procedures.live().values_list("slug", flat=True)) | RESERVED
+    used_slugs = set(agent.procedures.live().values_list("slug", flat=True)) | RESERVED
     if wanted:
         wanted = slugs.parse_slug(wanted)
-        if wanted in taken:
+        if wanted in used_slugs:
             message = f"“{agent}” has a procedure at “{wanted}” already."
             raise DomainError("slug_taken", message, fields={"slug": message}, status=409)
         return wanted
-    # Room is left for a hyphen and a number.
+    # Leaves room for a hyphen and a number.
     stem = (slugs.from_name(title) or "procedure")[: slugs.MAX_LENGTH - 5].strip("-")
     slug, number = stem, 1
-    while slug in taken:
+    while slug in used_slugs:
         number += 1
         slug = f"{stem}-{number}"
     return slug

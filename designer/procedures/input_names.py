@@ -133,8 +133,8 @@ def _stem(word: str) -> str:
 def names_the_same(name: str, others: frozenset[str]) -> bool:
     """Return whether the words contain those of `name`, except words such as “id” that speech omits."""
     words = words_of(name)
-    meant = words - _GENERIC
-    return meant <= others if meant else bool(words) and words <= others
+    distinctive = words - _GENERIC
+    return distinctive <= others if distinctive else bool(words) and words <= others
 
 
 def is_told_by(name: str, output: str) -> bool:
@@ -164,7 +164,7 @@ class RequiredInput:
         """Whether no other required input is a number, a code or a reference."""
         return not any(words_of(other) & _ID_WORDS for other in self.others)
 
-    def is_meant_for_another(self, said: frozenset[str]) -> bool:
+    def is_of_another(self, said: frozenset[str]) -> bool:
         """Whether the words speak of another input of the same kind: the arrival, and not the departure."""
         own = words_of(self.name)
         for other in map(words_of, self.others):
@@ -187,8 +187,8 @@ def _asks_which(name: str, text: str) -> bool:
     head = _stem(last[0].lower()) if last else ""
     if not head or head in _GENERIC or any(head in kind for kind in _KINDS[:1]):
         return False
-    asked = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
-    return head in {_stem(word.lower()) for word in asked}
+    question_nouns = re.findall(r"\b(?:which|what|whose)\s(?:\w+\s)?(\w+)", text, re.IGNORECASE)
+    return head in {_stem(word.lower()) for word in question_nouns}
 
 
 @lru_cache(maxsize=4_096)
@@ -200,18 +200,18 @@ def words_in(text: str) -> frozenset[str]:
 
 def mentions(wanted: RequiredInput, text: str) -> bool:
     """Return whether a text has the words of the input, or words for the same kind of thing."""
-    name, words, said = wanted.name, words_of(wanted.name), words_in(text)
-    if words - _GENERIC <= _KINDS[0] and wanted.is_meant_for_another(said):
+    name, words, text_words = wanted.name, words_of(wanted.name), words_in(text)
+    if words - _GENERIC <= _KINDS[0] and wanted.is_of_another(text_words):
         return False
-    if any(names_the_same(each, said) for each in wanted.names):
+    if any(names_the_same(name_, text_words) for name_ in wanted.names):
         return True
-    if wanted.is_meant_for_another(said):
+    if wanted.is_of_another(text_words):
         return False
-    if words & _ROLES and said & _ROLES:
+    if words & _ROLES and text_words & _ROLES:
         return True
     if ID_LIKE.search(name):
         return wanted.is_only_id and bool(_UNNAMED_ID.search(text))
-    return _asks_which(name, text) or _speaks_of_kind(words, said, text)
+    return _asks_which(name, text) or _speaks_of_kind(words, text_words, text)
 
 
 def _speaks_of_kind(words: frozenset[str], said: frozenset[str], text: str) -> bool:

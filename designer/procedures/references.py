@@ -1,18 +1,18 @@
-"""References in the text of a procedure: read, stored by identity, shown by current name. Pure.
+"""References in the text of a procedure: parsed, stored by id, displayed by current name. Pure.
 
-A reference stands in the text in one of two forms, and `parse` reads both.
+Each reference has one of two forms, and `parse` accepts both.
 
-    by identity             as it is typed and shown      means
-    {tool:12}               look_up()                     the tool of pin 12
-    {in:12/account_id}      look_up(account_id)           an input of it; several: {in:12/a,b}
-    {in:12/channel=sms}     look_up(channel=sms)          an input and a value for it
-    {in:12/a=%7Ba%7D}       look_up({a})                  an input whose value the conversation has collected
-    {out:12/refills}        look_up().refills             an output of it
-    {agent:7}               transfer_to_billing()         handing over to sub-agent 7
-    {item:account_id}       {account_id}                  what the conversation must have collected
+    by id                   as entered and displayed   means
+    {tool:12}               look_up()                  the tool of pin 12
+    {in:12/account_id}      look_up(account_id)        an input of it; several: {in:12/a,b}
+    {in:12/channel=sms}     look_up(channel=sms)       an input and a value for it
+    {in:12/a=%7Ba%7D}       look_up({a})               an input whose value the conversation has collected
+    {out:12/refills}        look_up().refills          an output of it
+    {agent:7}               transfer_to_billing()      a transfer to sub-agent 7
+    {item:account_id}       {account_id}               what the conversation must have collected
 
-Inputs and outputs go by the vendor's stable ids, percent-encoded. A renamed tool changes what is shown and
-exported, and never the stored text. What names nothing of this agent stays as it was typed.
+Inputs and outputs use the vendor's stable ids, percent-encoded. A renamed tool changes what is displayed and
+exported, never the stored text. A name that the agent does not have remains as entered.
 """
 
 import re
@@ -26,11 +26,11 @@ import msgspec
 
 Kind = Literal["tool", "input", "output", "agent", "item"]
 ToolState = Literal["", "withdrawn", "held", "blocked", "removed"]
-# "moved": it is below another agent now.
+# "moved": it is a sub-agent of another agent now.
 AgentState = Literal["", "archived", "removed", "moved"]
 
 _NAME = r"[A-Za-z_][\w-]{0,127}"
-# Bounded everywhere, so that no text makes the expression try for long.
+# Bounded everywhere, so that no text makes the expression slow.
 _ITEM = r"\{(?:item:)?[A-Za-z_][\w-]{0,63}\}"
 _VALUE = rf"{_ITEM}|" + r"\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|“[^”\n]{0,200}”|[\w.+-]{1,200}"
 _ARGUMENT = rf"(?:{_ITEM}|{_NAME}(?:\s?[=:]\s?(?:{_VALUE}))?)"
@@ -44,14 +44,14 @@ _TOKEN = re.compile(
     rf"|(?<![\w@/-])@(?P<mention>{_NAME})",
     re.ASCII,
 )
-_GIVEN = re.compile(rf"\s*(?:({_ITEM})|({_NAME})(?:\s?[=:]\s?({_VALUE}))?)\s*(?:,|$)", re.ASCII)
+_ARGUMENTS = re.compile(rf"\s*(?:({_ITEM})|({_NAME})(?:\s?[=:]\s?({_VALUE}))?)\s*(?:,|$)", re.ASCII)
 _ITEM_AS_ARGUMENT = re.compile(r"(?<=[(=\s])\{([A-Za-z_][\w-]{0,63})\}(?=[,)])", re.ASCII)
 # “the form(s) that were sent” is a plural and not an input.
 _PLURALS = frozenset(("s", "es"))
 
 
 class KnownInput(msgspec.Struct, frozen=True, kw_only=True):
-    """`is_given`: a preset or a default stands in for it. `allowed`: of an enum, else empty."""
+    """is_given: a preset or a default supplies it. allowed: the values of an enum, else empty."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class KnownInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """`holds` are the names of what lies inside of it."""
+    """`holds`: the names of members inside it."""
 
     id: str
     name: str
@@ -69,7 +69,7 @@ class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
-    """A pinned tool as a model is shown it; `removed` are pins that a stored text still refers to."""
+    """A pinned tool as a model sees it; `removed` pins are those that a stored text still refers to."""
 
     pin: int
     name: str
@@ -82,8 +82,9 @@ class KnownTool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A sub-agent; `name` is that of the transfer to it. With a `state` it is one that a stored text still
-    refers to, and that cannot be handed over to."""
+    """A sub-agent. `name`: that of its transfer. With a `state` a stored text still refers to it, but it
+    cannot be transferred to.
+    """
 
     id: int
     name: str
@@ -92,7 +93,7 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All that the procedures of one agent may refer to."""
+    """The names that the procedures of one agent may refer to."""
 
     tools: tuple[KnownTool, ...] = ()
     agents: tuple[KnownAgent, ...] = ()
@@ -107,27 +108,29 @@ class Vocabulary(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def by_name(self) -> Mapping[str, list[KnownTool | KnownAgent]]:
-        """By the name that is shown, in lower case; by the vendor's own where no shown one is in the way."""
-        named: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
+        """Return the tools and agents by displayed name in lower case; by the vendor's name if no displayed
+        name equals it.
+        """
+        by_shown_name: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         shown: list[KnownTool | KnownAgent] = [tool for tool in self.tools if tool.state != "removed"]
-        for held in shown + [agent for agent in self.agents if not agent.state]:
-            named[held.name.lower()].append(held)
+        for row in shown + [agent for agent in self.agents if not agent.state]:
+            by_shown_name[row.name.lower()].append(row)
         vendors: defaultdict[str, list[KnownTool | KnownAgent]] = defaultdict(list)
         for tool in self.tools:
             name = tool.name if tool.state == "removed" else tool.wire_name
-            # A name that a model is shown means that tool alone, also where a vendor uses it for another.
-            if name and name.lower() not in named:
+            # A displayed name means only its own tool, even if a vendor uses that name for another one.
+            if name and name.lower() not in by_shown_name:
                 vendors[name.lower()].append(tool)
         for agent in self.agents:
-            if agent.state and agent.name.lower() not in named:
+            if agent.state and agent.name.lower() not in by_shown_name:
                 vendors[agent.name.lower()].append(agent)
-        return {**vendors, **named}
+        return {**vendors, **by_shown_name}
 
 
 class Member(msgspec.Struct, frozen=True):
-    """One input or output of a reference, by its id, or as it was typed if the tool has none of that name.
+    """One input or output of a reference, by its id, or as entered if the tool has none with that name.
 
-    value: as typed, or `{account_id}` for the item that the conversation has collected.
+    value: as entered, or `{account_id}` for an item that the conversation has collected.
     """
 
     id: str
@@ -135,19 +138,18 @@ class Member(msgspec.Struct, frozen=True):
 
     @property
     def item(self) -> str:
-        """The name of the item that is the value; "" for any other value."""
+        """Return the name of the item that is the value; "" for any other value."""
         return self.value[1:-1] if re.fullmatch(_ITEM, self.value, re.ASCII) else ""
 
     @property
     def literal(self) -> str:
-        """The value itself; "" where an item stands for it."""
+        """Return the value itself; "" if it is an item."""
         return "" if self.item else self.value
 
 
 class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """`target` is a pin or an agent; None for a name that this agent does not know, or that means several.
-
-    `members` are the inputs, or the one output. `name` is the item, or the name as it was typed.
+    """target: a pin or an agent; None for an unknown or ambiguous name.
+    members: the inputs, or the one output. name: the item, or the name as entered.
     """
 
     kind: Kind
@@ -158,9 +160,9 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Piece(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of a text: plain words, or a reference. `shown` is how it reads, `stored` how it is kept.
+    """A part of a text: plain words or a reference, in its displayed and its stored form.
 
-    `line` counts from 1, `column` from 0 in characters; both say where `shown` stands.
+    line, column: the position of `shown`, from 1 and from 0 in characters.
     """
 
     shown: str
@@ -171,7 +173,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
-    """`text` in pieces that make it up without a gap. Line breaks are those of `text` with CR LF as LF."""
+    """Split the text into pieces without gaps. CR LF becomes LF."""
     pieces: list[Piece] = []
     line, column = 1, 0
     for plain, reference in _split(text.replace("\r\n", "\n").replace("\r", "\n"), vocabulary):
@@ -184,13 +186,15 @@ def parse(text: str, vocabulary: Vocabulary) -> list[Piece]:
         pieces.append(Piece(shown=shown, stored=stored, line=line, column=column, reference=reference))
         breaks = shown.count("\n")
         line += breaks
-        # Positions are those of the shown text, which is what an editor has on the screen.
+        # Positions refer to the displayed text, which the editor has on the screen.
         column = len(shown) - shown.rfind("\n") - 1 if breaks else column + len(shown)
     return pieces
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a text refers to, and where. `member` is the id of an input or output, or the item."""
+    """One thing that a text refers to, with its position. `member`: the id of an input or output, or the
+    item.
+    """
 
     line: int
     column: int
@@ -200,13 +204,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
-    """What the text refers to and this agent has, one by one: a reference to three inputs gives three."""
+    """Yield what the text refers to and this agent has: a reference to three inputs yields three."""
     for piece in pieces:
         reference = piece.reference
         if reference is None or (reference.target is None and reference.kind != "item"):
             continue
         item = reference.name if reference.kind == "item" else ""
-        for member in [each.id for each in reference.members] or [item]:
+        for member in [row.id for row in reference.members] or [item]:
             yield Place(
                 line=piece.line,
                 column=piece.column,
@@ -214,7 +218,7 @@ def flat(pieces: Iterable[Piece]) -> Iterator[Place]:
                 target=reference.target,
                 member=member,
             )
-        for item in filter(None, (each.item for each in reference.members)):
+        for item in filter(None, (row.item for row in reference.members)):
             yield Place(line=piece.line, column=piece.column, kind="item", target=None, member=item)
 
 
@@ -223,16 +227,15 @@ def stored(pieces: Iterable[Piece]) -> str:
 
 
 def repointed(pieces: Iterable[Piece], *, pins: Mapping[int, int], agents: Mapping[int, int]) -> str:
-    """As another agent stores it, which has these in place of the pins and agents that the text refers to.
-
-    What it has not stays by its name.
+    """Return the text as another agent stores it, with its own pins and agents. Things that it does not have
+    remain by name.
     """
     texts = []
     for piece in pieces:
         reference, text = piece.reference, piece.stored
         if reference is not None and reference.target is not None:
             target = (agents if reference.kind == "agent" else pins).get(reference.target)
-            # By name, so that it is found again when the other agent gets such a tool.
+            # By name, so that it resolves once the other agent gets such a tool.
             text = piece.shown if target is None else _stored(reference, target)
         texts.append(text)
     return "".join(texts)
@@ -243,7 +246,7 @@ def shown(pieces: Iterable[Piece]) -> str:
 
 
 def rendered(pieces: Iterable[Piece]) -> str:
-    """What a model reads: as shown, with items by their bare names."""
+    """Return what a model reads: the displayed text, with items by their bare names."""
     return "".join(_rendered(piece) for piece in pieces)
 
 
@@ -258,8 +261,8 @@ def _rendered(piece: Piece) -> str:
 def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference | None]]:
     end = start = 0
     while match := _TOKEN.search(text, start):
-        reference = _read(match, vocabulary)
-        # Words that only look like a reference may have items as their arguments.
+        reference = _parse_token(match, vocabulary)
+        # Words that only look like a reference may contain items as arguments.
         start = match.end() if reference or not match["arguments"] else match.start("arguments")
         if reference is None:
             continue
@@ -271,63 +274,63 @@ def _split(text: str, vocabulary: Vocabulary) -> Iterator[tuple[str, Reference |
         yield text[end:], None
 
 
-def _read(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
+def _parse_token(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
     # None for words that only look like a reference.
     if match["kind"]:
         kind: Kind = "tool" if match["kind"] == "tool" else "agent"
-        known = vocabulary.by_pin if kind == "tool" else vocabulary.by_agent
+        targets = vocabulary.by_pin if kind == "tool" else vocabulary.by_agent
         target = int(match["id"])
-        return Reference(kind=kind, target=target if target in known else None, name=match.group())
+        return Reference(kind=kind, target=target if target in targets else None, name=match.group())
     if match["side"]:
         kind = "input" if match["side"] == "in" else "output"
-        given = (each.split("=", 1) for each in match["members"].split(","))
-        members = tuple(Member(unquote(each[0]), unquote(each[1]) if each[1:] else "") for each in given)
+        pairs = (row.split("=", 1) for row in match["members"].split(","))
+        members = tuple(Member(unquote(row[0]), unquote(row[1]) if row[1:] else "") for row in pairs)
         pin = int(match["pin"])
         known_pin = pin if pin in vocabulary.by_pin else None
         return Reference(kind=kind, target=known_pin, name=match.group(), members=members)
     if match["item"]:
         return Reference(kind="item", name=match["item"])
-    return _typed(match, vocabulary)
+    return _parse_entered(match, vocabulary)
 
 
-def _typed(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
+def _parse_entered(match: re.Match[str], vocabulary: Vocabulary) -> Reference | None:
     name = match["name"] or match["mention"]
-    meant = vocabulary.by_name.get(name.lower(), [])
+    candidates = vocabulary.by_name.get(name.lower(), [])
     arguments, output = match["arguments"], match["output"]
-    # A call or a mention of what is not there is prose: “call me (today)”, an address, a handle.
-    if not meant and (arguments or match["mention"]):
+    # A call or a mention of an unknown name is prose: “call me (today)”, an address, a handle.
+    if not candidates and (arguments or match["mention"]):
         return None
-    # Unless the tool really has an input of that name.
-    if arguments and arguments in _PLURALS and arguments not in _names_of_inputs(meant):
+    # Unless the tool has an input of that name.
+    if arguments and arguments in _PLURALS and arguments not in _names_of_inputs(candidates):
         return None
-    if len(meant) != 1:
-        return Reference(kind="tool", name=name, is_ambiguous=bool(meant))
-    (one,) = meant
-    if isinstance(one, KnownAgent):
+    if len(candidates) != 1:
+        return Reference(kind="tool", name=name, is_ambiguous=bool(candidates))
+    (candidate,) = candidates
+    if isinstance(candidate, KnownAgent):
         if arguments and "{" in arguments:
             return None
-        return Reference(kind="agent", target=one.id, name=name)
+        return Reference(kind="agent", target=candidate.id, name=name)
     if arguments:
-        ids = {each.name.lower(): each.id for each in one.inputs}
+        ids = {row.name.lower(): row.id for row in candidate.inputs}
         members = tuple(
-            _typed_input(given or item.strip("{}").removeprefix("item:"), value or item, ids)
-            for item, given, value in _GIVEN.findall(arguments)
+            _parse_input(input_name or item.strip("{}").removeprefix("item:"), value or item, ids)
+            for item, input_name, value in _ARGUMENTS.findall(arguments)
         )
-        return Reference(kind="input", target=one.pin, name=name, members=members)
+        return Reference(kind="input", target=candidate.pin, name=name, members=members)
     if output:
-        ids = {each.name.lower(): each.id for each in one.outputs}
+        ids = {row.name.lower(): row.id for row in candidate.outputs}
         return Reference(
-            kind="output", target=one.pin, name=name, members=(Member(ids.get(output.lower(), output)),)
+            kind="output", target=candidate.pin, name=name, members=(Member(ids.get(output.lower(), output)),)
         )
-    return Reference(kind="tool", target=one.pin, name=name)
+    return Reference(kind="tool", target=candidate.pin, name=name)
 
 
-def _typed_input(name: str, value: str, ids: Mapping[str, str]) -> Member:
+def _parse_input(name: str, value: str, ids: Mapping[str, str]) -> Member:
     return Member(ids.get(name.lower(), name), value.strip("\"'“”").replace("{item:", "{"))
 
 
-def _names_of_inputs(meant: Iterable[KnownTool | KnownAgent]) -> set[str]:
-    return {each.name for tool in meant if isinstance(tool, KnownTool) for each in tool.inputs}
+def _names_of_inputs(candidates: Iterable[KnownTool | KnownAgent]) -> set[str]:
+    return {row.name for tool in candidates if isinstance(tool, KnownTool) for row in tool.inputs}
 
 
 def _shown(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
@@ -336,16 +339,18 @@ def _shown(reference: Reference, target: int, vocabulary: Vocabulary) -> str:
     tool = vocabulary.by_pin[target]
     if reference.kind == "tool":
         return f"{tool.name}()"
-    names = {each.id: each.name for each in (tool.inputs if reference.kind == "input" else tool.outputs)}
-    # An id that the version lacks is shown so that it can be typed.
-    called = [names.get(each.id, re.sub(r"\W+", "_", each.id)) for each in reference.members]
+    names = {row.id: row.name for row in (tool.inputs if reference.kind == "input" else tool.outputs)}
+    # An id that the version lacks is displayed in a form that can be entered.
+    member_names = [names.get(member.id, re.sub(r"\W+", "_", member.id)) for member in reference.members]
     if reference.kind == "output":
-        return f"{tool.name}().{called[0]}"
-    written = [_written(name, each) for name, each in zip(called, reference.members, strict=True)]
-    return f"{tool.name}({', '.join(written)})"
+        return f"{tool.name}().{member_names[0]}"
+    arguments = [
+        _format_argument(name, member) for name, member in zip(member_names, reference.members, strict=True)
+    ]
+    return f"{tool.name}({', '.join(arguments)})"
 
 
-def _written(name: str, member: Member) -> str:
+def _format_argument(name: str, member: Member) -> str:
     if member.item == name:
         return member.value
     value = member.value if member.item else _quoted(member.value)
@@ -362,7 +367,7 @@ def _stored(reference: Reference, target: int) -> str:
     if reference.kind in ("tool", "agent"):
         return f"{{{reference.kind}:{target}}}"
     members = ",".join(
-        quote(each.id, safe="") + (f"={quote(each.value, safe='')}" if each.value else "")
-        for each in reference.members
+        quote(member.id, safe="") + (f"={quote(member.value, safe='')}" if member.value else "")
+        for member in reference.members
     )
     return f"{{{'in' if reference.kind == 'input' else 'out'}:{target}/{members}}}"

@@ -1,4 +1,4 @@
-"""The procedures of agents as a release holds them: rendered, with references by the names of then."""
+"""The procedures of agents in their released form, with references by the current names."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -14,8 +14,9 @@ from designer.signatures.effective import Effective
 
 @dataclass(frozen=True)
 class Rows:
-    """What one agent is made of beside its pins. `removed` are pins that its procedures name, `gone` agents
-    that they name and that cannot be handed over to."""
+    """The rows of one agent besides its pins. `removed`: pins that its procedures name. `gone`: agents that
+    they name and that cannot be transferred to.
+    """
 
     procedures: Sequence[Procedure]
     removed: Sequence[Pin]
@@ -24,22 +25,30 @@ class Rows:
 
 
 def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
-    """By the agents' primary keys, in at most five queries."""
+    """Return the rows by the agents' primary keys, in at most five queries."""
     procedures: defaultdict[int, list[Procedure]] = defaultdict(list)
     for procedure in Procedure.objects.live().filter(agent__in=agents):
         procedures[procedure.agent_id].append(procedure)
     removed: defaultdict[int, list[Pin]] = defaultdict(list)
     if procedures:
-        gone = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
-        for pin in gone.filter(references__procedure__removed_at=None, references__isnull=False).distinct():
+        removed_pins = Pin.objects.filter(agent__in=procedures).exclude(removed_at=None)
+        for pin in removed_pins.filter(
+            references__procedure__removed_at=None, references__isnull=False
+        ).distinct():
             removed[pin.agent_id].append(pin)
-    handed: defaultdict[int, list[Transfer]] = defaultdict(list)
-    for transfer in transfers.of(agents):
-        handed[transfer.agent_id].append(transfer)
+    transfers_by_agent: defaultdict[int, list[Transfer]] = defaultdict(list)
+    for transfer in transfers.transfers_from(agents):
+        transfers_by_agent[transfer.agent_id].append(transfer)
     texts = {pk: [procedure.text for procedure in rows] for pk, rows in procedures.items()}
-    lost = vocabulary.gone_agents(texts, {pk: [each.child_id for each in handed[pk]] for pk in texts})
+    child_ids = {pk: [transfer.child_id for transfer in transfers_by_agent[pk]] for pk in texts}
+    gone_agents = vocabulary.gone_agents(texts, child_ids)
     return {
-        agent.pk: Rows(procedures[agent.pk], removed[agent.pk], handed[agent.pk], lost.get(agent.pk, ()))
+        agent.pk: Rows(
+            procedures[agent.pk],
+            removed[agent.pk],
+            transfers_by_agent[agent.pk],
+            gone_agents.get(agent.pk, ()),
+        )
         for agent in agents
     }
 
@@ -47,35 +56,35 @@ def rows_of(agents: Collection[Agent]) -> Mapping[int, Rows]:
 def rendered(rows: Rows, tools: Iterable[tuple[Pin, Effective]]) -> tuple[ReleasedProcedure, ...]:
     if not rows.procedures:
         return ()
-    pinned = [vocabulary.known_tool(pin, shown) for pin, shown in tools]
+    pinned = [vocabulary.known_tool(pin, signature) for pin, signature in tools]
     removed = [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in rows.removed]
     agents = map(vocabulary.known_agent, rows.transfers)
-    known = Vocabulary(tools=(*pinned, *removed), agents=(*agents, *rows.gone))
-    return tuple(_released(procedure, known) for procedure in rows.procedures)
+    names = Vocabulary(tools=(*pinned, *removed), agents=(*agents, *rows.gone))
+    return tuple(_release_procedure(procedure, names) for procedure in rows.procedures)
 
 
-def _released(procedure: Procedure, known: Vocabulary) -> ReleasedProcedure:
-    pieces = references.parse(procedure.text, known)
+def _release_procedure(procedure: Procedure, names: Vocabulary) -> ReleasedProcedure:
+    pieces = references.parse(procedure.text, names)
     return ReleasedProcedure(
         slug=procedure.slug,
         title=procedure.title,
         text=references.rendered(pieces),
         references=tuple(
-            _named(place, known)
+            _named_reference(place, names)
             for place in references.flat(pieces)
-            # One that is gone is named in the text, and leads nowhere.
-            if place.kind != "agent" or place.target is None or not known.by_agent[place.target].state
+            # A gone agent is named in the text, but is not a reference.
+            if place.kind != "agent" or place.target is None or not names.by_agent[place.target].state
         ),
     )
 
 
-def _named(place: Place, known: Vocabulary) -> ReleasedReference:
+def _named_reference(place: Place, names: Vocabulary) -> ReleasedReference:
     name, member = "", place.member
     if place.kind == "agent" and place.target is not None:
-        name = known.by_agent[place.target].name
+        name = names.by_agent[place.target].name
     elif place.target is not None:
-        tool = known.by_pin[place.target]
+        tool = names.by_pin[place.target]
         name = tool.name
         sides = tool.inputs if place.kind == "input" else tool.outputs
-        member = next((each.name for each in sides if each.id == member), member)
+        member = next((row.name for row in sides if row.id == member), member)
     return ReleasedReference(line=place.line, kind=place.kind, name=name, member=member)

@@ -1,6 +1,5 @@
-"""The results of the steps of a procedure. Pure.
-
-What does the next step take of them, and which of them say that nothing was done?
+"""The results of a procedure's steps: the values that the next step uses, and results that state a failure.
+Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,7 +7,7 @@ from typing import Any
 
 from designer.procedures.input_names import words_of
 
-# Of an output such as `sent` or `emailSent`: its value says whether the tool did what it was called for.
+# Words of outputs such as `sent` or `emailSent`, whose value states whether the tool has done its work.
 _DONE = frozenset((
     "sent", "success", "successful", "succeeded", "ok", "done", "completed", "created", "updated", "changed",
     "deleted", "removed", "cancelled", "canceled", "confirmed", "booked", "reserved", "verified", "submitted",
@@ -23,38 +22,40 @@ MAX_DEPTH = 3
 
 
 def denial(outputs: Mapping[str, Any]) -> str:
-    """Return the name of an output that says that nothing was done, such as `sent` with "no"; else ""."""
+    """Return the name of an output that states that nothing was done, such as `sent` with "no"; otherwise
+    "".
+    """
     for name, value in outputs.items():
-        words, said = words_of(name), str(value).strip().lower().replace("_", " ")
-        if words & _DONE and said in _NO:
+        words, answer = words_of(name), str(value).strip().lower().replace("_", " ")
+        if words & _DONE and answer in _NO:
             return name
-        if words & _STATES and isinstance(value, str) and said in _FAILED:
+        if words & _STATES and isinstance(value, str) and answer in _FAILED:
             return name
     return ""
 
 
-def taken(inputs: Iterable[str], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values that inputs take from results by their names; of several, from the newest result.
+def values_for(inputs: Iterable[str], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values for inputs from results with matching names; of several, from the newest result.
 
-    `results` are the outputs of earlier steps, the oldest first. An input `order_id` takes an output
-    `orderId`, and the member `id` of an output `order`.
+    results: the outputs of earlier steps, the oldest first. An input `order_id` matches an output `orderId`,
+        and the member `id` of an output `order`.
     """
-    found: dict[str, Any] = {}
+    values_by_input: dict[str, Any] = {}
     words_of_inputs = {name: words_of(name) for name in inputs}
     for outputs in results:
         values = dict(_values(outputs))
-        found |= {name: values[words] for name, words in words_of_inputs.items() if words in values}
-    return found
+        values_by_input |= {name: values[words] for name, words in words_of_inputs.items() if words in values}
+    return values_by_input
 
 
 def _values(outputs: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[frozenset[str], Any]]:
-    """Yield values by the words of their names: those inside before those that hold them."""
+    """Yield values by the words of their names: inner values before the values that contain them."""
     for name, value in outputs.items():
         words = words_of(name)
-        held = value[0] if isinstance(value, list) and len(value) == 1 else value
-        if isinstance(held, dict) and depth < MAX_DEPTH:
-            for inner, inside in _values(held, depth + 1):
-                yield words | inner, inside
-                yield inner, inside
+        container = value[0] if isinstance(value, list) and len(value) == 1 else value
+        if isinstance(container, dict) and depth < MAX_DEPTH:
+            for inner, inner_value in _values(container, depth + 1):
+                yield words | inner, inner_value
+                yield inner, inner_value
         if value is not None and words:
             yield words, value

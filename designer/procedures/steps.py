@@ -1,4 +1,4 @@
-"""The calls of tools that a procedure asks for, in the order of its text. Pure."""
+"""The tool calls that a procedure requests, in the order of its text. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -8,8 +8,7 @@ from designer.procedures.references import Piece
 
 
 class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool that is to be called, by its pin. `given` are values that the text says, by the ids of inputs.
-    `says` is the line that it stands in."""
+    """A tool to call, by its pin. `given`: values in the text by input id. `says`: the line of the text."""
 
     pin: int
     line: int
@@ -17,21 +16,22 @@ class ToolStep(msgspec.Struct, frozen=True, kw_only=True):
     given: Mapping[str, str] = {}
 
 
-def of(pieces: Iterable[Piece]) -> list[ToolStep]:
-    """References to a tool and its inputs that follow each other in one line are one step; what comes back
-    from a tool is no step of its own."""
+def steps_of(pieces: Iterable[Piece]) -> list[ToolStep]:
+    """Return the steps. Consecutive references to a tool and its inputs in one line are one step; a tool's
+    output is not a step.
+    """
     pieces = list(pieces)
     lines = "".join(piece.shown for piece in pieces).split("\n")
-    found: list[ToolStep] = []
+    steps: list[ToolStep] = []
     for piece in pieces:
         reference = piece.reference
         if reference is None or reference.kind not in ("tool", "input") or reference.target is None:
             continue
-        given = {member.id: member.literal for member in reference.members if member.literal}
-        last = found[-1] if found else None
+        values = {member.id: member.literal for member in reference.members if member.literal}
+        last = steps[-1] if steps else None
         if last and (last.pin, last.line) == (reference.target, piece.line):
-            found[-1] = msgspec.structs.replace(last, given={**last.given, **given})
+            steps[-1] = msgspec.structs.replace(last, given={**last.given, **values})
             continue
-        says = lines[piece.line - 1].strip(" #*-\t")
-        found.append(ToolStep(pin=reference.target, line=piece.line, says=says, given=given))
-    return found
+        line_text = lines[piece.line - 1].strip(" #*-\t")
+        steps.append(ToolStep(pin=reference.target, line=piece.line, says=line_text, given=values))
+    return steps

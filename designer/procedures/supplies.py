@@ -1,10 +1,4 @@
-"""Whether the words of a procedure supply what a tool requires, before the tool is called. Pure.
-
-A required input is supplied by what the conversation has collected, by an earlier result, or by a value that
-the text gives. People write that in prose, so this reads sentences: which one collects something ("ask the
-customer for the order number"), and which only says where a thing is taken from ("the account ID, which comes
-from the authentication"), which helps only where a step before does that.
-"""
+"""Decide whether a procedure's text supplies what a tool requires, before the tool is called. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -33,7 +27,7 @@ _STEPS = _any(
     "select(?:ing)?", "pick(?:ing)?", "determin(?:e|ing)", "check(?:ing)?", "work(?:ing)? out",
     "learn(?:ing)?", "agree(?: on)?", "settled?(?: on)?",
     "(?:you|we)(?:.ll)? (?:must |should |will |already )?(?:have|know|need|hold)", "capture", "write down",
-    # “Read the dates back” tells, and collects nothing.
+    # “Read the dates back” informs, and collects nothing.
     "fetch(?:ing)?", r"read(?:ing)?(?! (?:(?:the |it |them |this |both )?(?:\w+ ){0,2})?(?:out|back|to)\b)",
     "remember", "keep", "use the", "calculat(?:e|ing)", "decid(?:e|ing)",
     "propos(?:e|ing)", "offer(?:ing)?",
@@ -85,7 +79,7 @@ _IS_AUTHENTICATED_BEFORE = re.compile(
     r"\s(?:gives?|provides?|yields?|returns?|supplies|produces?)\b",
     re.IGNORECASE,
 )
-# An act of the conversation. Being signed in is not: the channel has seen to that.
+# An act of the conversation. Being signed in is not: the channel does that.
 _DEMANDS_AUTHENTICATION = re.compile(
     r"\bauthenticat\w+|\bidentity (?:check|verification)\b|\bwithout verification\b"
     rf"|\b(?:verif(?:y|ied|ying)|establish(?:ed)?|confirm(?:ed)?|check(?:ed)?)\b[^.;]{{0,25}}"
@@ -117,11 +111,11 @@ _PREREQUISITES = re.compile(
     r"have ready|to hand|inputs|to collect|collect(?:ed)?|(?:must|should) know|before the call)\b",
     re.IGNORECASE,
 )
-# What a reference to an output reads as here.
+# The character that replaces a reference to an output here.
 RESULT = "\x1f"
 _FROM_A_RESULT = re.compile(rf"\b(?:as in|from|in|of|by|is|with|at)\W{{0,3}}{RESULT}|[=:]\W{{0,3}}{RESULT}")
 _IN_WHAT_IS_KNOWN = re.compile(r"(?:\b(?:is|are|stays?|stand|as)\b|.s\b).{0,20}\bin the\b", re.IGNORECASE)
-# “Tools in this procedure:” and its list, which calls nothing.
+# “Tools in this procedure:” with its list, which calls nothing.
 _TOOLS = re.compile(
     r"^(?:(?:the|your|available|allowed|needed|required|which)\s)*(?:tools?|functions?)"
     r"(?:\s(?:in|of|for|used|to use|you (?:can|may|will|must) use|needed|available|this)\b[^.:]*)?$",
@@ -148,9 +142,10 @@ _ASKS_FOR_IT = re.compile(
 
 @dataclass(frozen=True)
 class Sentence:
-    """`start` is where it stands in the text; `is_listed` below a heading that lists what is needed first,
-    and `lists_tools` below one of the tools themselves, or beside such a label. `is_title`: it stands in a
-    heading, or in the first line.
+    """start: the offset in the text.
+    is_listed: below a heading that lists what is needed first.
+    lists_tools: below a heading for tools, or next to such a label.
+    is_title: in a heading, or in the first line.
     """
 
     text: str
@@ -165,37 +160,37 @@ class Sentence:
 
 
 def sentences(text: str) -> list[Sentence]:
-    found: list[Sentence] = []
+    result: list[Sentence] = []
     is_section = is_list = is_tools = False
     offset = 0
     lines = text.split("\n")
     for number, line in enumerate(lines):
         title = line.strip().strip("#*: ")
-        follows = next((each for each in lines[number + 1 :] if each.strip()), "")
-        leads_a_list = bool(_BULLET.match(follows)) and len(title) <= MAX_HEADING_LENGTH
+        next_line = next((row for row in lines[number + 1 :] if row.strip()), "")
+        precedes_list = bool(_BULLET.match(next_line)) and len(title) <= MAX_HEADING_LENGTH
         if line.lstrip().startswith(("#", "**")) and len(line) <= MAX_HEADING_LENGTH:
             is_section, is_list = bool(_PREREQUISITES.search(title)), False
             is_tools = bool(_TOOLS.match(title))
-        elif not _BULLET.match(line) and (line.rstrip().endswith(":") or (title and leads_a_list)):
+        elif not _BULLET.match(line) and (line.rstrip().endswith(":") or (title and precedes_list)):
             # “Ask the customer for:” and its list.
-            is_list = bool(_PREREQUISITES.search(title)) or _says(_COLLECTS, title)
+            is_list = bool(_PREREQUISITES.search(title)) or _matches_unrefused(_COLLECTS, title)
             is_tools = bool(_TOOLS.match(title))
         elif title and not _BULLET.match(line):
             is_list = False
         label, colon, _ = title.partition(":")
         lists_tools = is_tools or bool(colon and _TOOLS.match(label.strip(" *")))
         is_title = line.lstrip().startswith("#") or (bool(title) and not text[:offset].strip())
-        found += [
+        result += [
             Sentence(match.group(), offset + match.start(), is_section or is_list, lists_tools, is_title)
             for match in _SENTENCE.finditer(line)
             if match.group().strip()
         ]
         offset += len(line) + 1
-    return found
+    return result
 
 
 def end_of_step(text: str, start: int) -> int:
-    """Where the step ends that `start` stands in: with its line, or with the bullets below it."""
+    """Return the end of the step that contains `start`: the end of its line, or of the bullets below it."""
     end = text.find("\n", start)
     while end != -1:
         line = text[end + 1 : text.find("\n", end + 1) if "\n" in text[end + 1 :] else len(text)]
@@ -206,27 +201,30 @@ def end_of_step(text: str, start: int) -> int:
 
 
 def is_ruled_out(call: int, said: Iterable[Sentence]) -> bool:
-    """Whether the sentence only lists what is referred to there, or says not to call it: “never use …”."""
-    own = next((each for each in said if each.start <= call <= each.end), None)
-    return own is not None and (own.lists_tools or bool(_RULES_OUT.search(own.text[: call - own.start])))
+    """Return whether the sentence only lists the reference, or forbids the call: “never use …”."""
+    sentence = next((row for row in said if row.start <= call <= row.end), None)
+    return sentence is not None and (
+        sentence.lists_tools or bool(_RULES_OUT.search(sentence.text[: call - sentence.start]))
+    )
 
 
 def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[Sentence]) -> bool:
-    """Whether prose gives the input to the tool whose reference ends at the offset `call`, in a step that
-    ends at `step_end`."""
+    """Return whether prose supplies the input to the tool whose reference ends at the offset `call`, in a
+    step that ends at `step_end`.
+    """
     name = wanted.name
     is_authenticated = is_taken_from_there = False
     named_ids: set[str] = set()
     for sentence in said:
         if sentence.start > step_end:
             break
-        # “The ID that authentication gave” is no authentication: a step before has to do it.
+        # “The ID that authentication gave” performs no authentication: an earlier step has to.
         names_authentication = bool(_FROM_AUTHENTICATION.search(sentence.text))
         is_of_the_call = sentence.start <= call <= sentence.end
         does_it = (
             bool(_AUTHENTICATES.search(sentence.text))
             or (names_authentication and sentence.is_listed)
-            # “Call this, which requires authentication” is no authentication either.
+            # “Call this, which requires authentication” performs none either.
             or (not is_of_the_call and bool(_IS_AUTHENTICATED_BEFORE.search(sentence.text)))
         )
         is_authenticated = is_authenticated or (does_it and sentence.start <= call)
@@ -240,12 +238,12 @@ def is_supplied(wanted: RequiredInput, call: int, step_end: int, said: Iterable[
         elif _is_said_with_the_call(wanted, sentence, call - sentence.start):
             return True
     identity = words_of(name) & IDENTITY_WORDS
-    # Where the text states which id the authentication gives, it gives no other.
+    # If the text states which id the authentication yields, it yields no other.
     return is_authenticated and (is_taken_from_there or bool(identity & named_ids if named_ids else identity))
 
 
-def with_what_is_asked_for(said: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield each sentence; “Ask for it” after the one that says what it is, as one sentence."""
+def join_questions(said: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield each sentence. “Ask for it” is joined with the sentence before, which names the thing."""
     before: Sentence | None = None
     for sentence in said:
         yield sentence
@@ -255,10 +253,10 @@ def with_what_is_asked_for(said: Iterable[Sentence]) -> Iterator[Sentence]:
 
 
 def find_authentication(text: str) -> int | None:
-    """Return where a text first relies on an authentication, as an offset; None where it does not."""
+    """Return the offset where a text first relies on an authentication; None if it does not."""
     for sentence in sentences(text):
         if text[text.rfind("\n", 0, sentence.start) + 1 :].lstrip().startswith("#"):
-            continue  # a heading relies on nothing
+            continue  # a heading does not count
         match = _DEMANDS_AUTHENTICATION.search(sentence.text)
         if match and not _DONE_BY_CHANNEL.search(sentence.text):
             return sentence.start + match.start()
@@ -266,12 +264,12 @@ def find_authentication(text: str) -> int | None:
 
 
 def proves_identity(capability: str) -> bool:
-    """Whether the name and description of a tool say that it finds out who a person is."""
+    """Return whether a tool's name and description state that it identifies a person."""
     return bool(_PROVES_IDENTITY.search(" ".join(re.findall(r"[A-Za-z][a-z]*|[A-Z]+", capability))))
 
 
 def _identities_in(text: str) -> set[str]:
-    """Words of IDENTITY_WORDS that are part of an id: `{accountID}`, “the member number”."""
+    """Return words of IDENTITY_WORDS that are part of an id: `{accountID}`, “the member number”."""
     return {
         match[1].lower()
         for match in re.finditer(
@@ -285,7 +283,7 @@ def _identities_in(text: str) -> set[str]:
 def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
     name, text = wanted.name, sentence.text
     if ID_LIKE.search(name) and not sentence.is_listed:
-        # “Ask whether they have a licence” does not give its number.
+        # “Ask whether they have a licence” does not collect its number.
         text = re.split(r"\b(?:whether|if)\b", text)[0]
         if not mentions(wanted, text):
             return False
@@ -296,7 +294,7 @@ def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
         or (len(text.split()) <= MAX_NOTE_WORDS and not sentence.is_title)
         or text.rstrip(' _*"”').endswith("?")
         or "please" in text.lower()
-        or _says(_COLLECTS, text)
+        or _matches_unrefused(_COLLECTS, text)
         or bool(_IN_WHAT_IS_KNOWN.search(text) or _FROM_A_RESULT.search(text))
         or _has_value(name, text)
     )
@@ -305,9 +303,9 @@ def _collects(wanted: RequiredInput, sentence: Sentence) -> bool:
 def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int) -> bool:
     name = wanted.name
     before, after = sentence.text[:call], sentence.text[call:]
-    if mentions(wanted, before) and ("?" in before or _says(_ASKS, before)):
+    if mentions(wanted, before) and ("?" in before or _matches_unrefused(_ASKS, before)):
         return True
-    # “for that branch”: it has been spoken of.
+    # “for that branch”: it was mentioned before.
     for match in re.finditer(r"\b(?:that|those|these|this|same)\b((?:\W+\w+){1,3})", after, re.IGNORECASE):
         if mentions(wanted, match.group(1)):
             return True
@@ -318,8 +316,8 @@ def _is_said_with_the_call(wanted: RequiredInput, sentence: Sentence, call: int)
     # “Postcode and surname, then call”.
     if _THEN_THE_CALL.search(before) and _lists(wanted, before):
         return True
-    # “with the size that the customer chose”; not “with the account ID”, which says nothing of its origin.
-    is_given = any(each.search(after) for each in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
+    # “with the size that the customer chose”; not “with the account ID”, which does not state its origin.
+    is_given = any(pattern.search(after) for pattern in (_GIVES, _FROM_A_RESULT, _IN_WHAT_IS_KNOWN))
     return mentions(wanted, after) and (is_given or _has_value(name, after))
 
 
@@ -330,18 +328,18 @@ _END_OF_ITEM = re.compile(
 
 
 def _lists(wanted: RequiredInput, text: str) -> bool:
-    """Whether one of the things that the text lists is the input: “the last name and the birthday”."""
+    """Return whether the input is one of the things that the text lists: “the last name and the birthday”."""
     items = re.split(r",|\+|&|\band\b", text)
     heads = (words_in(_END_OF_ITEM.split(item)[0]) for item in items)
     return any(names_the_same(name, head) for head in heads for name in wanted.names)
 
 
-def _says(pattern: re.Pattern[str], text: str) -> bool:
+def _matches_unrefused(pattern: re.Pattern[str], text: str) -> bool:
     return any(not _REFUSES.search(text[: match.start()]) for match in pattern.finditer(text))
 
 
 def _has_value(name: str, text: str) -> bool:
-    # “with a quantity of 30”, “channel to "sms"”: the value stands soon after the last word of the name.
+    # “with a quantity of 30”, “channel to "sms"”: the value follows shortly after the last word of the name.
     ends = [
         match.end() for match in re.finditer(r"[^\W\d_]+", text) if words_of(match.group()) & words_of(name)
     ]

@@ -1,4 +1,4 @@
-"""What a new procedure starts with: the parts that the drafts' example has (N-ACT, section 1)."""
+"""The template of a new procedure, with the parts of the draft's example (N-ACT, section 1)."""
 
 TEMPLATE = """\
 ## Goal

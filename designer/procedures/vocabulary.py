@@ -1,4 +1,6 @@
-"""What the procedures of an agent may refer to: its pins, its sub-agents, and what the catalog has beside."""
+"""The names that an agent's procedures may refer to: its pins, its sub-agents, and other tools of the
+catalog.
+"""
 
 import re
 from collections import defaultdict
@@ -30,28 +32,32 @@ from protocols.signature import Parameter
 
 _PINS_NAMED = re.compile(r"\{(?:tool:|(?:in|out):)(\d{1,18})")
 _AGENTS_NAMED = re.compile(r"\{agent:(\d{1,18})\}")
-# Names of what lies inside of a result, this many levels down.
+# Names inside a result are collected down to this depth.
 MAX_DEPTH = 4
 MAX_NAMES_INSIDE = 200
 
 
-def of_agent(agent: Agent, *, texts: Collection[str] = ()) -> Vocabulary:
-    """`texts` are stored ones: pins and agents that they name and that are gone go by their last name."""
+def vocabulary_of(agent: Agent, *, texts: Collection[str] = ()) -> Vocabulary:
+    """Return the vocabulary of an agent. `texts`: stored texts, whose removed pins and agents are included by
+    their last name.
+    """
     pins = list(pinned_signatures.pinned([agent]))
-    named = {int(found) for text in texts for found in _PINS_NAMED.findall(text)} - {pin.pk for pin in pins}
-    removed = Pin.objects.filter(agent=agent, pk__in=named) if named else Pin.objects.none()
-    handed = transfers.of([agent])
-    ways = {agent.pk: [transfer.child_id for transfer in handed]}
-    return of_rows(
+    removed_ids = {int(pin_id) for text in texts for pin_id in _PINS_NAMED.findall(text)} - {
+        pin.pk for pin in pins
+    }
+    removed = Pin.objects.filter(agent=agent, pk__in=removed_ids) if removed_ids else Pin.objects.none()
+    agent_transfers = transfers.transfers_from([agent])
+    child_ids = {agent.pk: [transfer.child_id for transfer in agent_transfers]}
+    return build_vocabulary(
         [(pin, pinned_signatures.effective_of(pin)) for pin in pins],
         removed=removed,
-        handed=handed,
-        gone=gone_agents({agent.pk: texts}, ways).get(agent.pk, ()),
-        kept_out=pinned_signatures.kept_out(pins),
+        handed=agent_transfers,
+        gone=gone_agents({agent.pk: texts}, child_ids).get(agent.pk, ()),
+        kept_out=pinned_signatures.blocked_by_review(pins),
     )
 
 
-def of_rows(
+def build_vocabulary(
     pins: Iterable[tuple[Pin, Effective]],
     *,
     removed: Iterable[Pin],
@@ -59,13 +65,15 @@ def of_rows(
     gone: Iterable[KnownAgent],
     kept_out: Mapping[int, tuple[FindingState, str]],
 ) -> Vocabulary:
-    """The same of rows that were read already; `kept_out` as in `pinned_signatures`."""
+    """Build the vocabulary from rows that were read already; `kept_out` is that of
+    `pinned_signatures.blocked_by_review`.
+    """
     tools = []
-    for pin, shown in pins:
+    for pin, signature in pins:
         state: ToolState = "withdrawn" if pin.tool.status == ToolStatus.WITHDRAWN else ""
         if pin.pk in kept_out:
             state = "blocked" if kept_out[pin.pk][0] == FindingState.BLOCKED else "held"
-        tools.append(known_tool(pin, shown, state))
+        tools.append(known_tool(pin, signature, state))
     tools += [KnownTool(pin=pin.pk, name=pin.name, state="removed") for pin in removed]
     return Vocabulary(tools=tuple(tools), agents=(*map(known_agent, handed), *gone))
 
@@ -77,27 +85,31 @@ def known_agent(transfer: Transfer) -> KnownAgent:
 def gone_agents(
     texts: Mapping[int, Collection[str]], handed: Mapping[int, Collection[int]]
 ) -> dict[int, tuple[KnownAgent, ...]]:
-    """By agent: those that its stored texts name and that are none of `handed`, which it can hand over to."""
-    named = {
-        pk: {int(found) for text in of for found in _AGENTS_NAMED.findall(text)} - set(handed[pk])
-        for pk, of in texts.items()
+    """Return, by agent, the agents in its stored texts that are not in `handed`, to which it can transfer."""
+    agent_ids = {
+        pk: {int(key) for text in agent_texts for key in _AGENTS_NAMED.findall(text)} - set(handed[pk])
+        for pk, agent_texts in texts.items()
     }
-    wanted: set[int] = set().union(*named.values())
-    if not wanted:
+    all_ids: set[int] = set().union(*agent_ids.values())
+    if not all_ids:
         return {}
-    teams = dict(Agent.objects.filter(pk__in=named).values_list("pk", "team_id"))
-    found = {each.pk: each for each in Agent.objects.filter(pk__in=wanted).select_related("transfer")}
-    # An identity may be typed, and what other teams have is not for every reader.
+    teams = dict(Agent.objects.filter(pk__in=agent_ids).values_list("pk", "team_id"))
+    agent_by_id = {row.pk: row for row in Agent.objects.filter(pk__in=all_ids).select_related("transfer")}
+    # A user may enter any id, and not every reader may see other teams' agents.
     return {
-        pk: tuple(_gone(found[one]) for one in ids if one in found and found[one].team_id == teams[pk])
-        for pk, ids in named.items()
+        pk: tuple(
+            _describe_gone(agent_by_id[key])
+            for key in ids
+            if key in agent_by_id and agent_by_id[key].team_id == teams[pk]
+        )
+        for pk, ids in agent_ids.items()
     }
 
 
-def _gone(agent: Agent) -> KnownAgent:
+def _describe_gone(agent: Agent) -> KnownAgent:
     transfer = getattr(agent, "transfer", None)
     state: AgentState = "removed" if agent.removed_at else "archived" if agent.archived_at else "moved"
-    # The transfer of one that was moved has its name beside other tools now.
+    # The transfer of a moved agent is named among other tools now.
     name = transfer.name if transfer and state == "archived" else transfers.default_name(agent)
     return KnownAgent(id=agent.pk, name=name, title=agent.name, state=state)
 
@@ -110,49 +122,51 @@ def known_tool(pin: Pin, shown: Effective, state: ToolState = "") -> KnownTool:
         description=shown.description,
         inputs=tuple(
             KnownInput(
-                id=each.parameter.id,
-                name=each.alias,
-                is_required=each.is_required,
-                is_given=each.parameter.default is not UNSET,
-                allowed=tuple(value.name for value in each.parameter.allowed_values),
+                id=row.parameter.id,
+                name=row.alias,
+                is_required=row.is_required,
+                is_given=row.parameter.default is not UNSET,
+                allowed=tuple(value.name for value in row.parameter.allowed_values),
             )
-            for each in shown.inputs
+            for row in shown.inputs
         ),
         outputs=tuple(
-            KnownOutput(id=each.parameter.id, name=each.alias, holds=_names_inside(each.parameter))
-            for each in shown.outputs
+            KnownOutput(id=row.parameter.id, name=row.alias, holds=_names_inside(row.parameter))
+            for row in shown.outputs
         ),
-        hidden=frozenset(each.parameter.id for each in shown.hidden),
+        hidden=frozenset(row.parameter.id for row in shown.hidden),
         state=state,
     )
 
 
 def _names_inside(parameter: Parameter) -> tuple[str, ...]:
-    """The property names in the schema of a result, down to MAX_DEPTH levels of schemas."""
+    """Return the property names in a result's schema, down to MAX_DEPTH levels."""
     names: dict[str, None] = {}
     level: list[object] = [parameter.schema]
     for _ in range(MAX_DEPTH):
-        below: list[object] = []
+        next_level: list[object] = []
         for schema in level:
             if isinstance(schema, dict):
                 properties = schema.get("properties")
                 if isinstance(properties, dict):
                     names |= dict.fromkeys(properties)
-                    below += properties.values()
-                below.append(schema.get("items"))
-        level = below[:MAX_NAMES_INSIDE]
+                    next_level += properties.values()
+                next_level.append(schema.get("items"))
+        level = next_level[:MAX_NAMES_INSIDE]
     return tuple(names)[:MAX_NAMES_INSIDE]
 
 
-def elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Elsewhere]:
-    """Where tools of these names (lower case) are that this agent has not pinned, as far as `user` sees."""
+def find_elsewhere(names: Collection[str], agent: Agent, user: User) -> dict[str, Elsewhere]:
+    """Return where tools with these names (lower case) are that this agent has not pinned, as far as `user`
+    may see them.
+    """
     if not names:
         return {}
-    found = Tool.objects.filter(
+    tool_rows = Tool.objects.filter(
         status=ToolStatus.ACTIVE, endpoint__removed_at=None, endpoint__vendor__removed_at=None
     )
-    counted = found.annotate(lower=Lower("name")).filter(lower__in=names).values("lower")
-    counts = counted.annotate(count=Count("pk"), first=Min("pk")).order_by()
+    matching = tool_rows.annotate(lower=Lower("name")).filter(lower__in=names).values("lower")
+    counts = matching.annotate(count=Count("pk"), first=Min("pk")).order_by()
     tools = {lower: (count, first) for lower, count, first in counts.values_list("lower", "count", "first")}
     pins = Pin.objects.live().visible_to(user).exclude(agent=agent).filter(agent__in=tree_of(agent))
     pinned = pins.annotate(lower=Lower("name")).filter(lower__in=names)

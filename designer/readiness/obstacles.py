@@ -24,7 +24,7 @@ from catalog.review import holds
 from catalog.user_grants import context, end_users, vault
 from core.outbound.errors import printable
 from designer import agent_vendors, environments
-from designer.agent_vendors import Allowed
+from designer.agent_vendors import AllowedVendors
 from designer.environments import Subject
 from designer.exports.document import ReleaseDocument, ReleasedTool
 from designer.models import Agent, Environment, Pin, Place
@@ -57,7 +57,9 @@ class AgentTool:
     @classmethod
     def of_released(cls, agent: str, tool: ReleasedTool) -> "AgentTool":
         signature = tool.signature
-        return cls(agent, signature.name, Subject.of(tool), tool.version.digest, signature.annotations)
+        return cls(
+            agent, signature.name, Subject.of_released(tool), tool.version.digest, signature.annotations
+        )
 
     @classmethod
     def of_pin(cls, pin: Pin, update: BreakingUpdate | None = None) -> "AgentTool":
@@ -135,7 +137,7 @@ def of_tools(
     keys = [place.pk if place else 0 for place in places]
     if not tools:
         return {key: [] for key in keys}
-    resolutions = environments.matrix(
+    resolutions = environments.resolve_in_environments(
         keys, list(dict.fromkeys(tool.subject for tool in tools)), agent=agent.pk
     )
     catalog, now = _read_catalog(agent, tools, resolutions, user), timezone.now()
@@ -262,7 +264,7 @@ class _ActivityReach:
     reached: dict[int, Reached]
     whys: dict[int, str]
     agents: dict[str, Agent]
-    allowed: dict[int, Allowed]
+    allowed: dict[int, AllowedVendors]
 
     def refusal(self, slugs: Iterable[str], activity: ActivityVersion) -> str:
         """Return the reason why one of these agents may not run it, or an empty text."""
@@ -278,7 +280,7 @@ def _read_activity_reach(versions: Collection[ActivityVersion], slugs: Iterable[
     reached = reach.reached(versions)
     tools = {tool for row in reached.values() for tool in row.tools}
     agents = {row.slug: row for row in Agent.objects.live().filter(slug__in=slugs)}
-    allowed = agent_vendors.of_several(agents.values()) if versions else {}
+    allowed = agent_vendors.allowed_by_agent(agents.values()) if versions else {}
     return _ActivityReach(reached, checks.whys_by_version(tools), agents, allowed)
 
 

@@ -1,4 +1,6 @@
-"""The judge that needs no model: the catalog's own ranking over the text that a model is shown. Pure."""
+"""The judge without a model: ranks the tools with the catalog's own search over the text that a model reads.
+Pure.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,13 +17,13 @@ NAME = "built-in"
 
 
 def as_shown(tool: Effective) -> Signature:
-    """By the name that a model is shown."""
-    return replace(token_budget.shown(tool), name=tool.name)
+    """Return the signature under the name that a model sees."""
+    return replace(token_budget.shown_signature(tool), name=tool.name)
 
 
 def words_of(tools: Sequence[Effective], sentences: Sequence[Sentence]) -> set[str]:
-    """The words whose stems `choose` has to be given."""
-    return words_in(map(as_shown, tools), [each.says for each in sentences])
+    """Return the words whose stems `choose` needs."""
+    return words_in(map(as_shown, tools), [sentence.says for sentence in sentences])
 
 
 def choose(
@@ -29,25 +31,31 @@ def choose(
 ) -> list[Answer]:
     index = InMemoryIndex([as_shown(tool) for tool in tools], stems)
     by_name = {tool.name: tool for tool in tools}
-    return [_answer(each, by_name, index.scores(each.says)) for each in sentences]
+    return [_rank_tools(sentence, by_name, index.scores(sentence.says)) for sentence in sentences]
 
 
-def _answer(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence[float]) -> Answer:
-    scored = dict(zip(tools, scores, strict=True))
-    wanted = scored.get(sentence.expected, 0.0)
-    others = [(score, name) for name, score in scored.items() if score and name != sentence.expected]
-    # The first by name of several that answer it equally well.
-    best, rival = max(others, key=lambda each: each[0], default=(0.0, ""))
-    # What does not lead is not chosen: of two alike a model takes either.
-    chosen = sentence.expected if wanted > best else rival
-    judged = inputs.judge(sentence.says, sentence.inputs, tools[sentence.expected]) if wanted > best else ()
+def _rank_tools(sentence: Sentence, tools: Mapping[str, Effective], scores: Sequence[float]) -> Answer:
+    score_by_tool = dict(zip(tools, scores, strict=True))
+    expected_score = score_by_tool.get(sentence.expected, 0.0)
+    rivals = [(score, name) for name, score in score_by_tool.items() if score and name != sentence.expected]
+    # Rivals with equal scores: the first by name.
+    rival_score, rival = max(rivals, key=lambda score_and_name: score_and_name[0], default=(0.0, ""))
+    # A tool has to lead to be chosen: of two that score alike, a model takes either.
+    chosen_tool = sentence.expected if expected_score > rival_score else rival
+    input_answers = (
+        inputs.check_inputs(sentence.says, sentence.inputs, tools[sentence.expected])
+        if expected_score > rival_score
+        else ()
+    )
     return Answer(
         rehearsal=sentence.id,
         says=sentence.says,
         expected=sentence.expected,
-        chosen=chosen,
-        margin=round((wanted - best) / max(wanted, best), 3) if wanted or best else 0.0,
-        choices={chosen: 1},
-        inputs=judged,
-        message=sentence.why_not(chosen, none="No tool has a word of this sentence."),
+        chosen=chosen_tool,
+        margin=round((expected_score - rival_score) / max(expected_score, rival_score), 3)
+        if expected_score or rival_score
+        else 0.0,
+        choices={chosen_tool: 1},
+        inputs=input_answers,
+        message=sentence.explain_miss(chosen_tool, none="No tool has a word of this sentence."),
     )

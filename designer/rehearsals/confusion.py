@@ -1,7 +1,7 @@
-"""Tools of one agent that a reader would mix up, what tells them apart, and a sentence that says so. Pure.
+"""Find the tools of one agent that a reader would confuse, and phrase a sentence that separates them. Pure.
 
-Two tools are confusable if they do the same to the same thing, and little in their words says when it is the
-one and when the other. docs/decisions/0069-confusable-tools.md has the figures behind the constants.
+Two tools are confusable if they do the same to the same thing and their texts hardly state when to use which.
+docs/decisions/0069-confusable-tools.md has the figures behind the constants.
 """
 
 import math
@@ -15,16 +15,16 @@ from operator import mul
 from designer.rehearsals.tool_purpose import Purpose, Stems, doing, one_line, purpose
 from protocols.signature import Signature
 
-# From this score on a pair is shown.
+# A pair is listed from this score on.
 CONFUSABLE = 0.5
-# What `evidence` counts for, on a logistic scale: fitted to labelled pairs of public tools
-# (benchmarks/confusion.py). The bias is higher than the fitted one: a pair too many costs a look, a missed
+# Weights of `evidence` on a logistic scale: fitted to labelled pairs of public tools
+# (benchmarks/confusion.py). The bias is higher than the fitted one: a superfluous pair costs a look, a missed
 # one a wrong call.
 _WEIGHTS, _BIAS = (1.5, -1.2, 0.6, 2.8, 0.95), -1.35
-# How much of a score is left when one of the two says when the other is meant.
-_TOLD = 0.4
-# How often a call for the one is meant for the other, for actions that are not the same.
-_KINDRED = {
+# The part of a score that remains when one of the two states when to use the other.
+_CONTRAST_FACTOR = 0.4
+# How often a call of one action is meant for the other.
+_ACTION_SIMILARITY = {
     frozenset(("list", "search")): 0.9,
     frozenset(("list", "read")): 0.4,
     frozenset(("read", "search")): 0.5,
@@ -41,16 +41,18 @@ _KINDRED = {
     frozenset(("analyze", "compute")): 0.5,
     frozenset(("run", "compute")): 0.5,
 }
-_UNKNOWN = 0.6
-_NO_INPUTS = 0.3
-# Sets of a few tools say little about which words are common.
+_UNKNOWN_ACTION = 0.6
+_NO_INPUT_OVERLAP = 0.3
+# A set of few tools shows little about which words are common.
 _SMOOTHING = 8
 MAX_TELLING = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two tools by their names, how likely a reader mixes them up (0 to 1), and words that only one has."""
+    """Two tools by name, the likelihood that a reader confuses them (0 to 1), and the words that only one
+    has.
+    """
 
     first: str
     second: str
@@ -60,9 +62,9 @@ class Pair:
 
 
 class Confusion:
-    """The tools of one agent, by the names that a model is shown; a word is as rare as it is among them.
+    """The tools of one agent by the names that a model sees. A word's weight is its rarity among them.
 
-    `vendors` are the names of their vendors by the names of the tools, as far as there is one to tell.
+    vendors: vendor names by tool name, where a tool has one.
     """
 
     def __init__(
@@ -71,179 +73,201 @@ class Confusion:
         stems: Mapping[str, str],
         vendors: Mapping[str, str] | None = None,
     ) -> None:
-        known = Stems(stems)
+        lexicon = Stems(stems)
         self._vendors = vendors or {}
-        # Of several with one name, which no agent shows, the last one counts.
-        self._by_name = {each.name: purpose(each, known) for each in signatures}
+        # No agent shows two tools with one name; if it happens, the last one counts.
+        self._by_name = {signature.name: purpose(signature, lexicon) for signature in signatures}
         self._purposes = list(self._by_name.values())
-        held = Counter(stem for each in self._purposes for stem in each.words)
+        tool_count_by_stem = Counter(stem for tool in self._purposes for stem in tool.words)
         count = len(self._purposes) + _SMOOTHING
-        self._rarity = {stem: math.log(1 + count / (held[stem] + 1)) for stem in held}
+        self._rarity = {
+            stem: math.log(1 + count / (tool_count_by_stem[stem] + 1)) for stem in tool_count_by_stem
+        }
         self._vectors = {
-            each.name: {stem: loud * self._rarity[stem] for stem, loud in each.words.items()}
-            for each in self._purposes
+            tool.name: {stem: weight * self._rarity[stem] for stem, weight in tool.words.items()}
+            for tool in self._purposes
         }
         self._lengths = {name: math.hypot(*vector.values()) for name, vector in self._vectors.items()}
 
     def pairs(self) -> list[Pair]:
-        """Those that are confusable, the worst first."""
-        # Two that share neither a thing nor a word of their names hardly ever score enough: not compared.
-        sharing: defaultdict[str, list[int]] = defaultdict(list)
-        for place, each in enumerate(self._purposes):
-            for stem in each.of_name | {thing[-1] for thing in each.things if thing}:
-                sharing[stem].append(place)
-        compared = {pair for places in sharing.values() for pair in combinations(places, 2)}
-        found = []
+        """Return the confusable pairs, the worst first."""
+        # Two tools that share neither a thing nor a word of their names hardly ever score enough, so they are
+        # not compared.
+        positions_by_stem: defaultdict[str, list[int]] = defaultdict(list)
+        for position, tool in enumerate(self._purposes):
+            for stem in tool.name_stems | {thing[-1] for thing in tool.things if thing}:
+                positions_by_stem[stem].append(position)
+        compared = {pair for places in positions_by_stem.values() for pair in combinations(places, 2)}
+        confusable = []
         for first, second in sorted(compared):
             one, other = self._purposes[first], self._purposes[second]
             if _action(one, other) and (score := self._score(one, other)) >= CONFUSABLE:
-                found.append(self._pair(one, other, score))
-        return sorted(found, key=lambda pair: (-pair.score, pair.first, pair.second))
+                confusable.append(self._pair(one, other, score))
+        return sorted(confusable, key=lambda pair: (-pair.score, pair.first, pair.second))
 
     def pair(self, first: str, second: str) -> Pair:
-        """These two, however much they are alike. Raises KeyError."""
+        """Return this pair, whatever its score. Raises KeyError."""
         one, other = self._by_name[first], self._by_name[second]
         return self._pair(one, other, self._score(one, other))
 
     def _pair(self, one: Purpose, other: Purpose, score: float) -> Pair:
-        return Pair(one.name, other.name, score, self._telling(one, other), self._telling(other, one))
+        return Pair(
+            one.name,
+            other.name,
+            score,
+            self._distinctive_words(one, other),
+            self._distinctive_words(other, one),
+        )
 
     def score(self, first: str, second: str) -> float:
         return self._score(self._by_name[first], self._by_name[second])
 
-    def telling(self, first: str, second: str) -> tuple[str, ...]:
-        """Words that the first has and the second lacks, as spelled there; the most telling first."""
-        return self._telling(self._by_name[first], self._by_name[second])
+    def distinctive_words(self, first: str, second: str) -> tuple[str, ...]:
+        """Return words that only the first tool has, spelled as in its text, the most distinctive first."""
+        return self._distinctive_words(self._by_name[first], self._by_name[second])
 
     def sentence(self, first: str, second: str) -> str:
-        """For the description of the first: when the second is meant. Empty if nothing tells them apart."""
+        """Phrase, for the first tool, when to use the second one. "" if nothing separates them."""
         one, other = self._by_name[first], self._by_name[second]
-        ours, theirs = self._use(one, other), self._use(other, one)
-        if ours == theirs:
+        use, other_use = self._use(one, other), self._use(other, one)
+        if use == other_use:
             return ""
         if self._is_special(one, other):
-            return f"Use this only for {ours}; otherwise use `{other.name}`."
-        return f"Use this for {ours}, not for {theirs}; for that use `{other.name}`."
+            return f"Use this only for {use}; otherwise use `{other.name}`."
+        return f"Use this for {use}, not for {other_use}; for that use `{other.name}`."
 
     def _is_special(self, one: Purpose, other: Purpose) -> bool:
-        """Whether it says all that the other one says, and more: `get_user_by_email` beside `get_user`."""
-        return self._vendor(one) == self._vendor(other) and set() < other.said < one.said
+        """Return whether one's words include all of the other's and more, as `get_user_by_email` those of
+        `get_user`.
+        """
+        return self._vendor(one) == self._vendor(other) and set() < other.main_stems < one.main_stems
 
     def _use(self, one: Purpose, other: Purpose) -> str:
-        """What the one is for: in its own words, with what tells it from the other where these do not."""
-        said = doing(one)
+        """Return what the tool is for, in its own words, with a separating detail if needed."""
+        use = doing(one)
         if (vendor := self._vendor(one)) != self._vendor(other) and vendor:
-            return f"{said} with {vendor}"
-        if one.leading != other.leading and one.said != other.said:
-            return said
-        named = [one.spelled[stem] for stem in self._only(one, other) if stem in one.of_name]
-        if named:
-            return f"{said} ({', '.join(named[:2])})"
+            return f"{use} with {vendor}"
+        if one.lead_stems != other.lead_stems and one.main_stems != other.main_stems:
+            return use
+        name_words = [one.spelled[stem] for stem in self._only(one, other) if stem in one.name_stems]
+        if name_words:
+            return f"{use} ({', '.join(name_words[:2])})"
         inputs = [f"`{name}`" for name in one.inputs if name not in other.inputs and "`" not in name]
         if inputs:
-            return f"{said} with {' and '.join(inputs[:2])}"
-        return said
+            return f"{use} with {' and '.join(inputs[:2])}"
+        return use
 
     def _vendor(self, one: Purpose) -> str:
-        """Unless the tool is called like it."""
+        """Return the vendor's name, "" if the tool has the same name."""
         vendor = one_line(self._vendors.get(one.name, ""))
         return "" if vendor == one.name else vendor
 
     def _score(self, one: Purpose, other: Purpose) -> float:
-        said = sum(map(mul, _WEIGHTS, self.evidence(one, other)))
-        score = 1 / (1 + math.exp(-said - _BIAS))
-        for mine, theirs in ((one, other), (other, one)):
-            score *= 1 - (1 - _TOLD) * self._told(mine, theirs)
+        evidence = sum(map(mul, _WEIGHTS, self.evidence(one, other)))
+        score = 1 / (1 + math.exp(-evidence - _BIAS))
+        for tool, rival in ((one, other), (other, one)):
+            score *= 1 - (1 - _CONTRAST_FACTOR) * self._contrast(tool, rival)
         return round(score, 4)
 
-    def _told(self, mine: Purpose, theirs: Purpose) -> float:
-        """How far the one says when the other is meant: by its name or vendor, or by what only it is for."""
-        if not (mine.told_apart or mine.limits):
+    def _contrast(self, tool: Purpose, rival: Purpose) -> float:
+        """Return how far the tool states when to use the rival: by name or vendor, or by what only the rival
+        is for (0 to 1).
+        """
+        if not (tool.contrast or tool.limits):
             return 0.0
-        elsewhere = self._vendor(theirs) if self._vendor(theirs) != self._vendor(mine) else ""
-        if any(_names(mine.told_apart, name) for name in (theirs.name, elsewhere) if name):
+        rival_vendor = self._vendor(rival) if self._vendor(rival) != self._vendor(tool) else ""
+        if any(_mentions(tool.contrast, name) for name in (rival.name, rival_vendor) if name):
             return 1.0
-        if theirs.said == mine.said:
-            inputs = (name for name in theirs.inputs if name not in mine.inputs)
-            return float(any(f"`{name}`" in mine.told_apart for name in inputs))
-        # Or by what the one is only for, where the other one is for more.
-        told = self._part(theirs.said - mine.said, mine.told)
-        return max(told, self._part(mine.said - theirs.said, mine.limits))
+        if rival.main_stems == tool.main_stems:
+            inputs = (name for name in rival.inputs if name not in tool.inputs)
+            return float(any(f"`{name}`" in tool.contrast for name in inputs))
+        # A limit counts too: the tool states what alone it is for, and the rival is for more.
+        contrast_share = self._part(rival.main_stems - tool.main_stems, tool.contrast_stems)
+        return max(contrast_share, self._part(tool.main_stems - rival.main_stems, tool.limits))
 
-    def _part(self, wanted: Set[str], said: Set[str]) -> float:
-        total = sum(self._rarity.get(stem, 1.0) for stem in wanted)
-        return sum(self._rarity.get(stem, 1.0) for stem in wanted & said) / total if total else 0.0
+    def _part(self, expected: Set[str], present: Set[str]) -> float:
+        total = sum(self._rarity.get(stem, 1.0) for stem in expected)
+        return sum(self._rarity.get(stem, 1.0) for stem in expected & present) / total if total else 0.0
 
     def evidence(self, one: Purpose, other: Purpose) -> tuple[float, ...]:
-        """Between 0 and 1 each. Words and things that are alike count as far as the actions agree."""
+        """Return features from 0 to 1. Similar words and things count as far as the actions agree."""
         action = _action(one, other)
+        pairs = [_same(thing, other_thing) for thing in one.things for other_thing in other.things]
+        # The best match of any two phrases, and the match of the phrases in order.
+        matches = [
+            _same(thing, other_thing) for thing, other_thing in zip(one.things, other.things, strict=False)
+        ]
         return (
             action * self._alike(one, other),
             self._apart(one, other),
             action,
-            action * _same_thing(one, other),
+            action * ((max(pairs, default=0.0) + sum(matches) / max(len(matches), 1)) / 2),
             _inputs(one, other),
         )
 
     def _alike(self, one: Purpose, other: Purpose) -> float:
-        mine, theirs = self._vectors[one.name], self._vectors[other.name]
+        vector, other_vector = self._vectors[one.name], self._vectors[other.name]
         length = self._lengths[one.name] * self._lengths[other.name]
         return (
-            sum(mine[stem] * theirs[stem] for stem in mine.keys() & theirs.keys()) / length if length else 0.0
+            sum(vector[stem] * other_vector[stem] for stem in vector.keys() & other_vector.keys()) / length
+            if length
+            else 0.0
         )
 
     def _apart(self, one: Purpose, other: Purpose) -> float:
-        # Which part of the words in both names the other tool does not speak of.
-        strange = (one.of_name - other.of_name - other.leading) | (other.of_name - one.of_name - one.leading)
-        all_words = sum(map(self._rarity.__getitem__, one.of_name | other.of_name))
-        return sum(map(self._rarity.__getitem__, strange)) / all_words if all_words else 0.0
+        # The share of the words in both names that the other tool's text lacks.
+        only_one = one.name_stems - other.name_stems - other.lead_stems
+        only_other = other.name_stems - one.name_stems - one.lead_stems
+        all_words = sum(map(self._rarity.__getitem__, one.name_stems | other.name_stems))
+        return sum(map(self._rarity.__getitem__, only_one | only_other)) / all_words if all_words else 0.0
 
-    def _telling(self, one: Purpose, other: Purpose) -> tuple[str, ...]:
-        """Of its name and first sentence; where these say the same, its inputs, or what it says below."""
-        only = self._only(one, other)
-        loud = [one.spelled[stem] for stem in only if stem in one.of_name or stem in one.leading]
+    def _distinctive_words(self, one: Purpose, other: Purpose) -> tuple[str, ...]:
+        """Return distinctive words of the name and first sentence, else inputs, else words of the rest."""
+        unshared = self._only(one, other)
+        main_words = [one.spelled[stem] for stem in unshared if stem in one.name_stems | one.lead_stems]
         inputs = [name for name in one.inputs if name not in other.inputs]
-        quiet = [one.spelled[stem] for stem in only if one.spelled[stem].isalpha() and len(stem) > 2]
-        return tuple((loud or inputs or quiet)[:MAX_TELLING])
+        other_words = [
+            one.spelled[stem] for stem in unshared if one.spelled[stem].isalpha() and len(stem) > 2
+        ]
+        return tuple((main_words or inputs or other_words)[:MAX_TELLING])
 
     def _only(self, one: Purpose, other: Purpose) -> list[str]:
         vector = self._vectors[one.name]
         return sorted(vector.keys() - other.words.keys(), key=lambda stem: (-vector[stem], stem))
 
 
-def described(description: str, sentence: str) -> str:
-    """A description with one more sentence. Many end without a full stop."""
-    said = description.rstrip()
-    return f"{said}{'' if not said or said[-1] in '.!?:;' else '.'} {sentence}".strip()
+def append_sentence(description: str, sentence: str) -> str:
+    """Append a sentence to a description, with the full stop that many descriptions lack."""
+    text = description.rstrip()
+    return f"{text}{'' if not text or text[-1] in '.!?:;' else '.'} {sentence}".strip()
 
 
 def _inputs(one: Purpose, other: Purpose) -> float:
-    """Which part of the inputs of both both have; two tools without inputs are neither alike nor not."""
-    both = len(one.inputs.keys() & other.inputs.keys())
-    either = len(one.inputs) + len(other.inputs) - both
-    return both / either if either else _NO_INPUTS
+    """Return the share of all inputs that both tools have. Two tools without inputs are neither alike nor
+    different.
+    """
+    shared_count = len(one.inputs.keys() & other.inputs.keys())
+    total_count = len(one.inputs) + len(other.inputs) - shared_count
+    return shared_count / total_count if total_count else _NO_INPUT_OVERLAP
 
 
 def _action(one: Purpose, other: Purpose) -> float:
     if not one.action or not other.action:
-        return 1.0 if one.verb and one.verb == other.verb else _UNKNOWN
-    return 1.0 if one.action == other.action else _KINDRED.get(frozenset((one.action, other.action)), 0.0)
+        return 1.0 if one.verb and one.verb == other.verb else _UNKNOWN_ACTION
+    return (
+        1.0
+        if one.action == other.action
+        else _ACTION_SIMILARITY.get(frozenset((one.action, other.action)), 0.0)
+    )
 
 
-def _same_thing(one: Purpose, other: Purpose) -> float:
-    pairs = [_same(mine, theirs) for mine in one.things for theirs in other.things]
-    # In the sentence, and in the name.
-    alike = [_same(mine, theirs) for mine, theirs in zip(one.things, other.things, strict=False)]
-    return (max(pairs, default=0.0) + sum(alike) / max(len(alike), 1)) / 2
-
-
-def _same(mine: Sequence[str], theirs: Sequence[str]) -> float:
-    """1 for the same thing, less for a kind of it, and little for two kinds."""
-    if not mine or not theirs or mine[-1] != theirs[-1]:
+def _same(thing: Sequence[str], other_thing: Sequence[str]) -> float:
+    """Return 1 for the same thing, less for a kind of it, and little for two kinds of it."""
+    if not thing or not other_thing or thing[-1] != other_thing[-1]:
         return 0.0
-    only_mine, only_theirs = set(mine) - set(theirs), set(theirs) - set(mine)
-    return 0.3 if only_mine and only_theirs else 0.8 if only_mine or only_theirs else 1.0
+    extra, other_extra = set(thing) - set(other_thing), set(other_thing) - set(thing)
+    return 0.3 if extra and other_extra else 0.8 if extra or other_extra else 1.0
 
 
-def _names(text: str, name: str) -> bool:
+def _mentions(text: str, name: str) -> bool:
     return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text, re.IGNORECASE) is not None

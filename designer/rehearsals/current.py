@@ -1,4 +1,4 @@
-"""The tests of an agent beside the newest result, and whether that result is of the agent as it is now."""
+"""The tests of an agent with their newest result, and whether the agent has changed since."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from designer.rehearsals.shown import Shown
 
 @dataclass(frozen=True)
 class AgentTests:
-    """is_current: what the evaluation model was shown and asked has not changed since the run."""
+    """is_current: the evaluation model would read the same tools and sentences as in the run."""
 
     plan: RehearsalPlan
     shown: Shown
@@ -37,16 +37,16 @@ class AgentTests:
 
 
 def read_tests(agent: Agent) -> AgentTests:
-    rows = list(sentences.of([agent]))
-    plan, seen = plans.of(agent), shown.of_agents([agent])[agent.pk]
-    asked = seen.sentences(rows)
+    rows = list(sentences.sentences_of([agent]))
+    plan, shown_tools = plans.plan_of(agent), shown.tools_of_agents([agent])[agent.pk]
+    current_sentences = shown_tools.sentences(rows)
     outcome = runs.newest_outcome(plan)
-    digest = shown.digest(seen, asked, plans.identity(plan))
+    digest = shown.digest(shown_tools, current_sentences, plans.identity(plan))
     return AgentTests(
         plan=plan,
-        shown=seen,
+        shown=shown_tools,
         rows=rows,
-        sentences=asked,
+        sentences=current_sentences,
         outcome=outcome,
         is_current=outcome is not None and outcome.run.digest == digest,
     )

@@ -1,7 +1,7 @@
-"""Whether a sentence says the values that a call is expected to get. Pure.
+"""Check whether a sentence contains the values that a call is expected to pass. Pure.
 
-No model is asked: a value counts as said where the sentence holds it. For one of a list that is its name,
-for a number any number of the sentence, for a date the same day in digits or with its month by name.
+No model is involved: a value passes if the sentence contains it. For an allowed value that is its name, for a
+number any number of the sentence, for a date the same day in digits or with the month by name.
 """
 
 import re
@@ -42,56 +42,60 @@ _DATES = (
 _ISO_DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ].*)?", re.ASCII)
 
 
-def judge(says: str, expected: Mapping[str, Any], tool: Effective) -> tuple[InputAnswer, ...]:
-    """By the names that a model is shown."""
-    shown = {each.shown_name: each.parameter for each in tool.inputs}
-    shown |= {each.alias: each.parameter for each in tool.inputs}
-    wanted = sorted(expected.items())
-    return tuple(_judged(says, name, value, tool.name, shown.get(name)) for name, value in wanted)
+def check_inputs(says: str, expected: Mapping[str, Any], tool: Effective) -> tuple[InputAnswer, ...]:
+    """Check the expected values, by the input names that a model sees."""
+    parameters = {tool_input.shown_name: tool_input.parameter for tool_input in tool.inputs}
+    parameters |= {tool_input.alias: tool_input.parameter for tool_input in tool.inputs}
+    return tuple(
+        _check_input(says, name, value, tool.name, parameters.get(name))
+        for name, value in sorted(expected.items())
+    )
 
 
-def _judged(says: str, name: str, value: Any, tool: str, parameter: Parameter | None) -> InputAnswer:
+def _check_input(says: str, name: str, value: Any, tool: str, parameter: Parameter | None) -> InputAnswer:
     if parameter is None:
-        message = f"“{tool}” shows no input “{name}”."
-    elif parameter.type == "enum" and value not in [each.name for each in parameter.allowed_values]:
-        message = f"“{name}” does not take “{value}”."
-    elif not is_said(says, value, parameter):
-        message = f"The sentence does not say “{value}” for “{name}”."
+        message = f"“{tool}” has no input “{name}”."
+    elif parameter.type == "enum" and value not in [
+        allowed_value.name for allowed_value in parameter.allowed_values
+    ]:
+        message = f"“{name}” does not accept “{value}”."
+    elif not contains_value(says, value, parameter):
+        message = f"The sentence does not contain “{value}” for “{name}”."
     else:
         message = ""
     return InputAnswer(name=name, expected=value, right=not message, message=message)
 
 
-def is_said(says: str, value: Any, parameter: Parameter) -> bool:
+def contains_value(says: str, value: Any, parameter: Parameter) -> bool:
     if isinstance(value, bool):
-        # No sentence says it so; that it names the input has to do.
-        return _holds(words.words(says.lower()), words.words(parameter.name))
+        # A sentence rarely contains a boolean, so it is enough that it names the input.
+        return _contains_words(words.words(says.lower()), words.words(parameter.name))
     if isinstance(value, int | float):
         return float(value) in set(_numbers(says))
     if not isinstance(value, str):
         return False
-    if parameter.type != "enum" and (found := _ISO_DATE.fullmatch(value)):
-        year, month, day = map(int, found.groups())
-        return any(said in ((year, month, day), (None, month, day)) for said in _dates(says))
-    spoken = [word.lower() for word in words.words(says)]
-    return _holds(spoken, words.words(value)) or value.lower() in says.lower()
+    if parameter.type != "enum" and (iso_date := _ISO_DATE.fullmatch(value)):
+        year, month, day = map(int, iso_date.groups())
+        return any(stated_date in ((year, month, day), (None, month, day)) for stated_date in _dates(says))
+    sentence_words = [word.lower() for word in words.words(says)]
+    return _contains_words(sentence_words, words.words(value)) or value.lower() in says.lower()
 
 
 def _numbers(says: str) -> Iterator[float]:
-    for found in _NUMBER.findall(says):
-        yield float(found.replace(",", ""))
+    for digits in _NUMBER.findall(says):
+        yield float(digits.replace(",", ""))
     for word in words.words(says.lower()):
         if word in _NUMBER_WORDS:
             yield float(_NUMBER_WORDS[word])
 
 
 def _dates(says: str) -> Iterator[tuple[int | None, int, int]]:
-    # Year, where one is said, month and day.
+    # Yields the year (None if the sentence has none), month and day.
     for pattern in _DATES:
-        for found in pattern.finditer(says):
-            parts = found.groupdict()
-            named = parts.get("month")
-            month = _MONTHS.index(named.lower()) + 1 if named else int(parts["number"])
+        for match in pattern.finditer(says):
+            parts = match.groupdict()
+            month_name = parts.get("month")
+            month = _MONTHS.index(month_name.lower()) + 1 if month_name else int(parts["number"])
             year = int(parts["year"]) if parts.get("year") else None
             try:
                 date(year or 2000, month, int(parts["day"]))
@@ -100,7 +104,7 @@ def _dates(says: str) -> Iterator[tuple[int | None, int, int]]:
             yield year, month, int(parts["day"])
 
 
-def _holds(spoken: Sequence[str], wanted: Sequence[str]) -> bool:
-    length = len(wanted)
-    places = range(len(spoken) - length + 1)
-    return length > 0 and any(list(spoken[at : at + length]) == list(wanted) for at in places)
+def _contains_words(sentence: Sequence[str], phrase: Sequence[str]) -> bool:
+    length = len(phrase)
+    starts = range(len(sentence) - length + 1)
+    return length > 0 and any(list(sentence[start : start + length]) == list(phrase) for start in starts)

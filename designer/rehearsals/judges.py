@@ -1,4 +1,4 @@
-"""Judges over the network: what administrators say about endpoints that speak OpenAI's chat protocol."""
+"""Evaluation models: OpenAI-compatible chat endpoints that administrators configure."""
 
 from typing import Any
 from uuid import UUID
@@ -28,27 +28,29 @@ def live() -> QuerySet[RehearsalJudge]:
 
 
 def find(pk: str | UUID) -> RehearsalJudge:
-    """Raises DomainError for one that is not there."""
+    """Return the evaluation model. Raises DomainError if there is none."""
     try:
-        found = live().filter(pk=UUID(str(pk))).first()
+        judge = live().filter(pk=UUID(str(pk))).first()
     except ValueError:
-        found = None
-    if found is None:
-        message = "There is no such judge. Choose one that an administrator has set up, or “built-in”."
+        judge = None
+    if judge is None:
+        message = "No such evaluation model. Choose one that an administrator has set up, or “built-in”."
         raise DomainError("unknown_judge", message, fields={"judge": message})
-    return found
+    return judge
 
 
 @transaction.atomic
 def create(
     *, actor: User, name: str, url: str, model: str, key: str = "", tries: int = 3, seconds: int = 30
 ) -> RehearsalJudge:
-    """`url` is the address to which `/chat/completions` is added. The key is never shown again."""
+    """Add an evaluation model. `url` is the address to which `/chat/completions` is added. The key is never
+    shown again.
+    """
     if live().count() >= MAX_JUDGES:
         raise DomainError("too_many_judges", f"There are {MAX_JUDGES} judges. Remove one first.", status=409)
     judge = RehearsalJudge()
     _apply(judge, {"name": name, "url": url, "model": model, "tries": tries, "seconds": seconds})
-    _seal(judge, key)
+    _store_key(judge, key)
     judge.save()
     audit.record(actor, "add", judge, after=facts(judge))
     return judge
@@ -56,15 +58,16 @@ def create(
 
 @transaction.atomic
 def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJudge:
-    """`name`, `url`, `model`, `tries`, `seconds`, and `key`: without another one the key stays, unless the
-    address leads to another origin, for which it was not entered."""
+    """Change `name`, `url`, `model`, `tries`, `seconds` or `key`. Without a new key the stored one remains,
+    unless the URL's origin changes: the key was not entered for that origin.
+    """
     judge = _locked(judge)
     before, key = facts(judge), changes.pop("key", "")
     _apply(judge, changes)
     if key:
-        _seal(judge, key)
+        _store_key(judge, key)
     elif judge.origin != before["origin"]:
-        _seal(judge, "")
+        _store_key(judge, "")
     if facts(judge) != before:
         judge.save()
         audit.record(actor, "edit", judge, before=before, after=facts(judge))
@@ -73,12 +76,12 @@ def change(judge: RehearsalJudge, *, actor: User, **changes: Any) -> RehearsalJu
 
 @transaction.atomic
 def remove(judge: RehearsalJudge, *, actor: User) -> None:
-    """Forgets its key. Raises DomainError while agents are judged by it."""
+    """Remove the evaluation model and its key. Raises DomainError while agents use it."""
     judge = _locked(judge)
     agents = [str(plan.agent) for plan in judge.plans.select_related("agent").order_by("agent__name")]
     if agents:
-        named = ", ".join(f"“{name}”" for name in agents[:5])
-        message = f"Its figure counts for {named}. Choose another judge there first."
+        agent_names = ", ".join(f"“{name}”" for name in agents[:5])
+        message = f"{agent_names} use this evaluation model. Choose another one there first."
         raise DomainError("judge_in_use", message, status=409)
     audit.record(actor, "remove", judge, before=facts(judge))
     judge.sealed, judge.fingerprint, judge.removed_at = "", "", timezone.now()
@@ -86,14 +89,14 @@ def remove(judge: RehearsalJudge, *, actor: User) -> None:
 
 
 def key_of(judge: RehearsalJudge) -> Secret | None:
-    """Raises UndecryptableError."""
+    """Return the decrypted key, if there is one. Raises UndecryptableError."""
     if not judge.sealed:
         return None
     return encryption.decrypt(judge.sealed, row=judge.pk, field=FIELD, name=judge.name)
 
 
 def facts(judge: RehearsalJudge) -> dict[str, Any]:
-    """All that may be shown of it."""
+    """Return the values that may be shown of it."""
     return {
         "name": judge.name,
         "url": judge.url,
@@ -106,42 +109,44 @@ def facts(judge: RehearsalJudge) -> dict[str, Any]:
 
 
 def _locked(judge: RehearsalJudge) -> RehearsalJudge:
-    found = live().select_for_update().filter(pk=judge.pk).first()
-    if found is None:
-        raise DomainError("not_found", "This judge was removed meanwhile.", status=404)
-    return found
+    current = live().select_for_update().filter(pk=judge.pk).first()
+    if current is None:
+        raise DomainError("not_found", "Another user removed this evaluation model.", status=404)
+    return current
 
 
-def _apply(judge: RehearsalJudge, given: dict[str, Any]) -> None:
+def _apply(judge: RehearsalJudge, changes: dict[str, Any]) -> None:
     for member in ("name", "url", "model", "tries", "seconds"):
-        value = given.get(member, getattr(judge, member))
+        value = changes.get(member, getattr(judge, member))
         setattr(judge, member, value.strip() if isinstance(value, str) else value)
     fields = {}
-    if why := display_names.name_problem(judge.name, 100):
-        fields["name"] = why
+    if name_error := display_names.name_problem(judge.name, 100):
+        fields["name"] = name_error
     elif live().filter(name=judge.name).exclude(pk=judge.pk).exists():
-        fields["name"] = "Another judge has this name."
+        fields["name"] = "Another evaluation model has this name."
     if not judge.model or len(judge.model) > MAX_MODEL_LENGTH or not judge.model.isprintable():
-        fields["model"] = f"Name a model, in at most {MAX_MODEL_LENGTH} characters."
+        fields["model"] = f"Enter the model, in at most {MAX_MODEL_LENGTH} characters."
     if not 1 <= judge.tries <= MAX_TRIES:
-        fields["tries"] = f"Give a number from 1 to {MAX_TRIES}."
+        fields["tries"] = f"Enter a number from 1 to {MAX_TRIES}."
     if not 1 <= judge.seconds <= MAX_SECONDS:
-        fields["seconds"] = f"Give a number of seconds from 1 to {MAX_SECONDS}."
+        fields["seconds"] = f"Enter a number of seconds from 1 to {MAX_SECONDS}."
     try:
         judge.origin = origin_of(judge.url[: MAX_URL_LENGTH + 1])
         judge.url = judge.url.rstrip("/")
         if judge.url.endswith("/chat/completions"):
-            fields["url"] = "Give the address without “/chat/completions”, which is added."
+            fields["url"] = "Enter the address without “/chat/completions”, which is added."
     except ProtocolError as exc:
         fields["url"] = exc.message
     if fields:
         raise DomainError("invalid", next(iter(fields.values())), fields=fields)
 
 
-def _seal(judge: RehearsalJudge, key: str) -> None:
+def _store_key(judge: RehearsalJudge, key: str) -> None:
     key = key.strip()
-    if len(key) > MAX_KEY_LENGTH or any(not " " < each < "\x7f" for each in key):
-        message = f"A key is at most {MAX_KEY_LENGTH} characters, without spaces, as its service gave it."
+    if len(key) > MAX_KEY_LENGTH or any(not " " < character < "\x7f" for character in key):
+        message = (
+            f"A key has at most {MAX_KEY_LENGTH} characters and no spaces. Enter it as the service issued it."
+        )
         raise DomainError("invalid", message, fields={"key": message})
     judge.sealed = encryption.encrypt(Secret(key), row=judge.pk, field=FIELD) if key else ""
     judge.fingerprint = encryption.fingerprint(Secret(key)) if key else ""

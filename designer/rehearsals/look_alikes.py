@@ -1,4 +1,4 @@
-"""The confusable tools of an agent: rows in, pairs out, and the sentence that a designer takes over."""
+"""The confusable tools of an agent, and the sentences that a designer can add to separate them."""
 
 from dataclasses import dataclass
 
@@ -10,81 +10,82 @@ from designer import agents, tunings
 from designer.models import Agent
 from designer.pinned_signatures import effective_of, pinned
 from designer.rehearsals import built_in, shown, tool_purpose
-from designer.rehearsals.confusion import Confusion, Pair, described
+from designer.rehearsals.confusion import Confusion, Pair, append_sentence
 from designer.rehearsals.shown import Shown
 from people.models import User
 
-# How many pairs are shown.
-SHOWN = 50
+# Number of pairs on the page.
+MAX_PAIRS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A pair, and by tool the sentence for its description; empty for a transfer, which is worded elsewhere,
-    and where nothing tells the two apart."""
+class ConfusablePair:
+    """A pair, and per tool the sentence for its description. "" for a transfer, whose text is edited
+    elsewhere, and where nothing separates the two tools.
+    """
 
     pair: Pair
     for_first: str
     for_second: str
 
 
-def of_agent(agent: Agent) -> list[Found]:
-    """The worst first."""
-    return of_shown(shown.of_agents([agent])[agent.pk])
+def confusable_pairs(agent: Agent) -> list[ConfusablePair]:
+    """Return the confusable pairs of the agent, the worst first."""
+    return confusable_pairs_of(shown.tools_of_agents([agent])[agent.pk])
 
 
-def of_shown(seen: Shown) -> list[Found]:
-    judge = _confusion(seen)
-    return [_found(pair, judge, seen) for pair in judge.pairs()[:SHOWN]]
+def confusable_pairs_of(shown_tools: Shown) -> list[ConfusablePair]:
+    confusion = _confusion(shown_tools)
+    return [_with_sentences(pair, confusion, shown_tools) for pair in confusion.pairs()[:MAX_PAIRS]]
 
 
-def of_two(agent: Agent, tool: str, other: str) -> Found:
-    """These two, however much they are alike. Raises DomainError where the agent does not show both."""
-    seen = shown.of_agents([agent])[agent.pk]
-    _refuse_unless_shown(seen, tool, other)
-    judge = _confusion(seen)
-    return _found(judge.pair(tool, other), judge, seen)
+def confusable_pair(agent: Agent, tool: str, other: str) -> ConfusablePair:
+    """Return this pair, whatever its score. Raises DomainError unless the agent shows both tools."""
+    shown_tools = shown.tools_of_agents([agent])[agent.pk]
+    _refuse_unless_shown(shown_tools, tool, other)
+    confusion = _confusion(shown_tools)
+    return _with_sentences(confusion.pair(tool, other), confusion, shown_tools)
 
 
-def _found(pair: Pair, judge: Confusion, seen: Shown) -> Found:
-    tuned = set(seen.tools.values())
-    return Found(
+def _with_sentences(pair: Pair, confusion: Confusion, shown_tools: Shown) -> ConfusablePair:
+    tool_names = set(shown_tools.tools.values())
+    return ConfusablePair(
         pair,
-        judge.sentence(pair.first, pair.second) if pair.first in tuned else "",
-        judge.sentence(pair.second, pair.first) if pair.second in tuned else "",
+        confusion.sentence(pair.first, pair.second) if pair.first in tool_names else "",
+        confusion.sentence(pair.second, pair.first) if pair.second in tool_names else "",
     )
 
 
-def _refuse_unless_shown(seen: Shown, tool: str, other: str) -> None:
-    tools = {signature.name for signature in seen.signatures}
-    if tool == other or not {tool, other} <= tools:
-        message = "The agent does not show both of these tools. Look at the pairs again."
+def _refuse_unless_shown(shown_tools: Shown, tool: str, other: str) -> None:
+    names = {signature.name for signature in shown_tools.signatures}
+    if tool == other or not {tool, other} <= names:
+        message = "The agent does not show both of these tools. Reload the page."
         raise DomainError("tool_not_shown", message, status=409)
 
 
-def _confusion(seen: Shown) -> Confusion:
-    signatures = [built_in.as_shown(tool) for tool in seen.signatures]
-    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), seen.vendors)
+def _confusion(shown_tools: Shown) -> Confusion:
+    signatures = [built_in.as_shown(tool) for tool in shown_tools.signatures]
+    return Confusion(signatures, lexicon.stems(tool_purpose.words_of(signatures)), shown_tools.vendors)
 
 
 @transaction.atomic
-def tell_apart(agent: Agent, *, actor: User, tool: str, other: str) -> None:
-    """Adds the sentence that says when `other` is meant to the agent's own words about `tool`."""
+def add_contrast(agent: Agent, *, actor: User, tool: str, other: str) -> None:
+    """Append the sentence that states when to use `other` to the agent's tuned description of `tool`."""
     agent = agents.locked(agent)
-    seen = shown.of_agents([agent])[agent.pk]
-    _refuse_unless_shown(seen, tool, other)
+    shown_tools = shown.tools_of_agents([agent])[agent.pk]
+    _refuse_unless_shown(shown_tools, tool, other)
     pin = pinned([agent]).filter(name=tool).first()
     if pin is None:
-        message = f"“{tool}” hands over to a sub-agent. Word it on the page of the agent."
+        message = f"“{tool}” is a transfer to a sub-agent. Edit its description on the agent's page."
         raise DomainError("transfer_worded_elsewhere", message, status=409)
-    sentence = _confusion(seen).sentence(tool, other)
+    sentence = _confusion(shown_tools).sentence(tool, other)
     if not sentence:
-        message = f"Nothing in their words tells “{tool}” and “{other}” apart. Write it in your own words."
+        message = f"Nothing in the texts of “{tool}” and “{other}” separates them. Write your own sentence."
         raise DomainError("nothing_tells_apart", message, status=409)
     pin.agent = agent
-    said = effective_of(pin).description
-    if sentence in said:
+    description = effective_of(pin).description
+    if sentence in description:
         return
-    tuning = tunings.of(pin)
-    given = {name: getattr(tuning, name) for name in tunings.MEMBERS} if tuning else {}
-    tunings.tune(pin, actor=actor, **{**given, "description": described(said, sentence)})
+    tuning = tunings.tuning_of(pin)
+    tuned_values = {name: getattr(tuning, name) for name in tunings.MEMBERS} if tuning else {}
+    tunings.tune(pin, actor=actor, **{**tuned_values, "description": append_sentence(description, sentence)})

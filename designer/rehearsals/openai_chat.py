@@ -1,6 +1,6 @@
-"""What an OpenAI-compatible endpoint is asked about one sentence, and what its reply says. Pure.
+"""Requests to an OpenAI-compatible endpoint about one sentence, and the replies. Pure.
 
-https://platform.openai.com/docs/api-reference/chat/create: whatever is not as it says there is no answer.
+https://platform.openai.com/docs/api-reference/chat/create. A reply in any other form counts as no answer.
 """
 
 import json
@@ -17,8 +17,10 @@ PATH = "/chat/completions"
 MAX_NAME_LENGTH = 100
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
-    """One try: the tool that was called, empty for none, with its arguments if they can be read."""
+class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of one try: the tool that the model called, "" for none, and its arguments if they can be
+    read.
+    """
 
     tool: str
     arguments: Mapping[str, Any] | None = None
@@ -26,93 +28,95 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
 
 
-class NoAnswerError(Exception):
-    """The reply is no chat completion; says what is wrong with it."""
+class InvalidReplyError(Exception):
+    """The reply is not a chat completion. The message states why."""
 
 
-def request(model: str, tools: Sequence[Mapping[str, Any]], says: str) -> dict[str, Any]:
-    asked: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": says}]}
-    return {**asked, "tools": list(tools)} if tools else asked
+def build_request(model: str, tools: Sequence[Mapping[str, Any]], says: str) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model, "messages": [{"role": "user", "content": says}]}
+    return {**body, "tools": list(tools)} if tools else body
 
 
-def read(document: object) -> Chosen:
+def parse_reply(document: object) -> ToolChoice:
     choices = document.get("choices") if isinstance(document, dict) else None
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
     if not isinstance(document, dict) or not isinstance(message, dict):
-        raise NoAnswerError("It answered something that is no chat completion.")
+        raise InvalidReplyError("The endpoint's reply is not a chat completion.")
     calls = message.get("tool_calls")
     usage = document.get("usage")
-    asked, said = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    input_tokens, output_tokens = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
     if calls is None or calls == []:
-        return Chosen(tool="", input_tokens=asked, output_tokens=said)
-    # Of several calls the first is what it does first.
+        return ToolChoice(tool="", input_tokens=input_tokens, output_tokens=output_tokens)
+    # If the model calls several tools, the first call counts.
     call = calls[0] if isinstance(calls, list) else None
     function = call.get("function") if isinstance(call, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(function, dict) or not isinstance(name, str) or not name:
-        raise NoAnswerError("It called a tool without saying which.")
-    return Chosen(
+        raise InvalidReplyError("The endpoint's reply calls a tool without its name.")
+    return ToolChoice(
         tool=printable(name, MAX_NAME_LENGTH),
-        arguments=_arguments(function.get("arguments")),
-        input_tokens=asked,
-        output_tokens=said,
+        arguments=_parse_arguments(function.get("arguments")),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
     )
 
 
 def _count(usage: object, member: str) -> int:
-    found = usage.get(member) if isinstance(usage, dict) else None
-    is_count = isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 10**9
-    return found if is_count and isinstance(found, int) else 0
+    count = usage.get(member) if isinstance(usage, dict) else None
+    is_count = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 10**9
+    return count if is_count and isinstance(count, int) else 0
 
 
-def _arguments(given: object) -> dict[str, Any] | None:
+def _parse_arguments(value: object) -> dict[str, Any] | None:
     try:
-        found = json.loads(given) if isinstance(given, str) else given
+        arguments = json.loads(value) if isinstance(value, str) else value
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return arguments if isinstance(arguments, dict) else None
 
 
-def answer(sentence: Sentence, tried: Sequence[Chosen], known: set[str], failed: str = "") -> Answer:
-    """What several tries say together. What does not lead is not chosen, as with the built-in judge."""
-    choices = Counter(each.tool for each in tried)
-    wanted = choices[sentence.expected] if sentence.expected else 0
-    others = [(count, name) for name, count in choices.items() if name != sentence.expected]
-    best, rival = max(others, key=lambda each: (each[0], each[1]), default=(0, ""))
-    chosen = sentence.expected if wanted > best else rival
+def summarize_tries(
+    sentence: Sentence, choices_made: Sequence[ToolChoice], shown_names: set[str], failure: str = ""
+) -> Answer:
+    """Combine several tries into one answer. A tool has to lead to be chosen, as with the built-in judge."""
+    choices = Counter(choice.tool for choice in choices_made)
+    expected_count = choices[sentence.expected] if sentence.expected else 0
+    rivals = [(count, name) for name, count in choices.items() if name != sentence.expected]
+    rival_count, rival = max(rivals, default=(0, ""))
+    chosen_tool = sentence.expected if expected_count > rival_count else rival
     return Answer(
         rehearsal=sentence.id,
         says=sentence.says,
         expected=sentence.expected,
-        chosen=chosen,
-        margin=round((wanted - best) / len(tried), 3) if tried else 0.0,
+        chosen=chosen_tool,
+        margin=round((expected_count - rival_count) / len(choices_made), 3) if choices_made else 0.0,
         choices=dict(choices),
-        inputs=_inputs(sentence, tried) if wanted > best else (),
-        message=_why_not(sentence, chosen, known) if tried else "",
-        failed=failed,
+        inputs=_inputs(sentence, choices_made) if expected_count > rival_count else (),
+        message=_why_not(sentence, chosen_tool, shown_names) if choices_made else "",
+        failed=failure,
     )
 
 
-def _why_not(sentence: Sentence, chosen: str, known: set[str]) -> str:
-    said = sentence.why_not(chosen, none="No tool was called.")
-    is_made_up = bool(sentence.expected and chosen) and chosen not in known
-    return f"“{chosen}” was chosen, which the agent does not show." if is_made_up else said
+def _why_not(sentence: Sentence, chosen: str, shown_names: set[str]) -> str:
+    message = sentence.explain_miss(chosen, none="The model called no tool.")
+    is_unknown = bool(sentence.expected and chosen) and chosen not in shown_names
+    return f"The model called “{chosen}”, which the agent does not have." if is_unknown else message
 
 
-def _inputs(sentence: Sentence, tried: Sequence[Chosen]) -> tuple[InputAnswer, ...]:
-    # Of the tries that called the tool, most have to give the value.
-    given = [each.arguments or {} for each in tried if each.tool == sentence.expected]
-    found = []
+def _inputs(sentence: Sentence, choices_made: Sequence[ToolChoice]) -> tuple[InputAnswer, ...]:
+    # Most of the tries that called the tool have to pass the value.
+    argument_sets = [choice.arguments or {} for choice in choices_made if choice.tool == sentence.expected]
+    answers = []
     for name, value in sorted(sentence.inputs.items()):
-        right = sum(_same(each.get(name), value) for each in given)
-        is_right = 2 * right > len(given)
-        message = "" if is_right else f"“{value}” was given for “{name}” in {right} of {len(given)} tries."
-        found.append(InputAnswer(name=name, expected=value, right=is_right, message=message))
-    return tuple(found)
+        count = sum(_is_same_value(arguments.get(name), value) for arguments in argument_sets)
+        is_right = 2 * count > len(argument_sets)
+        message = "" if is_right else f"{count} of {len(argument_sets)} tries passed “{value}” for “{name}”."
+        answers.append(InputAnswer(name=name, expected=value, right=is_right, message=message))
+    return tuple(answers)
 
 
-def _same(given: object, wanted: object) -> bool:
-    if isinstance(given, str) and isinstance(wanted, str):
-        return given.strip().casefold() == wanted.strip().casefold()
-    return type(given) is type(wanted) and given == wanted
+def _is_same_value(actual: object, expected: object) -> bool:
+    if isinstance(actual, str) and isinstance(expected, str):
+        return actual.strip().casefold() == expected.strip().casefold()
+    return type(actual) is type(expected) and actual == expected

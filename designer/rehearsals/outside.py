@@ -1,8 +1,4 @@
-"""Runs by judges over the network: in workers alone, a sentence at a time, kept as they come.
-
-A run says itself when a worker goes on with it, so that no answer is asked for twice because a worker died,
-and none is lost. What a judge cannot answer now is asked again later, and after that the run says why.
-"""
+"""Test runs by evaluation models over the network. Only workers execute them, one sentence at a time."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -23,24 +19,24 @@ from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.session import Session
 from designer.models import Agent, RehearsalJudge, RehearsalRun, RehearsalStatus
 from designer.rehearsals import judges, openai_chat, results, runs
-from designer.rehearsals.openai_chat import Chosen, NoAnswerError
+from designer.rehearsals.openai_chat import InvalidReplyError, ToolChoice
 from designer.rehearsals.results import Answer, Sentence
 from people.models import User
 
 NAME = "outside"
 TASK = "designer.tasks.ask_judge"
-# A worker goes on with a run for so long, which is less than a task may take; another one waits as long.
-# A task begins a run within its first 60 seconds, and the last request of this portion may take 130.
-AT_WORK, LEASE = 100.0, timedelta(minutes=8)
-AGAIN = (timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=4))
+# Seconds that a worker spends on a run before it stops, less than a task may take; the lease lasts longer. A
+# task begins a run within its first 60 seconds, and the last request of a portion may take 130.
+PORTION_SECONDS, LEASE = 100.0, timedelta(minutes=8)
+RETRY_DELAYS = (timedelta(seconds=15), timedelta(minutes=1), timedelta(minutes=4))
 MAX_WAIT = timedelta(hours=1)
-# After so many failures in a row the others would fail too.
-IN_A_ROW = 3
-NOT_YET = "It was not asked yet."
+# After this many failures in a row the other requests would fail too.
+MAX_FAILURES_IN_A_ROW = 3
+NOT_REQUESTED = "This sentence has not been sent to the model yet."
 
 
 def identity(judge: RehearsalJudge) -> list[object]:
-    """What makes its answers those of another judge."""
+    """Return the values that identify an evaluation model's answers."""
     return [str(judge.pk), judge.url, judge.model, judge.tries]
 
 
@@ -53,10 +49,10 @@ def queue(
     digest: str,
     asked_by: User | None,
     release: int | None = None,
-    failed: RehearsalRun | None = None,
+    failed_run: RehearsalRun | None = None,
 ) -> RehearsalRun:
-    """What the same judge was asked the same in a run that `failed`, and answered, is not asked again."""
-    tried = failed.payload.get("tried", {}) if failed else {}
+    """Queue a run. Answers that the same model gave to the same request in the run `failed` are reused."""
+    earlier_choices = failed_run.payload.get("tried", {}) if failed_run else {}
     run = RehearsalRun.objects.create(
         agent=agent,
         judge=NAME,
@@ -67,15 +63,15 @@ def queue(
         status=RehearsalStatus.QUEUED,
         asked_by=asked_by,
         total=len(asked),
-        payload={"tools": list(tools), "sentences": msgspec.to_builtins(asked), "tried": tried},
+        payload={"tools": list(tools), "sentences": msgspec.to_builtins(asked), "tried": earlier_choices},
         due_at=timezone.now(),
     )
-    _send(run.pk)
+    wakes.wake_worker(TASK, run.pk)
     return run
 
 
 def tick() -> None:
-    """Wake workers for what is due and what a worker that died has left. It may run anywhere and twice."""
+    """Wake workers for due runs and for runs whose worker died. Any process may call this, and twice."""
     wakes.send_missing(TASK, due_runs().values_list("pk", flat=True)[: wakes.MAX_WAKES])
 
 
@@ -85,12 +81,8 @@ def due_runs() -> QuerySet[RehearsalRun]:
     return unfinished.filter(due_at__lte=Now()).order_by("due_at", "pk")
 
 
-def _send(pk: int) -> None:
-    wakes.wake_worker(TASK, pk)
-
-
 def perform(run_id: int) -> None:
-    """In a worker."""
+    """Execute a portion of the run. Workers call this."""
     if (
         not due_runs()
         .filter(pk=run_id)
@@ -100,60 +92,76 @@ def perform(run_id: int) -> None:
     ):
         return
     run = RehearsalRun.objects.select_related("agent", "asks").get(pk=run_id)
-    asked = msgspec.convert(run.payload["sentences"], list[Sentence])
-    tried = msgspec.convert(run.payload["tried"], dict[str, list[Chosen]])
+    run_sentences = msgspec.convert(run.payload["sentences"], list[Sentence])
+    choices_by_sentence = msgspec.convert(run.payload["tried"], dict[str, list[ToolChoice]])
     judge = run.asks
     if judge is None or judge.removed_at:
-        _end(run, asked, tried, {}, "The judge was removed.")
+        _end(run, run_sentences, choices_by_sentence, {}, "The evaluation model was removed.")
         return
-    failed, wait = _ask_all(run, judge, asked, tried)
-    # A pass that the time cut off is no failure.
-    is_cut_off = not failed and any(len(tried.get(str(each.id), [])) < judge.tries for each in asked)
-    if wait is not None and (is_cut_off or run.attempts <= len(AGAIN)):
-        _keep(run, asked, tried, failed)
+    failures, wait = _request_answers(run, judge, run_sentences, choices_by_sentence)
+    # A portion that ran out of time is not a failure.
+    is_cut_off = not failures and any(
+        len(choices_by_sentence.get(str(sentence.id), [])) < judge.tries for sentence in run_sentences
+    )
+    if wait is not None and (is_cut_off or run.attempts <= len(RETRY_DELAYS)):
+        _store(run, run_sentences, choices_by_sentence, failures)
         RehearsalRun.objects.filter(pk=run.pk).update(
             status=RehearsalStatus.QUEUED,
-            due_at=Now() + (timedelta() if is_cut_off else max(wait, AGAIN[run.attempts - 1])),
+            due_at=Now() + (timedelta() if is_cut_off else max(wait, RETRY_DELAYS[run.attempts - 1])),
             attempts=F("attempts") - 1 if is_cut_off else F("attempts"),
         )
         return
-    _end(run, asked, tried, failed, _says_failed(failed, len(asked)))
+    message = (
+        f"{len(failures)} of {len(run_sentences)} sentences have no answer: {next(iter(failures.values()))}"
+        if failures
+        else ""
+    )
+    _end(run, run_sentences, choices_by_sentence, failures, message)
 
 
-def _ask_all(
-    run: RehearsalRun, judge: RehearsalJudge, asked: Sequence[Sentence], tried: dict[str, list[Chosen]]
+def _request_answers(
+    run: RehearsalRun,
+    judge: RehearsalJudge,
+    run_sentences: Sequence[Sentence],
+    choices_by_sentence: dict[str, list[ToolChoice]],
 ) -> tuple[dict[int, str], timedelta | None]:
-    """What failed, by sentence, and how long to wait until it is asked again; None where there is nothing
-    to ask, or no use in it."""
-    failed: dict[int, str] = {}
+    """Request the missing answers. Return the failures by sentence, and the time to wait before a retry.
+
+    The time is None if nothing is missing, or a retry is useless.
+    """
+    failures: dict[int, str] = {}
     wait: timedelta | None = None
-    in_a_row, ends = 0, time.monotonic() + AT_WORK
-    for sentence in asked:
-        had = tried.setdefault(str(sentence.id), [])
-        while len(had) < judge.tries:
+    failure_count, ends = 0, time.monotonic() + PORTION_SECONDS
+    for sentence in run_sentences:
+        choices = choices_by_sentence.setdefault(str(sentence.id), [])
+        while len(choices) < judge.tries:
             if time.monotonic() > ends:
-                return failed, wait or timedelta()
+                return failures, wait or timedelta()
             try:
-                had.append(_ask(judge, run.payload["tools"], sentence.says))
+                choices.append(_request_choice(judge, run.payload["tools"], sentence.says))
             except (RefusedError, UndecryptableError) as exc:
-                # It would refuse the others too.
-                left = [each for each in asked if len(tried.get(str(each.id), ())) < judge.tries]
-                return {each.id: printable(exc.message, 1_000) for each in left}, None
-            except (ProtocolError, NoAnswerError) as exc:
-                failed[sentence.id] = printable(getattr(exc, "message", str(exc)), 1_000)
-                asked_wait = getattr(exc, "retry_after", None) or 0
-                wait = max(wait or timedelta(), min(timedelta(seconds=asked_wait), MAX_WAIT))
-                in_a_row += 1
+                # The endpoint would refuse the other requests too.
+                unanswered = [
+                    row
+                    for row in run_sentences
+                    if len(choices_by_sentence.get(str(row.id), ())) < judge.tries
+                ]
+                return {row.id: printable(exc.message, 1_000) for row in unanswered}, None
+            except (ProtocolError, InvalidReplyError) as exc:
+                failures[sentence.id] = printable(getattr(exc, "message", str(exc)), 1_000)
+                retry_after = getattr(exc, "retry_after", None) or 0
+                wait = max(wait or timedelta(), min(timedelta(seconds=retry_after), MAX_WAIT))
+                failure_count += 1
                 is_limited = isinstance(exc, UnavailableError) and exc.code == "RATE_LIMITED"
-                if is_limited or in_a_row >= IN_A_ROW:
-                    return failed, wait
+                if is_limited or failure_count >= MAX_FAILURES_IN_A_ROW:
+                    return failures, wait
                 break
-            in_a_row = 0
-        _keep(run, asked, tried, failed)
-    return failed, wait
+            failure_count = 0
+        _store(run, run_sentences, choices_by_sentence, failures)
+    return failures, wait
 
 
-def _ask(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -> Chosen:
+def _request_choice(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -> ToolChoice:
     key = judges.key_of(judge)
     headers = {"Authorization": f"Bearer {key.reveal()}"} if key else {}
     secrets = (key.reveal(),) if key else ()
@@ -168,62 +176,55 @@ def _ask(judge: RehearsalJudge, tools: Sequence[Mapping[str, Any]], says: str) -
         secrets=secrets,
         limits=limits,
     ) as session:
-        reply = session.post(openai_chat.PATH, json=openai_chat.request(judge.model, tools, says))
-        return openai_chat.read(strict_json.require_json(reply))
+        reply = session.post(openai_chat.PATH, json=openai_chat.build_request(judge.model, tools, says))
+        return openai_chat.parse_reply(strict_json.require_json(reply))
 
 
-def _answers(
+def _build_answers(
     run: RehearsalRun,
-    asked: Sequence[Sentence],
-    tried: Mapping[str, Sequence[Chosen]],
-    failed: Mapping[int, str],
+    run_sentences: Sequence[Sentence],
+    choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
+    failures: Mapping[int, str],
     tries: int,
 ) -> list[Answer]:
-    known = {each["function"]["name"] for each in run.payload["tools"]}
-    found = []
-    for each in asked:
-        had = tried.get(str(each.id), ())
-        why = failed.get(each.id, "" if len(had) >= tries else NOT_YET)
-        found.append(openai_chat.answer(each, had, known, why))
-    return found
+    shown_names = {tool["function"]["name"] for tool in run.payload["tools"]}
+    answers = []
+    for sentence in run_sentences:
+        choices = choices_by_sentence.get(str(sentence.id), ())
+        failure = failures.get(sentence.id, "" if len(choices) >= tries else NOT_REQUESTED)
+        answers.append(openai_chat.summarize_tries(sentence, choices, shown_names, failure))
+    return answers
 
 
-def _keep(
+def _store(
     run: RehearsalRun,
-    asked: Sequence[Sentence],
-    tried: Mapping[str, Sequence[Chosen]],
-    failed: Mapping[int, str],
+    run_sentences: Sequence[Sentence],
+    choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
+    failures: Mapping[int, str],
 ) -> None:
     judge = run.asks
-    answers = _answers(run, asked, tried, failed, judge.tries if judge else 0)
+    answers = _build_answers(run, run_sentences, choices_by_sentence, failures, judge.tries if judge else 0)
     figure = results.figure(answers)
-    every = [each for had in tried.values() for each in had]
-    run.payload["tried"] = msgspec.to_builtins(tried)
+    choices = [choice for made in choices_by_sentence.values() for choice in made]
+    run.payload["tried"] = msgspec.to_builtins(choices_by_sentence)
     run.results, run.right, run.total = msgspec.to_builtins(answers), figure.right, figure.total
-    run.input_tokens = sum(each.input_tokens for each in every) or None
-    run.output_tokens = sum(each.output_tokens for each in every) or None
-    kept = ["payload", "results", "right", "total", "input_tokens", "output_tokens"]
-    run.save(update_fields=kept)
+    run.input_tokens = sum(choice.input_tokens for choice in choices) or None
+    run.output_tokens = sum(choice.output_tokens for choice in choices) or None
+    stored_fields = ["payload", "results", "right", "total", "input_tokens", "output_tokens"]
+    run.save(update_fields=stored_fields)
 
 
 def _end(
     run: RehearsalRun,
-    asked: Sequence[Sentence],
-    tried: Mapping[str, Sequence[Chosen]],
-    failed: Mapping[int, str],
+    run_sentences: Sequence[Sentence],
+    choices_by_sentence: Mapping[str, Sequence[ToolChoice]],
+    failures: Mapping[int, str],
     message: str,
 ) -> None:
-    _keep(run, asked, tried, failed)
+    _store(run, run_sentences, choices_by_sentence, failures)
     run.payload = {"tried": run.payload["tried"]} if message else {}
     run.due_at, run.message = None, message
     runs.finish(run, runs.answers_of(run))
     if message:
         run.status = RehearsalStatus.FAILED
         run.save(update_fields=["status"])
-
-
-def _says_failed(failed: Mapping[int, str], total: int) -> str:
-    if not failed:
-        return ""
-    why = next(iter(failed.values()))
-    return f"{len(failed)} of {total} sentences could not be judged: {why}"

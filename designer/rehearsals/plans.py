@@ -1,4 +1,4 @@
-"""What the rehearsals of an agent mean for publishing it: one row for each agent."""
+"""How the tests of an agent decide about publishing it: one row per agent."""
 
 from collections.abc import Collection
 from typing import Any
@@ -13,14 +13,14 @@ from people import audit
 from people.models import User
 
 
-def of(agent: Agent) -> RehearsalPlan:
-    return of_several([agent])[agent.pk]
+def plan_of(agent: Agent) -> RehearsalPlan:
+    return plans_of([agent])[agent.pk]
 
 
-def of_several(rows: Collection[Agent]) -> dict[int, RehearsalPlan]:
-    """By primary key; one that was never saved has the defaults."""
-    kept = RehearsalPlan.objects.select_related("asks").in_bulk([agent.pk for agent in rows])
-    return {agent.pk: kept.get(agent.pk) or RehearsalPlan(agent=agent) for agent in rows}
+def plans_of(rows: Collection[Agent]) -> dict[int, RehearsalPlan]:
+    """Return the plans by agent. An agent without a stored plan has the defaults."""
+    stored = RehearsalPlan.objects.select_related("asks").in_bulk([agent.pk for agent in rows])
+    return {agent.pk: stored.get(agent.pk) or RehearsalPlan(agent=agent) for agent in rows}
 
 
 @transaction.atomic
@@ -34,14 +34,17 @@ def set_gate(
     judge: str = "",
     why: str = "",
 ) -> RehearsalPlan:
-    """`at_least` None: any number of sentences is enough. `judge` is “built-in” or the id of one that an
-    administrator has set up, empty for the one that it is."""
+    """Set the gate of an agent's tests.
+
+    at_least: None if any number of sentences is enough.
+    judge: “built-in”, the id of an evaluation model, or "" to leave it unchanged.
+    """
     if gate not in Gate.values:
         raise invalid(gate=f"Choose one of these: {', '.join(Gate.values)}.")
     if at_least is not None and not 1 <= at_least <= sentences.MAX_SENTENCES:
-        raise invalid(at_least=f"Give a number of sentences from 1 to {sentences.MAX_SENTENCES}, or none.")
+        raise invalid(at_least=f"Enter a number of sentences from 1 to {sentences.MAX_SENTENCES}, or none.")
     agent = agents.locked(agent)
-    row = of(agent)
+    row = plan_of(agent)
     before = facts(row)
     if judge:
         row.asks = None if judge == built_in.NAME else judges.find(judge)
@@ -54,17 +57,17 @@ def set_gate(
 
 
 def identity(row: RehearsalPlan) -> object:
-    """Of the judge whose figure counts, as it is in digests."""
+    """Return the identity of the judge that decides, for digests."""
     return outside.identity(row.asks) if row.asks else built_in.NAME
 
 
 def judge_of(row: RehearsalPlan) -> str:
-    """As `set_gate` takes it."""
+    """Return the judge in the form that `set_gate` accepts."""
     return str(row.asks_id or built_in.NAME)
 
 
 def facts(row: RehearsalPlan) -> dict[str, Any]:
-    """What an audit row says about it."""
+    """Return the values for an audit row."""
     return {
         "rehearsal_gate": row.gate,
         "rehearsal_gate_at_least": row.at_least,

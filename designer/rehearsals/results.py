@@ -1,4 +1,4 @@
-"""What a judge chose, whether that is what was expected, and what is otherwise than it was. Pure."""
+"""Compare the tools that a judge chose with the expected tools and with an earlier run. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +8,11 @@ import msgspec
 
 
 class Sentence(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence to judge. `expected` is the name that a model is shown, empty where the agent does not
-    show that tool any more: `lost` is what it was."""
+    """A sentence for the judge.
+
+    expected: the tool name that a model sees, "" if the agent no longer shows that tool.
+    lost: what the sentence expected then.
+    """
 
     id: int
     says: str
@@ -17,14 +20,13 @@ class Sentence(msgspec.Struct, frozen=True, kw_only=True):
     inputs: Mapping[str, Any] = {}
     lost: str = ""
 
-    def why_not(self, chosen: str, *, none: str) -> str:
-        """Why it is not answered as expected: empty where the expected tool is chosen, and `none` where no
-        tool is."""
+    def explain_miss(self, chosen: str, *, none: str) -> str:
+        """Return why the answer is not as expected: "" if the tool is right, `none` if no tool is chosen."""
         if not self.expected:
-            return f"The agent does not show “{self.lost}” any more."
+            return f"The agent no longer has “{self.lost}”."
         if chosen == self.expected:
             return ""
-        return f"“{chosen}” was chosen." if chosen else none
+        return f"The model chose “{chosen}”." if chosen else none
 
 
 class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,8 +37,11 @@ class InputAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one sentence. `chosen` is empty where no tool was chosen; `choices` counts the tries
-    that chose each. `margin`, from -1 to 1, is how far what was expected leads the best other one.
+    """The result for one sentence.
+
+    chosen: "" if no tool was chosen.
+    choices: the number of tries per tool.
+    margin: from -1 to 1, the lead of the expected tool over the best other one.
     """
 
     rehearsal: int
@@ -47,7 +52,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     choices: Mapping[str, int]
     inputs: tuple[InputAnswer, ...] = ()
     message: str = ""
-    # Why some of the tries, or all of them, came to nothing; empty where each was answered.
+    # Why some or all of the tries failed; "" if every try was answered.
     failed: str = ""
 
     @property
@@ -57,18 +62,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def right(self) -> bool:
         is_chosen = bool(self.expected) and self.chosen == self.expected
-        return is_chosen and all(each.right for each in self.inputs)
+        return is_chosen and all(answer.right for answer in self.inputs)
 
     @property
     def spread(self) -> list[tuple[str, int]]:
-        """What the tries chose, the most frequent first, where they did not agree."""
+        """Return the chosen tools, the most frequent first, if the tries disagree."""
         if len(self.choices) < 2:
             return []
         return sorted(self.choices.items(), key=lambda item: (-item[1], item[0]))
 
 
 class Flip(msgspec.Struct, frozen=True, kw_only=True):
-    """A sentence that was judged otherwise before; `better` says that it is answered as expected now."""
+    """A sentence whose result changed since the earlier run. `better`: the answer is as expected now."""
 
     says: str
     expected: str
@@ -79,7 +84,7 @@ class Flip(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """How many of the sentences were answered as expected."""
+    """The number of sentences that were answered as expected."""
 
     right: int
     total: int
@@ -89,35 +94,36 @@ class Figure:
 
 
 def figure(answers: Sequence[Answer]) -> Figure:
-    return Figure(sum(each.right for each in answers), len(answers))
+    return Figure(sum(answer.right for answer in answers), len(answers))
 
 
 def flips(now: Iterable[Answer], before: Iterable[Answer]) -> list[Flip]:
-    """Those that are worse first. A sentence whose words or expectation were edited is another one."""
-    was = {(each.rehearsal, each.says): each for each in before}
-    found = []
-    for each in now:
-        old = was.get((each.rehearsal, each.says))
-        if old and old.right != each.right:
-            found.append(
+    """Return the changed results, the worse ones first. A sentence whose text was edited counts as new."""
+    earlier = {(answer.rehearsal, answer.says): answer for answer in before}
+    changes = []
+    for answer in now:
+        old = earlier.get((answer.rehearsal, answer.says))
+        if old and old.right != answer.right:
+            changes.append(
                 Flip(
-                    says=each.says,
-                    expected=each.expected,
-                    chosen=each.chosen,
+                    says=answer.says,
+                    expected=answer.expected,
+                    chosen=answer.chosen,
                     before=old.chosen,
-                    better=each.right,
+                    better=answer.right,
                 )
             )
-    return sorted(found, key=lambda flip: flip.better)
+    return sorted(changes, key=lambda flip: flip.better)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """What the rehearsals of one agent of a draft came to, beside those of the release it is compared with.
+    """The tests of one agent of a draft, compared with those of a release.
 
-    `now` is None where `missing` says why there is no figure. `before` is None where that release holds no
-    such agent, or there is none; else `against` is its number. `gate` and what it goes by are as in
-    `designer.models.RehearsalPlan`; `where` is the page of the rehearsals.
+    now: None if `missing` states why there is no figure.
+    before: None if the release has no such agent, or there is no release; otherwise `against` is its number.
+    gate, at_least, on_flips: as in `designer.models.RehearsalPlan`.
+    where: the page of the tests.
     """
 
     agent: str
@@ -138,11 +144,13 @@ class Comparison:
 
 
 def gate(
-    now: Figure, flipped: Sequence[Flip], *, at_least: int | None, on_flips: bool
+    now: Figure, changes: Sequence[Flip], *, at_least: int | None, on_flips: bool
 ) -> Literal["open", "flipped", "below"]:
-    """Whether the gate of an agent stands open. More than all of the sentences cannot be asked."""
+    """Return whether the gate is open, or the reason why not. `at_least` never exceeds the number of
+    sentences.
+    """
     if at_least is not None and now.right < min(at_least, now.total):
         return "below"
-    if on_flips and any(not each.better for each in flipped):
+    if on_flips and any(not change.better for change in changes):
         return "flipped"
     return "open"

@@ -1,11 +1,10 @@
-"""Runs of an agent's rehearsals: by the built-in judge at once, and what they are compared with."""
+"""Runs of an agent's tests by the built-in judge, and the runs that they are compared with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 from django.db import connection
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from catalog.search import lexicon
@@ -16,13 +15,13 @@ from designer.rehearsals.results import Answer, Figure, Flip, Sentence
 from designer.rehearsals.shown import Shown
 from people.models import User
 
-# Of one agent, of its draft and of its releases together.
-KEPT = 100
+# Per agent, for its draft and its releases together.
+MAX_STORED_RUNS = 100
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A run of the draft, and a finished one before it by the same judge, if there is one."""
+    """A run of the draft, and the finished run before it by the same judge, if there is one."""
 
     run: RehearsalRun
     before: RehearsalRun | None
@@ -38,38 +37,38 @@ class Outcome:
 
 
 def run_built_in(agent: Agent, *, actor: User | None) -> RehearsalRun:
-    """The draft of now, judged in a moment. Raises DomainError where there is nothing to judge."""
-    rows = list(sentences.of([agent]))
+    """Run the tests of the current draft. Raises DomainError if the agent has none."""
+    rows = list(sentences.sentences_of([agent]))
     if not rows:
         raise nothing_to_run()
-    seen = shown.of_agents([agent])[agent.pk]
-    return judged(agent, seen, seen.sentences(rows), asked_by=actor)
+    shown_tools = shown.tools_of_agents([agent])[agent.pk]
+    return run_and_store(agent, shown_tools, shown_tools.sentences(rows), asked_by=actor)
 
 
 def nothing_to_run() -> DomainError:
-    message = "There is no sentence to rehearse with. Add one: what a user says, and the tool for it."
+    message = "This agent has no tests. Add one: what a user says, and the tool that you expect."
     return DomainError("no_rehearsals", message, status=409)
 
 
 def never_run() -> DomainError:
-    return DomainError("no_rehearsal_run", "The rehearsals have not been run yet. Run them.", status=404)
+    return DomainError("no_rehearsal_run", "The tests have not been run yet. Run them.", status=404)
 
 
-def judged(
+def run_and_store(
     agent: Agent,
-    seen: Shown,
-    asked: Sequence[Sentence],
+    shown_tools: Shown,
+    run_sentences: Sequence[Sentence],
     *,
     asked_by: User | None = None,
     release: int | None = None,
 ) -> RehearsalRun:
-    """Judged by the built-in judge and kept."""
-    stems = lexicon.stems(built_in.words_of(seen.signatures, asked))
-    answers = built_in.choose(seen.signatures, asked, stems)
+    """Run the tests with the built-in judge and store the run."""
+    stems = lexicon.stems(built_in.words_of(shown_tools.signatures, run_sentences))
+    answers = built_in.choose(shown_tools.signatures, run_sentences, stems)
     run = RehearsalRun(
         agent=agent,
         judge=built_in.NAME,
-        digest=shown.digest(seen, asked, built_in.NAME),
+        digest=shown.digest(shown_tools, run_sentences, built_in.NAME),
         release=release,
         status=RehearsalStatus.SUCCEEDED,
         asked_by=asked_by,
@@ -79,53 +78,52 @@ def judged(
 
 
 def finish(run: RehearsalRun, answers: Sequence[Answer]) -> None:
-    found = results.figure(answers)
-    run.results, run.right, run.total = msgspec.to_builtins(answers), found.right, found.total
+    figure = results.figure(answers)
+    run.results, run.right, run.total = msgspec.to_builtins(answers), figure.right, figure.total
     run.status = RehearsalStatus.SUCCEEDED
     run.finished_at = timezone.now()
     run.save()
     with connection.cursor() as cursor:
-        cursor.execute(_FORGET, [run.agent_id, run.agent_id, KEPT])
+        cursor.execute(_DELETE_OLD_RUNS, [run.agent_id, run.agent_id, MAX_STORED_RUNS])
 
 
-# The oldest ones, which nothing is compared with any more.
-_FORGET = """
+# Deletes the oldest runs, which nothing is compared with any more.
+_DELETE_OLD_RUNS = """
 DELETE FROM designer_rehearsalrun WHERE agent_id = %s AND id <= (
     SELECT id FROM designer_rehearsalrun WHERE agent_id = %s ORDER BY id DESC OFFSET %s LIMIT 1)
 """
 
 
-def refreshed(agent: Agent) -> RehearsalRun | None:
-    """In the background: another run where what the newest one was shown and asked is not that of now."""
-    rows = list(sentences.of([agent]))
+def rerun_if_changed(agent: Agent) -> RehearsalRun | None:
+    """Run the tests again if the tools or sentences have changed since the newest run. Called in the
+    background.
+    """
+    rows = list(sentences.sentences_of([agent]))
     if not rows:
         return None
-    seen = shown.of_agents([agent])[agent.pk]
-    asked, last = seen.sentences(rows), newest(agent, built_in.NAME)
-    if last and last.digest == shown.digest(seen, asked, built_in.NAME):
+    shown_tools = shown.tools_of_agents([agent])[agent.pk]
+    current_sentences, newest_run = shown_tools.sentences(rows), newest(agent, built_in.NAME)
+    if newest_run and newest_run.digest == shown.digest(shown_tools, current_sentences, built_in.NAME):
         return None
-    return judged(agent, seen, asked)
+    return run_and_store(agent, shown_tools, current_sentences)
 
 
 def newest(agent: Agent, judge: str) -> RehearsalRun | None:
-    """Of the draft, finished."""
-    return _finished(agent, judge).first()
+    """Return the newest finished run of the draft."""
+    rows = RehearsalRun.objects.filter(agent=agent, judge=judge, release=None)
+    return rows.filter(status=RehearsalStatus.SUCCEEDED).order_by("-pk").first()
 
 
 def newest_outcome(plan: RehearsalPlan) -> Outcome | None:
-    """The newest run of the draft by the judge whose figure counts, finished or not, beside the newest one
-    before it that is."""
+    """Return the draft's newest run by the judge that decides, finished or not, with the finished run before
+    it.
+    """
     rows = RehearsalRun.objects.filter(agent=plan.agent_id, judge=plan.judge, asks=plan.asks, release=None)
     run = rows.defer("payload").order_by("-pk").first()
     if run is None:
         return None
     before = rows.filter(pk__lt=run.pk, status=RehearsalStatus.SUCCEEDED).defer("payload")
     return Outcome(run, before.order_by("-pk").first())
-
-
-def _finished(agent: Agent, judge: str) -> QuerySet[RehearsalRun]:
-    rows = RehearsalRun.objects.filter(agent=agent, judge=judge, release=None)
-    return rows.filter(status=RehearsalStatus.SUCCEEDED).order_by("-pk")
 
 
 def answers_of(run: RehearsalRun) -> list[Answer]:

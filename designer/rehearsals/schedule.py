@@ -1,7 +1,8 @@
-"""Agents are rehearsed again by themselves after a change of what a model is shown.
+"""Run the tests of agents again after a change of their tools or sentences.
 
-Nothing that changes an agent knows of it: a digest of all that a run is made of is computed in one query, for
-a few agents at a time, and compared with that of the newest run. So no write waits, and none is forgotten.
+The code that changes an agent does not know about tests. One query computes a digest of all inputs of a run,
+for a few agents at a time, and compares it with the digest of the newest run. So writes do not wait, and no
+change is missed.
 """
 
 from collections.abc import Collection
@@ -16,54 +17,56 @@ from designer.models import Agent, Rehearsal, RehearsalPlan
 from designer.rehearsals import outside, runs
 
 TASK = "designer.tasks.rehearse"
-LOOK_EVERY, RESEND_AFTER = timedelta(seconds=4), timedelta(minutes=1)
-# As many as one look takes; with more of them each has its turn later.
-AT_ONCE = 200
+CHECK_INTERVAL, RESEND_AFTER = timedelta(seconds=4), timedelta(minutes=1)
+# Agents beyond this number wait for a later tick.
+MAX_AGENTS_PER_TICK = 200
 
 
 def tick() -> None:
-    """Every few seconds. It may run anywhere and twice."""
+    """Queue runs for changed agents. Called every few seconds by any process, possibly twice."""
     outside.tick()
     with transaction.atomic():
         rows = RehearsalPlan.objects.filter(
             Exists(Rehearsal.objects.filter(agent=OuterRef("agent"))),
             agent__in=Agent.objects.active(),
-            looked_at__lt=Now() - LOOK_EVERY,
+            looked_at__lt=Now() - CHECK_INTERVAL,
         )
         due = dict(
             rows.select_for_update(skip_locked=True, of=("self",), no_key=True)
             .order_by("looked_at")
-            .values_list("agent", "made_of")[:AT_ONCE]
+            .values_list("agent", "made_of")[:MAX_AGENTS_PER_TICK]
         )
         RehearsalPlan.objects.filter(agent__in=due).update(looked_at=Now())
-    changed = [agent for agent, now in made_of(due).items() if now != due[agent]]
-    waits = Q(asked_at=None) | Q(asked_at__lt=Now() - RESEND_AFTER)
+    changed = [agent for agent, digest in input_digests(due).items() if digest != due[agent]]
+    is_due = Q(asked_at=None) | Q(asked_at__lt=Now() - RESEND_AFTER)
     for agent in changed:
-        if RehearsalPlan.objects.filter(waits, agent=agent).update(asked_at=Now()):
+        if RehearsalPlan.objects.filter(is_due, agent=agent).update(asked_at=Now()):
             wakes.wake_worker(TASK, agent)
 
 
 def perform(agent_id: int) -> None:
-    """In a worker: rehearses the agent if it has changed."""
+    """Run the agent's tests if it has changed. Workers call this."""
     agent = Agent.objects.active().filter(pk=agent_id).first()
     if agent is None:
         return
-    # Before the rows: what changes meanwhile is looked at again.
-    now = made_of([agent_id])[agent_id]
-    runs.refreshed(agent)
-    RehearsalPlan.objects.filter(agent=agent_id).update(made_of=now, asked_at=None)
+    # Computed before the rows are read, so that a change meanwhile starts another run.
+    current_digest = input_digests([agent_id])[agent_id]
+    runs.rerun_if_changed(agent)
+    RehearsalPlan.objects.filter(agent=agent_id).update(made_of=current_digest, asked_at=None)
 
 
-def made_of(agents: Collection[int]) -> dict[int, str]:
-    """By agent, a digest of every row that a run is made of. A version never changes, so its number does."""
+def input_digests(agents: Collection[int]) -> dict[int, str]:
+    """Return a digest of every row that a run depends on, by agent. Versions are immutable, so their ids
+    suffice.
+    """
     if not agents:
         return {}
     with connection.cursor() as cursor:
-        cursor.execute(_MADE_OF, [list(agents)])
+        cursor.execute(_INPUT_DIGESTS, [list(agents)])
         return dict(cursor.fetchall())
 
 
-_MADE_OF = """
+_INPUT_DIGESTS = """
 SELECT a.id, md5(ROW((
     SELECT array_agg(md5(ROW(p.tool_id, p.version_id, p.name, p.configuration_id,
         everywhere.title, everywhere.description, everywhere.parameters, everywhere.outputs,

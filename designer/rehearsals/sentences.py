@@ -1,4 +1,4 @@
-"""The sentences that an agent is rehearsed with: adding, changing and removing them."""
+"""Add, change and remove the sentences that test an agent."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -20,18 +20,18 @@ from people.models import User
 from protocols.signature import Signature
 
 MAX_SENTENCES = 200
-# A question to the catalog is as long.
+# The same limit as for a question to the catalog.
 MAX_LENGTH = 1_000
 MAX_INPUTS_LENGTH = 4_000
-# Between a sentence and its tool on a pasted line; the last one of a line counts.
+# Between a sentence and its tool on a pasted line. The last arrow of a line counts.
 _ARROW = re.compile(r"\s*(?:=>|->|→|\t)\s*(?!.*(?:=>|->|→|\t))")
-# An input of a pasted line. A value that holds a comma stands in quotes.
+# An input of a pasted line. A value with a comma has to be quoted.
 _PART = re.compile(r"""(?P<name>[^:,]*)(?::\s*(?:"(?P<quoted>[^"]*)"\s*|(?P<plain>[^,]*)))?,""")
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """`tool` is the name that a model is shown: of a pinned tool or of a transfer."""
+class NewSentence:
+    """tool: the name of a pinned tool or a transfer, as a model sees it."""
 
     says: str
     tool: str
@@ -44,45 +44,47 @@ class Changes(TypedDict, total=False):
     inputs: Mapping[str, Any]
 
 
-def of(agents: Collection[Agent]) -> QuerySet[Rehearsal]:
-    """In the order in which they were added, with what `shown.Shown` needs of them."""
+def sentences_of(agents: Collection[Agent]) -> QuerySet[Rehearsal]:
+    """Return the agents' sentences in the order in which they were added, with the rows that `shown.Shown`
+    needs.
+    """
     rows = Rehearsal.objects.filter(agent__in=agents).select_related("tool", "child")
     return rows.order_by("agent", "pk")
 
 
 @transaction.atomic
-def add(agent: Agent, *, actor: User, wanted: Iterable[Wanted]) -> list[Rehearsal]:
-    """All of them or none. Raises DomainError that names the first that cannot be kept, by its number."""
+def add(agent: Agent, *, actor: User, new_sentences: Iterable[NewSentence]) -> list[Rehearsal]:
+    """Add all sentences or none. Raises DomainError that names the first invalid one by its number."""
     agent = agents.locked(agent)
-    asked = list(wanted)
-    if not asked:
+    additions = list(new_sentences)
+    if not additions:
         raise invalid(says="Write a sentence that a user may say.")
-    if agent.rehearsals.count() + len(asked) > MAX_SENTENCES:
-        message = f"An agent is rehearsed with at most {MAX_SENTENCES} sentences. Remove some first."
+    if agent.rehearsals.count() + len(additions) > MAX_SENTENCES:
+        message = f"An agent has at most {MAX_SENTENCES} tests. Remove some first."
         raise DomainError("too_many_rehearsals", message, status=409)
-    targets = _targets(agent)
-    made = []
-    for number, each in enumerate(asked, 1):
+    targets = _find_targets(agent)
+    rows = []
+    for number, addition in enumerate(additions, 1):
         row = Rehearsal(agent=agent, created_by=actor)
         try:
-            _apply(row, {"says": each.says, "tool": each.tool, "inputs": each.inputs}, targets)
+            _apply(row, {"says": addition.says, "tool": addition.tool, "inputs": addition.inputs}, targets)
         except DomainError as error:
-            if len(asked) == 1:
+            if len(additions) == 1:
                 raise
             sentence = " ".join(error.fields.values()) or error.message
             raise invalid(lines=f"Line {number}: {sentence}") from error
         row.save()
         audit.record(actor, "create", row, after=facts(row), agent=agent.pk)
-        made.append(row)
+        rows.append(row)
     RehearsalPlan.objects.get_or_create(agent=agent)
-    return made
+    return rows
 
 
 @transaction.atomic
 def change(row: Rehearsal, *, actor: User, **changes: Unpack[Changes]) -> Rehearsal:
     row = _locked(row)
     before = facts(row)
-    _apply(row, changes, _targets(row.agent))
+    _apply(row, changes, _find_targets(row.agent))
     if facts(row) != before:
         row.save()
         audit.record(actor, "edit", row, before=before, after=facts(row), agent=row.agent_id)
@@ -96,78 +98,80 @@ def remove(row: Rehearsal, *, actor: User) -> None:
     row.delete()
 
 
-def read_lines(text: str, tools: Mapping[str, Signature]) -> list[Wanted]:
-    """One on each line: the sentence, an arrow, the tool, and after it the inputs if any, as `city: Paris,
-    days: 3` or as a JSON object. `tools` are what the agent shows, by name.
+def read_lines(text: str, tools: Mapping[str, Signature]) -> list[NewSentence]:
+    """Parse one sentence per line: the text, an arrow, the tool, and optionally the inputs, as `city: Paris,
+    days: 3` or as a JSON object.
 
-    Raises DomainError that names the first line that cannot be understood.
+    tools: the tools that the agent shows, by name.
+    Raises DomainError that names the first invalid line.
     """
-    found = []
+    new_sentences = []
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        says, *rest = _ARROW.split(line.strip(), maxsplit=1)
-        name, _, inputs = (rest[0] if rest else "").partition(" ")
+        says, *remainder = _ARROW.split(line.strip(), maxsplit=1)
+        name, _, inputs = (remainder[0] if remainder else "").partition(" ")
         if not says or not name:
             message = f"Line {number} names no tool. Write: what a user says => tool_name"
             raise invalid(lines=message)
         try:
-            given = _inputs(inputs.strip(), tools.get(name))
+            input_values = _parse_inputs(inputs.strip(), tools.get(name))
         except ValueError as error:
             raise invalid(lines=f"Line {number}: {error}") from error
-        found.append(Wanted(says, name, given))
-    return found
+        new_sentences.append(NewSentence(says, name, input_values))
+    return new_sentences
 
 
-def _inputs(text: str, tool: Signature | None) -> dict[str, Any]:
+def _parse_inputs(text: str, tool: Signature | None) -> dict[str, Any]:
     if text.startswith("{"):
         try:
             return msgspec.json.decode(text, type=dict[str, Any])
         except msgspec.DecodeError as exc:
-            raise ValueError(f"“{text[:100]}” is no JSON object.") from exc
+            raise ValueError(f"“{text[:100]}” is not a JSON object.") from exc
     if not text or tool is None:
-        return {}  # That there is no such tool is said of the sentence.
-    shown, given = {each.name: each for each in tool.inputs}, {}
+        return {}  # The unknown tool is reported for the sentence.
+    input_values: dict[str, Any] = {}
+    inputs = {tool_input.name: tool_input for tool_input in tool.inputs}
     for part in _PART.finditer(f"{text},"):
         name, quoted, plain = part["name"].strip(), part["quoted"], part["plain"]
         if plain is None and quoted is None:
-            raise ValueError(f"“{part[0][:100].rstrip(',')}” is no input. Write: city: Paris, days: 3")
-        if name not in shown:
-            raise ValueError(
-                f"“{tool.name}” shows no input “{name}”. It shows: {', '.join(shown) or 'none'}."
-            )
+            raise ValueError(f"“{part[0][:100].rstrip(',')}” is not an input. Write: city: Paris, days: 3")
+        if name not in inputs:
+            raise ValueError(f"“{tool.name}” has no input “{name}”. It has: {', '.join(inputs) or 'none'}.")
         try:
-            given[name] = converted(plain.strip() if quoted is None else quoted, shown[name])
+            input_values[name] = converted(plain.strip() if quoted is None else quoted, inputs[name])
         except UnfitValueError as error:
             raise ValueError(f"“{name}” {error}.") from error
-    return given
+    return input_values
 
 
 def facts(row: Rehearsal) -> dict[str, Any]:
-    """What an audit row says about a sentence."""
+    """Return the values for an audit row."""
     expects = row.tool.tool_id if row.tool else f"transfer to {row.child.slug if row.child else ''}"
     return {"agent": row.agent.slug, "says": row.says, "expects": expects, "inputs": row.inputs}
 
 
-# By the name that a model is shown: the number of the tool in the catalog, or that of the agent taking over.
+# By the name that a model sees: the id of the catalog tool, or that of the sub-agent.
 Targets = dict[str, tuple[int | None, int | None]]
 
 
-def _targets(agent: Agent) -> Targets:
+def _find_targets(agent: Agent) -> Targets:
     pins = Pin.objects.live().of_tools().filter(agent=agent).values_list("name", "tool_id")
-    found: Targets = {each.name: (None, each.child_id) for each in transfers.of([agent])}
+    targets: Targets = {
+        transfer.name: (None, transfer.child_id) for transfer in transfers.transfers_from([agent])
+    }
     for name, tool in pins:
-        found[name] = (tool, None)
-    return found
+        targets[name] = (tool, None)
+    return targets
 
 
 def _locked(row: Rehearsal) -> Rehearsal:
     agent = agents.locked(row.agent)
-    found = of([agent]).filter(pk=row.pk).first()
-    if found is None:
-        raise DomainError("rehearsal_removed", "This sentence was removed meanwhile.", status=409)
-    found.agent = agent
-    return found
+    current = sentences_of([agent]).filter(pk=row.pk).first()
+    if current is None:
+        raise DomainError("rehearsal_removed", "Another user removed this test.", status=409)
+    current.agent = agent
+    return current
 
 
 def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
@@ -178,12 +182,12 @@ def _apply(row: Rehearsal, changes: Changes, targets: Targets) -> None:
     if "tool" in changes:
         name = changes["tool"].strip()
         if name not in targets:
-            message = f"The agent shows no tool “{name}”. It shows: {', '.join(sorted(targets)) or 'none'}."
+            message = f"The agent has no tool “{name}”. It has: {', '.join(sorted(targets)) or 'none'}."
             raise invalid(tool=message[:MAX_LENGTH])
         row.tool_id, row.child_id = targets[name]
     if "inputs" in changes:
         row.inputs = dict(changes["inputs"])
         if len(canonical(row.inputs)) > MAX_INPUTS_LENGTH or "\\u0000" in canonical(row.inputs).decode():
             raise invalid(
-                inputs=f"Give a JSON object of at most {MAX_INPUTS_LENGTH} characters, without NUL."
+                inputs=f"Enter a JSON object of at most {MAX_INPUTS_LENGTH} characters, without NUL."
             )

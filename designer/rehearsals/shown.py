@@ -1,4 +1,4 @@
-"""The tools and transfers of an agent as a model is shown them, which judges choose from."""
+"""The tools and transfers of an agent as a model sees them. Judges choose among them."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,12 @@ from designer.signatures.effective import Effective
 
 @dataclass(frozen=True)
 class Shown:
-    """In the order of their names. `tools` are the names by the tool's number in the catalog, `transfers` by
-    the slug of the agent that takes over. `vendors` are those of the tools by the tools' names, for who reads
-    the agent and not a release of it."""
+    """Signatures, ordered by name.
+
+    tools: names by the id of the catalog tool.
+    transfers: names by the slug of the sub-agent.
+    vendors: vendor names by tool name; empty for a release.
+    """
 
     signatures: tuple[Effective, ...]
     tools: dict[int, str]
@@ -25,7 +28,7 @@ class Shown:
     vendors: dict[str, str] = field(default_factory=dict)
 
     def sentences(self, rows: Iterable[Rehearsal]) -> list[Sentence]:
-        """With the names of now. Read `rows` through `sentences.of`."""
+        """Return the sentences with the current tool names. Read `rows` with `sentences.sentences_of`."""
         return [
             Sentence(
                 id=row.pk,
@@ -42,26 +45,28 @@ class Shown:
         ]
 
 
-def of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
-    """As publishing now would write them, by agent, in two queries."""
+def tools_of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
+    """Return the tools of each agent as publishing now would write them, in two queries."""
     tools: dict[int, list[tuple[int, Effective]]] = {agent.pk: [] for agent in agents}
     vendors: dict[int, dict[str, str]] = {agent.pk: {} for agent in agents}
     for pin in pinned_signatures.pinned(agents):
         tools[pin.agent_id].append((pin.tool_id, pinned_signatures.effective_of(pin)))
         vendor = pin.tool.endpoint.vendor
         vendors[pin.agent_id][pin.name] = "" if vendor.is_own else vendor.name
-    handed: dict[int, list[Transfer]] = {agent.pk: [] for agent in agents}
-    for transfer in transfers.of(agents):
-        handed[transfer.agent_id].append(transfer)
+    transfers_by_agent: dict[int, list[Transfer]] = {agent.pk: [] for agent in agents}
+    for transfer in transfers.transfers_from(agents):
+        transfers_by_agent[transfer.agent_id].append(transfer)
     return {
         agent.pk: replace(
-            _shown(
+            _build_shown(
                 tools[agent.pk],
                 [
                     ReleasedTransfer(
-                        agent=each.child.slug, name=each.name, description=transfers.description_of(each)
+                        agent=sub_agent_transfer.child.slug,
+                        name=sub_agent_transfer.name,
+                        description=transfers.description_of(sub_agent_transfer),
                     )
-                    for each in handed[agent.pk]
+                    for sub_agent_transfer in transfers_by_agent[agent.pk]
                 ],
             ),
             vendors=vendors[agent.pk],
@@ -70,21 +75,23 @@ def of_agents(agents: Sequence[Agent]) -> dict[int, Shown]:
     }
 
 
-def of_released(node: ReleasedSubAgent) -> Shown:
-    return _shown([(tool.id, tool.signature) for tool in node.tools], node.transfers)
+def tools_of_release(node: ReleasedSubAgent) -> Shown:
+    return _build_shown([(tool.id, tool.signature) for tool in node.tools], node.transfers)
 
 
-def _shown(tools: Sequence[tuple[int, Effective]], handed: Iterable[ReleasedTransfer]) -> Shown:
+def _build_shown(
+    tools: Sequence[tuple[int, Effective]], released_transfers: Iterable[ReleasedTransfer]
+) -> Shown:
     signatures = [signature for _, signature in tools]
-    taken_over = [(each.agent, signature_of(each)) for each in handed]
-    signatures += [signature for _, signature in taken_over]
+    transfer_signatures = [(transfer.agent, signature_of(transfer)) for transfer in released_transfers]
+    signatures += [signature for _, signature in transfer_signatures]
     return Shown(
         tuple(sorted(signatures, key=lambda signature: signature.name)),
         {tool: signature.name for tool, signature in tools},
-        {agent: signature.name for agent, signature in taken_over},
+        {agent: signature.name for agent, signature in transfer_signatures},
     )
 
 
 def digest(shown: Shown, sentences: Sequence[Sentence], judge: object) -> str:
-    """Of all that a judge is shown and asked, and of the judge."""
+    """Return a digest of the tools, the sentences and the judge."""
     return hashlib.sha256(canonical([list(shown.signatures), list(sentences), judge])).hexdigest()

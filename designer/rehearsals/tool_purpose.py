@@ -1,7 +1,7 @@
-"""What a tool is for, as far as its words say so: what it does, to what, and what else it speaks of. Pure.
+"""Derive from a tool's texts what the tool does, to which thing, and the other words that describe it. Pure.
 
-The names of tools are verbs and nouns in many orders (`issues_list_for_repo`, `DeleteCustomerCard`), and most
-descriptions begin with a verb and what it is done to. Both are read, because either may be missing.
+Tool names combine verbs and nouns in many orders (`issues_list_for_repo`, `DeleteCustomerCard`), and most
+descriptions begin with a verb and its object. Both are parsed, because either may be missing.
 """
 
 import re
@@ -12,7 +12,7 @@ from itertools import dropwhile, takewhile
 from catalog.search import words
 from protocols.signature import Signature
 
-# What a tool does. A call for one of a line is hardly ever meant for a tool of another one.
+# Verbs by action. A call for one action is hardly ever meant for a tool of another one.
 _ACTIONS = {
     "read": "get fetch retrieve read show view lookup obtain display return describe download export track"
     " give load access scrape extract",
@@ -38,8 +38,8 @@ _ACTIONS = {
     "buy": "buy book reserve order purchase rent",
 }
 ACTION_OF = {verb: action for action, line in _ACTIONS.items() for verb in line.split()}
-# These are things in many names, as in `create_order`: another verb in the name says what is done.
-_THINGS_TOO = frozenset(
+# Many names use these as nouns, as in `create_order`: then another verb in the name is the action.
+_VERBS_USED_AS_NOUNS = frozenset(
     (
         *("list", "order", "book", "test", "filter", "query", "search", "track", "export", "set", "post"),
         *(
@@ -59,10 +59,10 @@ _THINGS_TOO = frozenset(
         *("display", "count", "watch", "draw", "load", "access", "move", "measure", "start", "stop", "run"),
     )
 )
-# Of these the verb says nothing beyond its action; “summarize” and “translate” say what a tool is for.
+# A verb of these actions adds nothing to the action; “summarize” and “translate” describe the tool.
 _COMMON = frozenset(("read", "list", "search", "create", "delete", "update", "send"))
-# Things that vendors call differently.
-_SAME_THINGS = (
+# Synonyms that vendors use for one thing.
+_SYNONYMS = (
     "file document attachment",
     "message mail email sms text",
     "issue task ticket todo",
@@ -101,8 +101,8 @@ _SAME_THINGS = (
     "cryptocurrency crypto coin",
     "tip advice recommendation suggestion",
 )
-THING_OF = {name: line.split()[0] for line in _SAME_THINGS for name in line.split()}
-# Where what follows is no longer the thing itself.
+THING_OF = {name: line.split()[0] for line in _SYNONYMS for name in line.split()}
+# A phrase for a thing ends before these words.
 _PREPOSITIONS = frozenset(
     (
         *("for", "in", "on", "of", "from", "to", "by", "with", "that", "which", "at", "into", "within"),
@@ -110,7 +110,7 @@ _PREPOSITIONS = frozenset(
         *("between", "whose", "given", "after", "before", "over", "than", "this", "so"),
     )
 )
-# Before the thing, and saying nothing about it.
+# These words precede the thing and do not describe it.
 _FILLERS = frozenset(
     (
         *("a", "an", "the", "all", "any", "one", "several", "multiple", "specific", "specified", "existing"),
@@ -120,60 +120,68 @@ _FILLERS = frozenset(
         *("batch", "bulk", "default"),
     )
 )
-# Of a thing, and none itself.
-_ABOUT = frozenset(("id", "ids", "info", "information", "detail", "details", "data"))
-_MANY = frozenset(("all", "multiple", "list", "lists", "paginated", "several"))
-# Said of nearly every tool.
-_EMPTY = frozenset(
+# Parts of a thing.
+_PARTS = frozenset(("id", "ids", "info", "information", "detail", "details", "data"))
+_PLURAL_WORDS = frozenset(("all", "multiple", "list", "lists", "paginated", "several"))
+# Words that nearly every tool has.
+_STOP_WORDS = frozenset(
     (
-        *_ABOUT,
+        *_PARTS,
         *("use", "used", "using", "via", "return", "returned", "must", "one", "also", "api", "endpoint"),
         *("method", "tool", "specific", "specified", "given", "existing", "single", "new", "provide"),
         *("provides", "provided", "allow", "allows", "json"),
     )
 )
-# What stands before the verb in some descriptions: “This endpoint will”, “Use this method to”.
-_CAN = r"(?: (?:is|are|was|used|will|can|be|to|for|that|which|lets?|allows?|enables?|helps?|you|users|us))"
+# Words before the verb in some descriptions: “This endpoint will”, “Use this method to”.
+_AUXILIARIES = (
+    r"(?: (?:is|are|was|used|will|can|be|to|for|that|which|lets?|allows?|enables?|helps?|you|users|us))"
+)
 _OPENING = re.compile(
     r"^(?:(?:(?:you (?:can|may) )?(?:use|call) )?(?:this|the|an?) (?:[\w-]+ )?(?:end ?point|api|method|tool)"
-    rf"{_CAN}*|(?:(?:this|the|an?) )?(?:end ?point|api|method|tool|operation|function|service|app){_CAN}+) ",
+    rf"{_AUXILIARIES}*|(?:(?:this|the|an?) )?(?:end ?point|api|method|tool|operation|function|service|app)"
+    rf"{_AUXILIARIES}+) ",
     re.IGNORECASE,
 )
-# A remark on another tool is not about this one: what `confusion.sentence` writes, and its like.
+# A remark about another tool, such as `confusion.Confusion.sentence` writes. It does not describe this one.
 _CLAUSE = r"(?:`[^`]*`|[^.;])*"
 _CONTRAST = re.compile(
     rf",?\s*\bnot (?:for|to)\b{_CLAUSE}|\b(?:for (?:that|those|this)|otherwise),? use\b{_CLAUSE}",
     re.IGNORECASE,
 )
-# What it is only for says as much about others.
+# A limit describes this tool and, by exclusion, others.
 _LIMIT = re.compile(rf"\bonly (?:for|if|when|where)\b{_CLAUSE}", re.IGNORECASE)
-# Behind a description that ends without a full stop.
+# The start of a remark after a description without a full stop.
 _REMARK = re.compile(r"(?<![.!?:;]) (?=Use this (?:only )?for )")
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)|https?://\S+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _REQUEST = re.compile(r"(?:GET|POST|PUT|PATCH|DELETE) /")
-# What begins like this is a whole sentence, which does not stand behind “for”.
-_NO_PHRASE = frozenset(
+# A text that begins with these words is a whole sentence and cannot follow “for”.
+_SENTENCE_STARTERS = frozenset(
     (
         *("if", "when", "this", "that", "these", "you", "your", "it", "in", "note", "please", "there", "we"),
         *("on", "by", "with", "to", "for", "i", "they", "our", "and", "or", "use", "after", "before", "once"),
     )
 )
-# The beginning of a long description says what the tool is for; the rest is rules and remarks.
-_FIRST, _ALL = 200, 800
+# The beginning of a long description states what the tool is for; the rest is rules and remarks.
+_LEAD_LENGTH, _MAX_LENGTH = 200, 800
 _MAX_PHRASE, _MAX_GIST = 6, 90
 _UNQUOTED = str.maketrans({";": ",", "`": "", "“": "", "”": "", "*": ""})
-_DOUBLED = frozenset(("get", "put", "set", "run", "stop", "drop", "submit"))
+_DOUBLING_VERBS = frozenset(("get", "put", "set", "run", "stop", "drop", "submit"))
 _IN_NAME, _IN_FIRST, _IN_REST, _IN_MEMBERS = 3.0, 1.5, 0.5, 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """`things` are the phrases for what it is done to, as stems; the last of each is the thing itself.
+    """The meaning of one tool.
 
-    `words` are stems by how loudly the tool says them, `spelled` the words as they stand there. `inputs` are
-    names in their order. `gist` is the first sentence. `told_apart` is the remark on other tools, if there is
-    one, and `told` its stems; `limits` are those of what it says that it is only for.
+    things: the phrases for the verb's object, as stems; the last stem of a phrase is the thing itself.
+    words: stems with their weights.
+    name_stems, lead_stems: the stems of the name, and of the first sentence.
+    spelled: the first spelling of each stem.
+    inputs: input names in order.
+    gist: the first sentence.
+    contrast, contrast_stems: the remark about other tools, and its stems.
+    limits: stems of the statements what alone the tool is for.
     """
 
     name: str
@@ -181,49 +189,55 @@ class Purpose:
     verb: str
     things: tuple[tuple[str, ...], ...]
     words: Mapping[str, float]
-    of_name: frozenset[str]
-    leading: frozenset[str]
+    name_stems: frozenset[str]
+    lead_stems: frozenset[str]
     spelled: Mapping[str, str]
     inputs: Mapping[str, None]
     gist: str
-    told_apart: str
-    told: frozenset[str]
+    contrast: str
+    contrast_stems: frozenset[str]
     limits: frozenset[str]
 
     @property
-    def said(self) -> frozenset[str]:
-        """What it is for, in the words of its name and its first sentence, with the verb."""
-        return self.of_name | self.leading | {self.verb} - {""}
+    def main_stems(self) -> frozenset[str]:
+        """Return the stems of the name and the first sentence, with the verb."""
+        return self.name_stems | self.lead_stems | {self.verb} - {""}
 
 
 def words_of(signatures: Iterable[Signature]) -> set[str]:
-    """Whose stems `purpose` has to be given."""
-    found = {word for each in signatures for text in _texts(each) for word in words.words(text)}
-    return found | ACTION_OF.keys() | THING_OF.keys() | set(THING_OF.values())
+    """Return the words whose stems `purpose` needs."""
+    text_words = {
+        word for signature in signatures for text in _texts(signature) for word in words.words(text)
+    }
+    return text_words | ACTION_OF.keys() | THING_OF.keys() | set(THING_OF.values())
 
 
 def _texts(signature: Signature) -> list[str]:
-    description, told_apart = _split(signature.description)
+    description, contrast = _split(signature.description)
     limits = _LIMIT.findall(description)
-    return [signature.name, signature.title, description[:_ALL], told_apart, *limits, *_members(signature)]
+    return [
+        signature.name,
+        signature.title,
+        description[:_MAX_LENGTH],
+        contrast,
+        *limits,
+        *_members(signature),
+    ]
 
 
 def _members(signature: Signature) -> list[str]:
-    found = [each.name for each in (*signature.inputs, *signature.outputs)]
-    return found + [value.name for each in signature.inputs for value in each.allowed_values[:20]]
+    members = [member.name for member in (*signature.inputs, *signature.outputs)]
+    return members + [value.name for member in signature.inputs for value in member.allowed_values[:20]]
 
 
 def _split(description: str) -> tuple[str, str]:
-    """What a description says of the tool itself, and its remarks on others."""
+    """Split a description into the text about the tool itself and its remarks about others."""
     plain = _REMARK.sub(". ", " ".join(_LINK.sub(r"\1", description).split()))
     return _CONTRAST.sub("", plain), " ".join(_CONTRAST.findall(plain))
 
 
 class Stems:
-    """The stems of words, and by stem what a verb does and what a thing is called in one word for all.
-
-    A word without a stem, such as one of which a long text was cut, is its own.
-    """
+    """The stems of words, with one action for synonymous verbs and one name for synonymous things."""
 
     def __init__(self, stems: Mapping[str, str]) -> None:
         self._stems = stems
@@ -233,9 +247,9 @@ class Stems:
     def action(self, word: str) -> str:
         return ACTION_OF.get(word) or self._actions.get(self._stems.get(word, word), "")
 
-    def of(self, word: str) -> str:
-        """Empty for a word that tells nothing: one that every text has, or that says what is done."""
-        if word in _EMPTY or self.action(word) in _COMMON:
+    def content_stem(self, word: str) -> str:
+        """Return the stem, "" for a word that nearly every text has or that only names the action."""
+        if word in _STOP_WORDS or self.action(word) in _COMMON:
             return ""
         return self.thing(word)
 
@@ -252,163 +266,177 @@ class Stems:
 
 
 def purpose(signature: Signature, stems: Stems) -> Purpose:
-    description, told_apart = _split(signature.description)
+    description, contrast = _split(signature.description)
     title = "" if words.name_key(signature.title) == words.name_key(signature.name) else signature.title
-    first = _OPENING.sub("", _first_sentence(description) or title)
-    name, lead = words.words(signature.name), words.words(first[:_FIRST])
+    first_sentence = _OPENING.sub("", _first_sentence(description) or title)
+    name, lead = words.words(signature.name), words.words(first_sentence[:_LEAD_LENGTH])
     spelled: dict[str, str] = {}
     weights: dict[str, float] = {}
-    for weight, said in (
+    for weight, text_words in (
         (_IN_NAME, name),
         (_IN_FIRST, [*lead, *words.words(title)]),
-        (_IN_REST, words.words(description[:_ALL])),
+        (_IN_REST, words.words(description[:_MAX_LENGTH])),
         (_IN_MEMBERS, words.words(" ".join(_members(signature)))),
     ):
-        for word in said:
-            if stem := stems.of(word):
+        for word in text_words:
+            if stem := stems.content_stem(word):
                 spelled.setdefault(stem, word)
-        for stem in {stems.of(word) for word in said} - {""}:
+        for stem in {stems.content_stem(word) for word in text_words} - {""}:
             weights[stem] = weights.get(stem, 0.0) + weight
-    clause = words.words(first[:_FIRST].partition(",")[0])
-    phrases = _things(name, clause if not _REQUEST.match(first) else [], stems)
+    clause = words.words(first_sentence[:_LEAD_LENGTH].partition(",")[0])
+    phrases = _things(name, clause if not _REQUEST.match(first_sentence) else [], stems)
     action = _action(name, lead, stems)
-    if action == "read" and _means_many(phrases, lead, stems):
+    if action == "read" and (
+        not _PLURAL_WORDS.isdisjoint(lead[:_MAX_PHRASE]) or bool(phrases and stems.is_plural(phrases[0][-1]))
+    ):
         action = "list"
     return Purpose(
         name=signature.name,
         action=action,
         verb=stems.thing(lead[0]) if lead else "",
         things=tuple(
-            tuple(stem for word in each if word not in _ABOUT and (stem := stems.thing(word)))
-            for each in phrases
+            tuple(stem for word in phrase if word not in _PARTS and (stem := stems.thing(word)))
+            for phrase in phrases
         ),
         words=weights,
-        of_name=frozenset({stems.of(word) for word in name} - {""}),
-        leading=frozenset({stems.of(word) for word in lead} - {""}),
+        name_stems=frozenset({stems.content_stem(word) for word in name} - {""}),
+        lead_stems=frozenset({stems.content_stem(word) for word in lead} - {""}),
         spelled=spelled,
-        inputs=dict.fromkeys(each.name for each in signature.inputs),
-        gist=first,
-        told_apart=told_apart,
-        told=frozenset(stems.thing(word) for word in words.words(told_apart)),
+        inputs=dict.fromkeys(member.name for member in signature.inputs),
+        gist=first_sentence,
+        contrast=contrast,
+        contrast_stems=frozenset(stems.thing(word) for word in words.words(contrast)),
         limits=frozenset(stems.thing(word) for word in words.words(" ".join(_LIMIT.findall(description)))),
     )
 
 
 def _action(name: Sequence[str], lead: Sequence[str], stems: Stems) -> str:
-    """As the sentence says; where it only returns something, as the name does."""
-    told = next((stems.action(word) for word in lead if not _is_adverb(word)), "")
-    place = _verb(name)
-    if told not in ("", "read") or (told and place is None):
-        return told
-    if place is not None:
-        return ACTION_OF[name[place]]
+    """Return the action of the sentence; if that only returns something, the action of the name."""
+    sentence_action = next((stems.action(word) for word in lead if not _is_adverb(word)), "")
+    verb_index = _find_verb(name)
+    if sentence_action not in ("", "read") or (sentence_action and verb_index is None):
+        return sentence_action
+    if verb_index is not None:
+        return ACTION_OF[name[verb_index]]
     return next((action for word in lead[:3] if (action := stems.action(word))), "")
 
 
-def _means_many(phrases: Sequence[Sequence[str]], lead: Sequence[str], stems: Stems) -> bool:
-    """Of a `get`: whether one is meant or all of them."""
-    return not _MANY.isdisjoint(lead[:_MAX_PHRASE]) or bool(phrases and stems.is_plural(phrases[0][-1]))
+def doing(tool: Purpose) -> str:
+    """Phrase what the tool does so that it can follow “for”: “Deletes the draft.” becomes “deleting the
+    draft”.
 
-
-def doing(one: Purpose) -> str:
-    """What it does as it stands behind “for”: “Deletes the draft.” is “deleting the draft”.
-
-    By its name, where its description does not say so in a phrase.
+    Falls back to the tool's name if the description has no such phrase.
     """
-    if said := _phrased(one.gist):
-        return said
-    name = words.words(one.name)
-    place = _verb(name)
-    if place is not None:
-        name = [name[place], *name[max(0, place - _MAX_PHRASE) : place], *name[place + 1 :]]
-    return _phrased(" ".join(name)) or one_line(one.name)
+    if phrase := _to_gerund_phrase(tool.gist):
+        return phrase
+    name = words.words(tool.name)
+    verb_index = _find_verb(name)
+    if verb_index is not None:
+        name = [
+            name[verb_index],
+            *name[max(0, verb_index - _MAX_PHRASE) : verb_index],
+            *name[verb_index + 1 :],
+        ]
+    return _to_gerund_phrase(" ".join(name)) or one_line(tool.name)
 
 
-def _phrased(gist: str) -> str:
-    plain = gist[:_FIRST].translate(_UNQUOTED).rstrip(".!? ").replace(". ", ", ").replace(".", " ")
-    # A name alone, as of `RetrieveEmployee`, is taken apart.
-    found = plain.split() if " " in plain else words.words(plain)
-    place = next((at for at, word in enumerate(found) if not _is_adverb(word)), None)
-    if place is None or _REQUEST.match(gist) or found[0].lower() in _NO_PHRASE:
+def _to_gerund_phrase(gist: str) -> str:
+    plain = gist[:_LEAD_LENGTH].translate(_UNQUOTED).rstrip(".!? ").replace(". ", ", ").replace(".", " ")
+    # A gist that is one name, as `RetrieveEmployee`, is split into its words.
+    gist_words = plain.split() if " " in plain else words.words(plain)
+    verb_index = next((index for index, word in enumerate(gist_words) if not _is_adverb(word)), None)
+    if verb_index is None or _REQUEST.match(gist) or gist_words[0].lower() in _SENTENCE_STARTERS:
         return ""
-    bases = {at: base for at in (place, place + 2) if (base := _base(found[at : at + 1]))}
-    if found[place + 1 : place + 2] not in (["and"], ["or"]):
-        bases.pop(place + 2, None)
-    for at, base in bases.items():
-        found[at] = found[at].replace(found[at].strip(","), _gerund(base))
-    said = " ".join(found)
-    said = said[0].lower() + said[1:] if said[1:2].islower() or place in bases else said
-    return said if len(said) <= _MAX_GIST else _cut(said)
+    bases = {
+        index: base
+        for index in (verb_index, verb_index + 2)
+        if (base := _base(gist_words[index : index + 1]))
+    }
+    if gist_words[verb_index + 1 : verb_index + 2] not in (["and"], ["or"]):
+        bases.pop(verb_index + 2, None)
+    for index, base in bases.items():
+        gist_words[index] = gist_words[index].replace(gist_words[index].strip(","), _gerund(base))
+    phrase = " ".join(gist_words)
+    phrase = phrase[0].lower() + phrase[1:] if phrase[1:2].islower() or verb_index in bases else phrase
+    return phrase if len(phrase) <= _MAX_GIST else _shorten(phrase)
 
 
 def one_line(text: str) -> str:
-    """Of a name that a user gave, what stands in a sentence without ending it."""
+    """Reduce a name that a user entered to text that does not end the sentence around it."""
     return " ".join(text.translate(_UNQUOTED).replace(".", " ").split())[:_MAX_GIST]
 
 
-def _cut(said: str) -> str:
-    """Without the words at the end that wait for another one."""
-    kept = said[:_MAX_GIST].rsplit(" ", 1)[0].split()
-    while kept and kept[-1].lower().strip(",") in _PREPOSITIONS | _FILLERS:
-        kept.pop()
-    return " ".join(kept).rstrip(",")
+def _shorten(phrase: str) -> str:
+    """Shorten the phrase, without trailing words that need another one."""
+    phrase_words = phrase[:_MAX_GIST].rsplit(" ", 1)[0].split()
+    while phrase_words and phrase_words[-1].lower().strip(",") in _PREPOSITIONS | _FILLERS:
+        phrase_words.pop()
+    return " ".join(phrase_words).rstrip(",")
 
 
 def _is_adverb(word: str) -> bool:
     return word.lower().endswith("ly") or word.lower() == "and"
 
 
-def _base(said: Sequence[str]) -> str:
-    """Of a verb that the table has, or that ends as only a verb would in front of a sentence."""
-    verb = "".join(said).lower().strip(",")
+def _base(text_words: Sequence[str]) -> str:
+    """Return the base form of a verb that the table has, or that ends as only a verb would at the start of a
+    sentence.
+    """
+    verb = "".join(text_words).lower().strip(",")
     ends = (("ies", "y"), ("es", ""), ("s", ""))
-    cut = [verb.removesuffix(end) + instead for end, instead in ends if verb.endswith(end)]
-    known = next((each for each in (verb, *cut) if each in ACTION_OF), "")
-    if known or not verb.isalpha() or not verb.endswith("s") or verb.endswith(("ss", "us", "is")):
-        return known
-    return cut[-2] if verb.endswith(("shes", "ches", "xes", "sses")) else cut[-1]
+    bases = [verb.removesuffix(end) + instead for end, instead in ends if verb.endswith(end)]
+    known_base = next((base for base in (verb, *bases) if base in ACTION_OF), "")
+    if known_base or not verb.isalpha() or not verb.endswith("s") or verb.endswith(("ss", "us", "is")):
+        return known_base
+    return bases[-2] if verb.endswith(("shes", "ches", "xes", "sses")) else bases[-1]
 
 
 def _gerund(verb: str) -> str:
     if verb.endswith("e"):
         return f"{verb[:-1]}ing"
-    return f"{verb}{verb[-1] if verb in _DOUBLED else ''}ing"
+    return f"{verb}{verb[-1] if verb in _DOUBLING_VERBS else ''}ing"
 
 
 def _first_sentence(text: str) -> str:
-    found = _SENTENCE_END.split(text, maxsplit=2)
-    # A name alone may stand in front of it.
-    is_label = len(found) > 1 and len(found[0].split()) == 1
-    return found[1] if is_label else found[0]
+    sentences = _SENTENCE_END.split(text, maxsplit=2)
+    # A single word in front of the sentence is a label.
+    is_label = len(sentences) > 1 and len(sentences[0].split()) == 1
+    return sentences[1] if is_label else sentences[0]
 
 
 def _things(name: Sequence[str], lead: Sequence[str], stems: Stems) -> list[Sequence[str]]:
-    """What the verb at the beginning of the sentence is done to, then what the one in the name is."""
-    told: Sequence[str] = ()
+    """Return the object of the verb that starts the sentence, then that of the verb in the name."""
+    sentence_phrase: Sequence[str] = ()
     is_verb = bool(lead) and (bool(stems.action(lead[0])) or _begins_alike(name, lead, stems))
     if is_verb:
-        kept = [
+        is_content = [
             word not in _FILLERS and word not in _PREPOSITIONS and not stems.action(word) for word in lead[1:]
         ]
-        begins = next((place for place, is_kept in enumerate(kept, 1) if is_kept), len(lead))
-        told = _phrase(lead[begins:])
-    place = _verb(name)
-    if place is None and _begins_alike(name, lead, stems):
-        place = 0
-    if place is None:
-        return [phrase for phrase in (told, name[-2:]) if phrase]
-    rest = list(dropwhile(("for", "to", "of").__contains__, name[place + 1 :]))
-    behind = [word for word in _until_preposition(rest) if word not in _FILLERS and not word.isdigit()]
-    return [phrase for phrase in (told, behind or name[max(0, place - 2) : place]) if phrase]
+        start = next((index for index, is_kept in enumerate(is_content, 1) if is_kept), len(lead))
+        sentence_phrase = _phrase(lead[start:])
+    verb_index = _find_verb(name)
+    if verb_index is None and _begins_alike(name, lead, stems):
+        verb_index = 0
+    if verb_index is None:
+        return [phrase for phrase in (sentence_phrase, name[-2:]) if phrase]
+    following = list(dropwhile(("for", "to", "of").__contains__, name[verb_index + 1 :]))
+    object_words = [
+        word for word in _until_preposition(following) if word not in _FILLERS and not word.isdigit()
+    ]
+    return [
+        phrase
+        for phrase in (sentence_phrase, object_words or name[max(0, verb_index - 2) : verb_index])
+        if phrase
+    ]
 
 
-def _phrase(said: Sequence[str]) -> Sequence[str]:
-    """A thing with what it is of: “the score of a team” is the team's score."""
-    thing = _until_preposition(said[:_MAX_PHRASE])
-    rest = said[len(thing) :]
-    if not thing or rest[:1] != ["of"]:
+def _phrase(text_words: Sequence[str]) -> Sequence[str]:
+    """Return a thing with its owner in front: “the score of a team” becomes team, score."""
+    thing = _until_preposition(text_words[:_MAX_PHRASE])
+    remainder = text_words[len(thing) :]
+    if not thing or remainder[:1] != ["of"]:
         return thing
-    owner = list(dropwhile(_FILLERS.__contains__, rest[1:]))
+    owner = list(dropwhile(_FILLERS.__contains__, remainder[1:]))
     return [*_until_preposition(owner[:3]), *thing]
 
 
@@ -416,13 +444,15 @@ def _begins_alike(name: Sequence[str], lead: Sequence[str], stems: Stems) -> boo
     return len(name) > 1 and bool(lead) and stems.thing(name[0]) == stems.thing(lead[0])
 
 
-def _until_preposition(said: Sequence[str]) -> Sequence[str]:
-    return list(takewhile(lambda word: word not in _PREPOSITIONS, said))
+def _until_preposition(text_words: Sequence[str]) -> Sequence[str]:
+    return list(takewhile(lambda word: word not in _PREPOSITIONS, text_words))
 
 
-def _verb(name: Sequence[str]) -> int | None:
-    """Its place: before the thing, as in `issues_delete_comment`, or behind it, as in `comments_delete`."""
-    said = list(takewhile(lambda word: word not in ("by", "for", "with"), name))
-    verbs = [place for place, word in enumerate(said) if word in ACTION_OF]
-    verbs = [place for place in verbs if name[place] not in _THINGS_TOO] or verbs
+def _find_verb(name: Sequence[str]) -> int | None:
+    """Return the index of the verb: before the thing, as in `issues_delete_comment`, or after it, as in
+    `comments_delete`.
+    """
+    main_words = list(takewhile(lambda word: word not in ("by", "for", "with"), name))
+    verbs = [index for index, word in enumerate(main_words) if word in ACTION_OF]
+    verbs = [index for index in verbs if name[index] not in _VERBS_USED_AS_NOUNS] or verbs
     return (verbs[-1] if verbs[-1] == len(name) - 1 else verbs[0]) if verbs else None

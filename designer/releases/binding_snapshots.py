@@ -34,14 +34,16 @@ def read_bindings(agent: int, document: ReleaseDocument, *, records_names: bool 
         for tool in node.tools
         if tool.signature.kind != transfers.KIND
     ]
-    resolutions = environments.resolve_all(place, [Subject.of(tool) for _, tool in tools], agent=agent)
+    resolutions = environments.resolve_all(
+        place, [Subject.of_released(tool) for _, tool in tools], agent=agent
+    )
     if records_names:
         environments.record_named(agent, resolutions)
     keys = {resolution.version for resolution in resolutions.values() if resolution.version}
     rows = ActivityVersion.objects.select_related("activity").in_bulk(keys) if keys else {}
     recorded = []
     for slug, tool in tools:
-        resolution = resolutions[Subject.of(tool)]
+        resolution = resolutions[Subject.of_released(tool)]
         version = rows.get(resolution.version or 0)
         recorded.append(
             {

@@ -1,7 +1,8 @@
-"""Channels of an agent: which release runtimes get that ask for `live` and the like.
+"""Channels of an agent: names such as `live` that point to a release, for runtimes.
 
-Publishing writes a release and moves nothing. A designer moves a channel: to a newer release, which promotes
-it, or back to an older one. Each move is kept, with its actor. docs/decisions/0047-channels.md says why.
+Publishing creates a release and moves no channel. A designer moves a channel: to a newer release, which
+promotes it, or back to an older one. Each move is stored with its actor. docs/decisions/0047-channels.md has
+the reasons.
 """
 
 import re
@@ -22,7 +23,7 @@ from people import audit
 from people.models import User
 
 LIVE = "live"
-# What the others are told of a move; designer/news.py has the words.
+# The event for notifications; designer/news.py has the texts.
 MOVED = "channel.moved"
 NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 NAME_RULE = (
@@ -30,7 +31,7 @@ NAME_RULE = (
     "30 characters at most: “canary”."
 )
 MAX_NOTE_LENGTH = 2_000
-# Each is a promise to some runtime; more than a user can keep an eye on is a mistake in a script.
+# Each channel is a promise to a runtime; a larger number is more likely an error in a script.
 MAX_CHANNELS = 20
 
 Direction = Literal["promote", "roll back", "close", ""]
@@ -38,7 +39,7 @@ Direction = Literal["promote", "roll back", "close", ""]
 
 @dataclass(frozen=True, slots=True)
 class ChannelState:
-    """A channel with the move that brought it where it is; `live` has neither before its first move."""
+    """A channel with its last move. `live` has neither a release nor a move at first."""
 
     name: str
     release: Release | None = None
@@ -46,24 +47,26 @@ class ChannelState:
 
     @property
     def number(self) -> int:
-        """Of the release; 0 for none. What a form names as `expected`."""
+        """Return the release's number, 0 for none: what a form sends as `expected`."""
         return self.release.number if self.release else 0
 
 
 def states(agent: Agent) -> list[ChannelState]:
-    """`live` first, then the others that lead somewhere, by name."""
-    last = {row.channel_id: row for row in moves(agent).order_by("channel_id", "-pk").distinct("channel_id")}
-    found = {
-        row.name: ChannelState(row.name, row.release, last.get(row.pk))
+    """Return `live`, then the other channels that point to a release, by name."""
+    last_moves = {
+        row.channel_id: row for row in moves(agent).order_by("channel_id", "-pk").distinct("channel_id")
+    }
+    states_by_name = {
+        row.name: ChannelState(row.name, row.release, last_moves.get(row.pk))
         for row in agent.channels.exclude(release=None).select_related("release").defer("release__document")
     }
-    live = found.pop(LIVE, ChannelState(LIVE))
-    return [live, *found.values()]
+    live = states_by_name.pop(LIVE, ChannelState(LIVE))
+    return [live, *states_by_name.values()]
 
 
 def state(agent: Agent, name: str) -> ChannelState:
-    """The same of one channel; one that was never used leads nowhere."""
-    return next((each for each in states(agent) if each.name == name), ChannelState(name))
+    """Return the state of one channel; a channel that was never used has no release."""
+    return next((row for row in states(agent) if row.name == name), ChannelState(name))
 
 
 def baseline(agent: Agent) -> Release | None:
@@ -72,15 +75,15 @@ def baseline(agent: Agent) -> Release | None:
 
 
 def by_release(found: Iterable[ChannelState]) -> dict[int, list[str]]:
-    """The names of the channels that lead to each release, by its number."""
+    """Return the names of the channels that point to each release, by its number."""
     names: defaultdict[int, list[str]] = defaultdict(list)
-    for each in found:
-        names[each.number].append(each.name)
+    for channel_state in found:
+        names[channel_state.number].append(channel_state.name)
     return names
 
 
 def moves(agent: Agent) -> QuerySet[ChannelMove]:
-    """All moves of all channels, the newest first."""
+    """Return all moves of all channels, the newest first."""
     rows = ChannelMove.objects.filter(channel__agent=agent).select_related(
         "channel", "moved_by", "before", "release"
     )
@@ -88,7 +91,7 @@ def moves(agent: Agent) -> QuerySet[ChannelMove]:
 
 
 def direction(before: Release | None, after: Release | None) -> Direction:
-    """How a move is named: a newer release is promoted, to an older one a channel is rolled back."""
+    """Name the move: a newer release is promoted, and to an older one the channel is rolled back."""
     if before == after:
         return ""
     if after is None:
@@ -96,7 +99,7 @@ def direction(before: Release | None, after: Release | None) -> Direction:
     return "roll back" if before and after.number < before.number else "promote"
 
 
-def checked_name(name: str) -> str:
+def check_channel_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise invalid(channel=NAME_RULE)
     return name
@@ -112,48 +115,58 @@ def move(
     note: str = "",
     expected: int | None = None,
 ) -> ChannelState:
-    """Makes the channel lead to this release of the agent, or nowhere.
+    """Point the channel to this release of the agent, or to none.
 
-    `expected` is the number of the release that the actor saw it lead to, 0 for none: where it leads
-    elsewhere by now nothing moves, and DomainError (channel_moved) says who moved it. None skips that.
+    expected: the number of the release that the actor saw, 0 for none. Raises DomainError (channel_moved),
+        and moves nothing, if the channel has moved since. None skips the check.
     """
-    name, note = checked_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
+    name, note = check_channel_name(name), checked(note, field="note", limit=MAX_NOTE_LENGTH)
     agent = locked(agent)
-    now = state(agent, name)
-    # Two designers may have the page open: the second sees what the first one did, and decides again.
-    if expected not in (None, now.number):
-        raise _moved_meanwhile(now)
-    action = direction(now.release, release)
-    # Leading it where it leads already is no move, and leaves no row.
+    current_state = state(agent, name)
+    # Two designers may have the page open: the second one sees the first one's move and decides again.
+    if expected not in (None, current_state.number):
+        raise _moved_since(current_state)
+    action = direction(current_state.release, release)
+    # A move to the same release is not recorded.
     if not action:
-        return now
+        return current_state
     if release is None and name == LIVE:
         raise DomainError(
             "live_stays", "“live” always leads to a release. Move it to another one.", status=409
         )
-    # `retiring.retire` holds the agent's lock too, so that no release goes while a channel is led to it.
+    # `retiring.retire` acquires the agent's lock too, so that a release cannot be retired while a channel
+    # moves to it.
     if release and Retirement.objects.filter(release=release).exists():
         message = f"Release {release.number} is retired. Take it back on its page, or choose another release."
         raise DomainError("release_retired", message, status=409)
-    if now.release is None and agent.channels.exclude(release=None).count() >= MAX_CHANNELS:
+    if current_state.release is None and agent.channels.exclude(release=None).count() >= MAX_CHANNELS:
         raise DomainError(
             "too_many_channels", f"An agent has {MAX_CHANNELS} channels at most. Close one.", status=409
         )
     row, _ = Channel.objects.update_or_create(agent=agent, name=name, defaults={"release": release})
-    made = ChannelMove.objects.create(
-        channel=row, before=now.release, release=release, note=note, moved_by=actor
+    channel_move = ChannelMove.objects.create(
+        channel=row, before=current_state.release, release=release, note=note, moved_by=actor
     )
     facts = {"release": release.number if release else None}
     audit.record(
-        actor, action, row, before={"release": now.number or None}, after=facts, why=note, agent=agent.pk
+        actor,
+        action,
+        row,
+        before={"release": current_state.number or None},
+        after=facts,
+        why=note,
+        agent=agent.pk,
     )
-    outbox.put(MOVED, made.pk)
-    return ChannelState(name, release, made)
+    outbox.put(MOVED, channel_move.pk)
+    return ChannelState(name, release, channel_move)
 
 
-def _moved_meanwhile(now: ChannelState) -> DomainError:
-    to = f"release {now.number}" if now.release else "no release"
-    says = f"“{now.name}” leads to {to} by now"
-    if now.last_move:
-        says = f"{now.last_move.moved_by} has moved “{now.name}” since you opened this: it leads to {to} now"
-    return DomainError("channel_moved", f"{says}. Look at what is different, then decide again.", status=409)
+def _moved_since(current_state: ChannelState) -> DomainError:
+    target = f"release {current_state.number}" if current_state.release else "no release"
+    message = f"“{current_state.name}” leads to {target} by now"
+    if current_state.last_move:
+        mover = current_state.last_move.moved_by
+        message = f"{mover} has moved “{current_state.name}” since you opened this: it leads to {target} now"
+    return DomainError(
+        "channel_moved", f"{message}. Look at what is different, then decide again.", status=409
+    )

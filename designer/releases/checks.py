@@ -1,8 +1,7 @@
-"""What there is to say against publishing a draft, or for it. Pure.
+"""The checks of a draft before publishing. Pure.
 
-Each rule looks at the facts and gives checks: those that stop publishing (`error`) until they are accepted by
-their codes, those to be aware of (`warning`), or one that all is well (`ok`). A new rule is a function in
-`RULES`; what is judged elsewhere already comes in `Facts.more`.
+Each rule returns checks from the facts: errors, which stop publishing until they are accepted by their codes,
+    warnings, and `ok`. A new rule is a function in `RULES`; checks from elsewhere are in `Facts.more`.
 """
 
 from collections import Counter
@@ -18,7 +17,7 @@ from designer.rehearsals import results
 from designer.rehearsals.results import Comparison, Flip
 
 Severity = Literal["ok", "warning", "error"]
-# Who may accept an error; "" for what needs no accepting.
+# The role that may accept an error; "" if nothing needs to be accepted.
 Accepter = Literal["", "designer", "admin"]
 ORDER: tuple[Severity, ...] = ("error", "warning", "ok")
 REASONS_SHOWN = 2
@@ -26,8 +25,9 @@ REASONS_SHOWN = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """`where` is the path of the page on which it is mended, empty where there is nothing to mend. `about` is
-    the name of the tool that it is about, where it says the same of each."""
+    """where: the path of the page where it can be fixed, "" if there is nothing to fix.
+    about: the tool's name, if the same message may apply to several tools.
+    """
 
     code: str
     severity: Severity
@@ -39,11 +39,12 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFacts:
-    """One pinned tool; each sentence is empty where there is nothing to say.
+    """One pinned tool; a sentence is "" if the fact does not apply.
 
-    `misfits` are tuned words that the pinned version has no place for, each with whether a model would be
-    shown what the designer hid. `breaks` says what the version takes away from the one that was released.
-    `outside` is about a vendor that the agent may not use; `outside_where` is the page where it is allowed.
+    misfits: tuned texts that the pinned version has no member for, each with whether it would expose what the
+        designer hid.
+    breaks: what the version removes compared with the released one.
+    outside, outside_where: why the agent may not use the vendor, and the page where that can be changed.
     """
 
     name: str
@@ -61,8 +62,7 @@ class ToolFacts:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The tokens that the designer allows the agent, whether more of them stop publishing, and where both the
-    tokens and the limit are seen."""
+    """The agent's token limit, whether exceeding it stops publishing, and the page with both figures."""
 
     tokens: int
     stops: bool
@@ -71,9 +71,11 @@ class Budget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """One agent of a tree. `sub_agent` is its name, empty for the one that is published; `carried` is its
-    draft in each format, by the format's label. `strands` are tools, with what callers of their last version
-    lose: to clients that know versions they become other tools.
+    """One agent of a tree.
+
+    sub_agent: its name, "" for the agent that is published.
+    carried: its draft in each format, by the format's label.
+    strands: tools that become other tools for clients that know versions, with what their callers lose.
     """
 
     draft: ReleaseDocument
@@ -87,22 +89,26 @@ class Facts:
 
 
 def checks(*tree: Facts) -> list[Check]:
-    """All of them, the worst first. That all is well is said once, where it is so in every agent."""
-    found: list[Check] = []
+    """Return all checks, the worst first. An `ok` is listed once, if the rule finds no problem in any
+    agent.
+    """
+    result: list[Check] = []
     for rule in (*RULES, _more):
-        told = [(facts.sub_agent, list(rule(facts))) for facts in tree]
-        is_well = all(any(each.severity == "ok" for each in said) for _, said in told if said)
-        for sub_agent, said in told:
-            for each in said if is_well else (each for each in said if each.severity != "ok"):
-                # What is well in the agent itself is said for all of them.
-                if not (each.severity == "ok" and each in found):
-                    message = f"“{sub_agent}”: {each.message}" if sub_agent else each.message
-                    found.append(replace(each, message=message))
-    return sorted(found, key=lambda check: ORDER.index(check.severity))
+        checks_by_agent = [(facts.sub_agent, list(rule(facts))) for facts in tree]
+        is_ok = all(any(row.severity == "ok" for row in rows) for _, rows in checks_by_agent if rows)
+        for sub_agent, rows in checks_by_agent:
+            for row in rows if is_ok else (check for check in rows if check.severity != "ok"):
+                # An `ok` of the agent itself stands for all of them.
+                if not (row.severity == "ok" and row in result):
+                    message = f"“{sub_agent}”: {row.message}" if sub_agent else row.message
+                    result.append(replace(row, message=message))
+    return sorted(result, key=lambda check: ORDER.index(check.severity))
 
 
 def not_accepted(found: Iterable[Check], accept: Iterable[str], *, is_admin: bool) -> list[Check]:
-    """The errors that stop publishing: not accepted by code, or not by this actor's role."""
+    """Return the errors that stop publishing: their code is not accepted, or this actor's role may not accept
+    it.
+    """
     codes = set(accept)
     return [
         check
@@ -117,7 +123,7 @@ def _reviews(facts: Facts) -> Iterator[Check]:
     for tool in facts.tools:
         where = tool.review_where or tool.where
         if tool.blocked:
-            # An administrator has decided that agents do not get it, so only one may decide otherwise.
+            # An administrator has blocked the version, so only an administrator may accept it.
             yield Check(
                 code="version_blocked",
                 severity="error",
@@ -138,19 +144,19 @@ def _reviews(facts: Facts) -> Iterator[Check]:
 
 
 def _offered(facts: Facts) -> Iterator[Check]:
-    gone = [tool for tool in facts.tools if tool.gone]
-    for tool in gone:
+    withdrawn = [tool for tool in facts.tools if tool.gone]
+    for tool in withdrawn:
         message = (
             f"“{tool.name}”: {tool.gone} The release holds its words all the same; calls of it may fail."
         )
         yield Check(code="tool_withdrawn", severity="warning", message=message, where=tool.where)
-    if not gone:
+    if not withdrawn:
         yield Check(code="offered", severity="ok", message="The vendors offer every tool.")
 
 
 def _vendors(facts: Facts) -> Iterator[Check]:
-    outside = [tool for tool in facts.tools if tool.outside]
-    for tool in outside:
+    not_allowed = [tool for tool in facts.tools if tool.outside]
+    for tool in not_allowed:
         yield Check(
             code="vendor_not_allowed",
             severity="error",
@@ -158,7 +164,7 @@ def _vendors(facts: Facts) -> Iterator[Check]:
             where=tool.outside_where,
             accepted_by="designer",
         )
-    if not outside:
+    if not not_allowed:
         yield Check(
             code="vendors", severity="ok", message="Every tool is of a vendor that the agent may use."
         )
@@ -184,17 +190,17 @@ def _words(facts: Facts) -> Iterator[Check]:
 
 
 def _names(facts: Facts) -> Iterator[Check]:
-    where = {tool.name: tool.where for tool in facts.tools}
-    shown = [tool.signature.name for tool in facts.draft.tools]
-    shown += [transfer.name for transfer in facts.draft.transfers]
-    names = Counter(name.casefold() for name in shown)
-    clashing = [name for name in shown if names[name.casefold()] > 1]
+    page_by_tool = {tool.name: tool.where for tool in facts.tools}
+    names_in_use = [tool.signature.name for tool in facts.draft.tools]
+    names_in_use += [transfer.name for transfer in facts.draft.transfers]
+    names = Counter(name.casefold() for name in names_in_use)
+    clashing = [name for name in names_in_use if names[name.casefold()] > 1]
     for name in clashing:
         yield Check(
             code="name_clash",
             severity="error",
             message=f"A model would know two tools as “{name}”. Call one of them something else.",
-            where=where.get(name, ""),
+            where=page_by_tool.get(name, ""),
             accepted_by="designer",
         )
     if not clashing:
@@ -204,40 +210,44 @@ def _names(facts: Facts) -> Iterator[Check]:
 def _breaks(facts: Facts) -> Iterator[Check]:
     for tool in facts.tools:
         if tool.breaks:
-            message = f"“{tool.name}” moves to a version that breaks what worked: {_first(tool.breaks)}"
+            message = (
+                f"“{tool.name}” moves to a version that breaks what worked: {_first_sentences(tool.breaks)}"
+            )
             yield Check(code="breaking_move", severity="warning", message=message, where=tool.where)
 
 
 def _ids(facts: Facts) -> Iterator[Check]:
-    where = {tool.name: tool.where for tool in facts.tools}
+    page_by_tool = {tool.name: tool.where for tool in facts.tools}
     for name, breaks in facts.strands.items():
         message = (
             f"“{name}” gets another id for A2T clients and a new major version for OXP clients, because what "
-            f"they call may not go on: {_first(breaks)} The id or version that they know goes on as it was, "
-            "for as long as a release that holds it is kept."
+            f"they call may not go on: {_first_sentences(breaks)} The id or version that they know goes on as"
+            " it was, for as long as a release that holds it is kept."
         )
-        yield Check(code="another_tool_id", severity="warning", message=message, where=where.get(name, ""))
+        yield Check(
+            code="another_tool_id", severity="warning", message=message, where=page_by_tool.get(name, "")
+        )
 
 
 def _formats(facts: Facts) -> Iterator[Check]:
-    where = {tool.name: tool.where for tool in facts.tools}
+    page_by_tool = {tool.name: tool.where for tool in facts.tools}
     is_clean = True
     for label, carried in facts.carried:
         if carried.left_out:
             blocking, count = carried.blocking, len(carried.fitting.tools)
             message = (
                 f"{label} carries {count} of {count + len(carried.left_out)} tools: "
-                f"{_first([remark.message for remark in blocking])}"
+                f"{_first_sentences([remark.message for remark in blocking])}"
             )
-            mended = where.get(blocking[0].tool, "")
-            yield Check(code="format_cannot_carry", severity="warning", message=message, where=mended)
-        elif warned := [remark for remark in carried.remarks if remark.level == "warns"]:
-            message = f"{label} may be refused: {_first([remark.message for remark in warned])}"
+            page = page_by_tool.get(blocking[0].tool, "")
+            yield Check(code="format_cannot_carry", severity="warning", message=message, where=page)
+        elif warnings := [remark for remark in carried.remarks if remark.level == "warns"]:
+            message = f"{label} may be refused: {_first_sentences([remark.message for remark in warnings])}"
             yield Check(
                 code="format_may_refuse",
                 severity="warning",
                 message=message,
-                where=where.get(warned[0].tool, ""),
+                where=page_by_tool.get(warnings[0].tool, ""),
             )
         else:
             continue
@@ -250,78 +260,91 @@ def _budget(facts: Facts) -> Iterator[Check]:
     if facts.budget is None:
         return
     tokens = sum(token_budget.tokens(tool.signature) for tool in facts.draft.tools)
-    handed = facts.draft.transfers
-    tokens += sum(token_budget.tokens_of_transfer(each.name, each.description) for each in handed)
+    released_transfers = facts.draft.transfers
+    tokens += sum(
+        token_budget.tokens_of_transfer(transfer.name, transfer.description)
+        for transfer in released_transfers
+    )
     tokens += sum(estimate_tokens(procedure.text) for procedure in facts.draft.procedures)
     allowed = facts.budget.tokens
     if tokens <= allowed:
         message = f"Tools and procedures take ~{tokens:,} of the {allowed:,} tokens that the agent may take."
         yield Check(code="budget", severity="ok", message=message)
         return
-    told = f"Tools and procedures take ~{tokens:,} tokens of a request; the agent may take {allowed:,}."
+    message = f"Tools and procedures take ~{tokens:,} tokens of a request; the agent may take {allowed:,}."
     yield Check(
         code="budget_exceeded",
         severity="error" if facts.budget.stops else "warning",
-        message=told,
+        message=message,
         where=facts.budget.where,
         accepted_by="designer" if facts.budget.stops else "",
     )
 
 
 def _rehearsals(facts: Facts) -> Iterator[Check]:
-    said = facts.rehearsed
-    if said is None or said.gate == "off":
+    comparison = facts.rehearsed
+    if comparison is None or comparison.gate == "off":
         return
-    stops = said.gate == "refuse"
+    stops = comparison.gate == "refuse"
     severity: Severity = "error" if stops else "warning"
     accepted_by: Accepter = "designer" if stops else ""
-    if said.now is None:
+    if comparison.now is None:
         yield Check(
             code="rehearsals_pending",
             severity=severity,
-            message=said.missing,
-            where=said.where,
+            message=comparison.missing,
+            where=comparison.where,
             accepted_by=accepted_by,
         )
         return
-    was = f", was {said.before} in release {said.against}" if said.before else ""
-    told = f"{said.now} rehearsed sentences are answered as expected{was}."
-    found = results.gate(said.now, said.flips, at_least=said.at_least, on_flips=said.on_flips)
-    if found == "open":
-        # Only all of the tests as expected prove anything: “3 of 7” is never a tick.
-        is_full = said.now.right == said.now.total
+    earlier = f", was {comparison.before} in release {comparison.against}" if comparison.before else ""
+    message = f"{comparison.now} rehearsed sentences are answered as expected{earlier}."
+    gate_state = results.gate(
+        comparison.now, comparison.flips, at_least=comparison.at_least, on_flips=comparison.on_flips
+    )
+    if gate_state == "open":
+        # Only a full pass counts as ok: “3 of 7” does not.
+        is_full = comparison.now.right == comparison.now.total
         yield Check(
             code="rehearsals",
             severity="ok" if is_full else "warning",
-            message=told,
-            where="" if is_full else said.where,
+            message=message,
+            where="" if is_full else comparison.where,
         )
         return
-    if found == "below":
-        told += f" The agent asks for {said.at_least}."
-    if said.worse:
-        told += f" Worse than there: {_first([_says_worse(flip) for flip in said.worse])}"
+    if gate_state == "below":
+        message += f" The agent asks for {comparison.at_least}."
+    if comparison.worse:
+        message += (
+            f" Worse than there: {_first_sentences([_describe_flip(flip) for flip in comparison.worse])}"
+        )
     yield Check(
-        code="rehearsal_gate", severity=severity, message=told, where=said.where, accepted_by=accepted_by
+        code="rehearsal_gate",
+        severity=severity,
+        message=message,
+        where=comparison.where,
+        accepted_by=accepted_by,
     )
 
 
-def _says_worse(flip: Flip) -> str:
-    chosen = f"“{flip.chosen}” is chosen" if flip.chosen else "no tool is chosen"
+def _describe_flip(flip: Flip) -> str:
+    choice = f"“{flip.chosen}” is chosen" if flip.chosen else "no tool is chosen"
     if flip.chosen == flip.expected:
         return f"“{flip.says}” says other inputs."
-    meant = f"in place of “{flip.expected}”" if flip.expected else "and the tool for it is not there any more"
-    return f"“{flip.says}”: {chosen} {meant}."
+    expectation = (
+        f"in place of “{flip.expected}”" if flip.expected else "and the tool for it is not there any more"
+    )
+    return f"“{flip.says}”: {choice} {expectation}."
 
 
 def _more(facts: Facts) -> Iterator[Check]:
     yield from facts.more
 
 
-def _first(sentences: Iterable[str]) -> str:
-    said = list(sentences)
-    more = f" And {len(said) - REASONS_SHOWN} more." if len(said) > REASONS_SHOWN else ""
-    return " ".join(said[:REASONS_SHOWN]) + more
+def _first_sentences(sentences: Iterable[str]) -> str:
+    texts = list(sentences)
+    more = f" And {len(texts) - REASONS_SHOWN} more." if len(texts) > REASONS_SHOWN else ""
+    return " ".join(texts[:REASONS_SHOWN]) + more
 
 
 RULES: list[Callable[[Facts], Iterable[Check]]] = [

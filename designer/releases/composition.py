@@ -1,8 +1,4 @@
-"""What agents are made of now, and the release that publishing would make of it: rows in, documents out.
-
-A release holds an agent with all that is below it. Everything an export needs is inside the document, so it
-can be written when the vendor is long gone.
-"""
+"""Compose the release document of an agent from its current rows."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +29,7 @@ from designer.signatures.words import Words
 
 @dataclass(frozen=True)
 class Node:
-    """One agent of a tree: its pins, each as it would be released, and what its procedures are made of.
+    """One agent of a tree: its pins, each as it would be released, and the rows of its procedures.
 
     `context` are its pins of prompts and resources.
     """
@@ -54,24 +50,24 @@ class Node:
 
 
 def trees(roots: Sequence[Agent]) -> dict[int, list[Node]]:
-    """By primary key each with all that is below it, the agent first and each sub-agent after its parent, in
-    a number of queries that does not grow with them.
+    """Return, by primary key, each root with all its sub-agents, each after its parent. The number of queries
+    does not grow with them.
     """
-    below = agents.with_all_below(roots)
-    rows = {agent.pk: agent for tree in below.values() for agent in tree}
-    written = rendering.rows_of(rows.values())
-    # One query for all pins, and one for each kind of row that procedures are made of.
+    agents_by_root = agents.with_all_below(roots)
+    rows = {agent.pk: agent for tree in agents_by_root.values() for agent in tree}
+    procedure_rows = rendering.rows_of(rows.values())
+    # One query reads all pins, and one each kind of row that procedures need.
     items: defaultdict[int, list[tuple[Pin, ReleasedTool]]] = defaultdict(list)
     for pin in pinned_signatures.pinned_items(list(rows.values())):
-        # The same object for all, so that nothing is read for each pin.
+        # All pins share the agent's object, so that nothing is read per pin.
         pin.agent = rows[pin.agent_id]
         items[pin.agent_id].append((pin, released_tool(pin)))
-    nodes = {pk: _node(agent, items[pk], written[pk], rows) for pk, agent in rows.items()}
-    return {root: [nodes[agent.pk] for agent in tree] for root, tree in below.items()}
+    nodes = {pk: _node(agent, items[pk], procedure_rows[pk], rows) for pk, agent in rows.items()}
+    return {root: [nodes[agent.pk] for agent in tree] for root, tree in agents_by_root.items()}
 
 
 def document(nodes: Sequence[Node], *, number: int) -> ReleaseDocument:
-    root, *below = (node.released for node in nodes)
+    root, *sub_agents = (node.released for node in nodes)
     return ReleaseDocument(
         schema=release_document.SCHEMA,
         agent=ReleasedAgent(slug=root.slug, name=root.name, description=root.description),
@@ -79,13 +75,13 @@ def document(nodes: Sequence[Node], *, number: int) -> ReleaseDocument:
         tools=root.tools,
         procedures=root.procedures,
         transfers=root.transfers,
-        agents=tuple(below),
+        agents=tuple(sub_agents),
         context=root.context,
     )
 
 
 def draft(agent: Agent) -> ReleaseDocument:
-    """What publishing would write now."""
+    """Return the document that publishing would write now."""
     return document(trees([agent])[agent.pk], number=next_number(agent))
 
 
@@ -94,12 +90,14 @@ def next_number(agent: Agent) -> int:
 
 
 def number_after(agent: Agent, newest: int) -> int:
-    """The number of the release that follows release `newest` (0: there is none yet)."""
+    """Return the number of the release after release `newest` (0: none exists)."""
     return max(agent.numbers_used, newest) + 1
 
 
 def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> ReleaseDocument:
-    """The agent without procedures and sub-agents. `tried` are words, by pin, that stand for those kept."""
+    """Return the agent's document without procedures and sub-agents. `tried`: texts by pin that replace the
+    stored ones.
+    """
     pins = list(pinned_signatures.pinned([agent]))
     for pin in pins:
         pin.agent = agent
@@ -109,15 +107,15 @@ def tools_of(agent: Agent, *, tried: Mapping[int, Words] | None = None) -> Relea
         agent=ReleasedAgent(slug=agent.slug, name=agent.name, description=agent.description),
         number=next_number(agent),
         tools=_by_name(tools),
-        transfers=_released_transfers(transfers.of([agent])),
+        transfers=_released_transfers(transfers.transfers_from([agent])),
     )
 
 
 def is_same(one: ReleaseDocument, other: ReleaseDocument) -> bool:
-    # The number is not compared: it differs between any two.
+    # The number is not compared, because it always differs.
     first, second = (
-        canonical([each.agent, each.tools, each.procedures, each.transfers, each.agents, each.context])
-        for each in (one, other)
+        canonical([row.agent, row.tools, row.procedures, row.transfers, row.agents, row.context])
+        for row in (one, other)
     )
     return first == second
 
@@ -136,7 +134,7 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
         signature=pinned_signatures.effective_of(pin, tried),
         tuning={
             "catalog": pinned_signatures.words_about(pin.tool),
-            "agent": pinned_signatures.agents_words(pin, tried),
+            "agent": pinned_signatures.agent_words(pin, tried),
         },
         retry=None if policy == retries.DEFAULT else policy,
         mode="fresh" if pin.mode == PinMode.FRESH else "cached",
@@ -145,19 +143,21 @@ def released_tool(pin: Pin, tried: Words | None = None) -> ReleasedTool:
 
 
 def _configuration(pin: Pin) -> ReleasedConfiguration | None:
-    chosen = pin.configuration
-    return ReleasedConfiguration(name=chosen.name, number=chosen.number) if chosen else None
+    configuration = pin.configuration
+    return (
+        ReleasedConfiguration(name=configuration.name, number=configuration.number) if configuration else None
+    )
 
 
 def _node(
     agent: Agent,
     items: Sequence[tuple[Pin, ReleasedTool]],
     rows: rendering.Rows,
-    known: Mapping[int, Agent],
+    agents_by_id: Mapping[int, Agent],
 ) -> Node:
     tools = [each for each in items if each[0].tool.kind == ItemKind.TOOL]
     context = [each for each in items if each[0].tool.kind != ItemKind.TOOL]
-    parent = known.get(agent.parent_id or 0)
+    parent = agents_by_id.get(agent.parent_id or 0)
     released = ReleasedSubAgent(
         id=agent.pk,
         slug=agent.slug,
@@ -177,8 +177,8 @@ def _by_name(tools: Iterable[ReleasedTool]) -> tuple[ReleasedTool, ...]:
 
 
 def _released_transfers(rows: Iterable[Transfer]) -> tuple[ReleasedTransfer, ...]:
-    handed = (
+    released = (
         ReleasedTransfer(agent=row.child.slug, name=row.name, description=transfers.description_of(row))
         for row in rows
     )
-    return tuple(sorted(handed, key=lambda transfer: transfer.name))
+    return tuple(sorted(released, key=lambda transfer: transfer.name))

@@ -1,4 +1,4 @@
-"""What differs between two releases: agent by agent, tool by tool and member by member. Pure."""
+"""Compare two releases: agents, tools and members. Pure."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,9 +24,10 @@ _SIDES = {"inputs": "Input", "hidden": "Hidden input", "outputs": "Output"}
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """`steps` lead into the signature that a model is shown: `description`; `inputs`, `city`, `description`.
+    """A member that differs. `steps` is its path in the signature that a model sees: `description`; `inputs`,
+    `city`, `description`.
 
-    `before` is None where the member is new and `after` where it is gone.
+    before, after: None if the member is new, or removed.
     """
 
     steps: tuple[str, ...]
@@ -39,7 +40,7 @@ class Member:
 
     @property
     def place(self) -> str:
-        """The same for a designer who knows no path."""
+        """Return the path in words for a designer."""
         match self.steps:
             case ("inputs", name, "allowed_values", value, "description"):
                 return place_of(("parameters", name, "values", value, "description"))
@@ -47,15 +48,15 @@ class Member:
                 return place_of(("parameters" if side == "inputs" else side, name, "description"))
             case ("annotations", effect):
                 return EFFECTS.get(effect, "Reaches into the open world")
-            case ("inputs" | "hidden" | "outputs" as side, name, *rest):
-                which = f"{_SIDES[side]} “{name}”"
-                return f"{which}, {' '.join(rest).replace('_', ' ')}" if rest else which
+            case ("inputs" | "hidden" | "outputs" as side, name, *steps_below):
+                label = f"{_SIDES[side]} “{name}”"
+                return f"{label}, {' '.join(steps_below).replace('_', ' ')}" if steps_below else label
         return self.path.replace("_", " ").capitalize() if len(self.steps) == 1 else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class ToolChange:
-    """`name` is the newer one. `sentences` is for people and empty for what was added or removed."""
+    """`name` is the newer one. `sentences` are for people, and empty for an added or removed tool."""
 
     mark: Mark
     tool: int
@@ -66,7 +67,7 @@ class ToolChange:
 
 @dataclass(frozen=True, slots=True)
 class ProcedureChange:
-    """`title` is the newer one. The texts are what a model reads; "" where there is none."""
+    """`title` is the newer one. The texts are what a model reads; "" if there is none."""
 
     mark: Mark
     slug: str
@@ -81,7 +82,7 @@ class ProcedureChange:
 
 @dataclass(frozen=True, slots=True)
 class TransferChange:
-    """`agent` is the slug of the sub-agent, `name` the newer name. `members` are its name and description."""
+    """agent: the slug of the sub-agent. name: the newer one. members: the changed name and description."""
 
     mark: Mark
     agent: str
@@ -91,7 +92,7 @@ class TransferChange:
 
 @dataclass(frozen=True, slots=True)
 class AgentChange:
-    """What differs in one agent; of one that came or is gone, all that it has.
+    """The changes of one agent; all its content if it was added or removed.
 
     `id` is as in the release, and `context` are prompts and resources.
     """
@@ -114,29 +115,30 @@ class AgentChange:
 
 @dataclass(frozen=True, slots=True)
 class TreeChange:
-    """What differs in the agent itself, and in its sub-agents: those that are gone first."""
+    """The changes of the agent itself and of its sub-agents, removed ones first."""
 
     own: AgentChange
     agents: list[AgentChange]
 
     @property
     def count(self) -> int:
-        return self.own.count + sum(max(each.count, 1) for each in self.agents)
+        return self.own.count + sum(max(change.count, 1) for change in self.agents)
 
 
-def between(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
-    """`before` is None for an agent that has released nothing before: all of it is new then."""
-    root, *below = after.nodes
+def compare_releases(before: ReleaseDocument | None, after: ReleaseDocument) -> TreeChange:
+    """Compare two releases. `before` is None if nothing was released before: then everything is new."""
+    root, *sub_agents = after.nodes
     if before is None:
-        return TreeChange(_of_new(root), [_of_new(node) for node in below])
-    was_root, *was_below = before.nodes
-    old = {node.id: node for node in was_below}
-    changed = [_of_gone(node) for node in was_below if node.id not in {each.id for each in below}]
-    for node in below:
-        found = _between_agents(old[node.id], node) if node.id in old else _of_new(node)
-        if found.count or found.mark == "added":
-            changed.append(found)
-    return TreeChange(_between_agents(was_root, root), changed)
+        return TreeChange(_added_agent(root), [_added_agent(node) for node in sub_agents])
+    old_root, *old_sub_agents = before.nodes
+    old = {node.id: node for node in old_sub_agents}
+    new_ids = {node.id for node in sub_agents}
+    changes = [_removed_agent(node) for node in old_sub_agents if node.id not in new_ids]
+    for node in sub_agents:
+        change = _between_agents(old[node.id], node) if node.id in old else _added_agent(node)
+        if change.count or change.mark == "added":
+            changes.append(change)
+    return TreeChange(_between_agents(old_root, root), changes)
 
 
 def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentChange:
@@ -157,74 +159,91 @@ def _between_agents(before: ReleasedSubAgent, after: ReleasedSubAgent) -> AgentC
     )
 
 
-def _of_new(node: ReleasedSubAgent) -> AgentChange:
-    return replace(_between_agents(_emptied(node), node), mark="added")
+def _added_agent(node: ReleasedSubAgent) -> AgentChange:
+    return replace(_between_agents(_without_content(node), node), mark="added")
 
 
-def _of_gone(node: ReleasedSubAgent) -> AgentChange:
-    return replace(_between_agents(node, _emptied(node)), mark="removed")
+def _removed_agent(node: ReleasedSubAgent) -> AgentChange:
+    return replace(_between_agents(node, _without_content(node)), mark="removed")
 
 
-def _emptied(node: ReleasedSubAgent) -> ReleasedSubAgent:
+def _without_content(node: ReleasedSubAgent) -> ReleasedSubAgent:
     return structs.replace(node, tools=(), procedures=(), transfers=(), context=())
 
 
 def _between_procedures(
     before: tuple[ReleasedProcedure, ...], after: tuple[ReleasedProcedure, ...]
 ) -> list[ProcedureChange]:
-    """First what is gone, then what came or is another than it was, in the order of the newer release."""
+    """Return removed procedures first, then the added and changed ones in the newer release's order."""
     old = {procedure.slug: procedure for procedure in before}
     new = {procedure.slug: procedure for procedure in after}
-    found = [ProcedureChange("removed", s, was.title, was.text, "") for s, was in old.items() if s not in new]
-    for slug, now in new.items():
-        was = old.get(slug)
-        if was is None:
-            found.append(ProcedureChange("added", slug, now.title, "", now.text))
-        elif (was.title, was.text) != (now.title, now.text):
-            found.append(ProcedureChange("changed", slug, now.title, was.text, now.text))
-    return found
+    changes = [
+        ProcedureChange("removed", s, old_procedure.title, old_procedure.text, "")
+        for s, old_procedure in old.items()
+        if s not in new
+    ]
+    for slug, new_procedure in new.items():
+        old_procedure = old.get(slug)
+        if old_procedure is None:
+            changes.append(ProcedureChange("added", slug, new_procedure.title, "", new_procedure.text))
+        elif (old_procedure.title, old_procedure.text) != (new_procedure.title, new_procedure.text):
+            changes.append(
+                ProcedureChange("changed", slug, new_procedure.title, old_procedure.text, new_procedure.text)
+            )
+    return changes
 
 
 def _between_tools(before: tuple[ReleasedTool, ...], after: tuple[ReleasedTool, ...]) -> list[ToolChange]:
-    """First what is gone, then what came, then what is another than it was; each by name."""
+    """Return removed tools, then added, then changed ones; each group by name."""
     old = {tool.id: tool for tool in before}
     new = {tool.id: tool for tool in after}
-    gone = [ToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new]
-    came = [ToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old]
+    removed = [ToolChange("removed", pk, tool.signature.name) for pk, tool in old.items() if pk not in new]
+    added = [ToolChange("added", pk, tool.signature.name) for pk, tool in new.items() if pk not in old]
     changed = []
     for pk, tool in new.items():
         if pk in old and old[pk] != tool:
             members = list(_members((), as_document(old[pk].signature), as_document(tool.signature)))
             sentences = list(_sentences(old[pk], tool, members))
             changed.append(ToolChange("changed", pk, tool.signature.name, sentences, members))
-    return [*gone, *came, *changed]
+    return [*removed, *added, *changed]
 
 
 def _between_transfers(
     before: tuple[ReleasedTransfer, ...], after: tuple[ReleasedTransfer, ...]
 ) -> list[TransferChange]:
-    """Each by the sub-agent that it leads to."""
+    """Return the changes of transfers, matched by their sub-agent."""
     old = {transfer.agent: transfer for transfer in before}
     new = {transfer.agent: transfer for transfer in after}
-    found = [TransferChange("removed", slug, was.name) for slug, was in old.items() if slug not in new]
-    for slug, now in new.items():
-        was = old.get(slug)
-        if was is None:
-            found.append(TransferChange("added", slug, now.name))
-        elif was != now:
-            both = (("name", was.name, now.name), ("description", was.description, now.description))
-            members = [Member((name,), one, other) for name, one, other in both if one != other]
-            found.append(TransferChange("changed", slug, now.name, members))
-    return found
+    changes = [
+        TransferChange("removed", slug, old_transfer.name)
+        for slug, old_transfer in old.items()
+        if slug not in new
+    ]
+    for slug, new_transfer in new.items():
+        old_transfer = old.get(slug)
+        if old_transfer is None:
+            changes.append(TransferChange("added", slug, new_transfer.name))
+        elif old_transfer != new_transfer:
+            text_pairs = (
+                ("name", old_transfer.name, new_transfer.name),
+                ("description", old_transfer.description, new_transfer.description),
+            )
+            members = [
+                Member((name,), old_text, new_text)
+                for name, old_text, new_text in text_pairs
+                if old_text != new_text
+            ]
+            changes.append(TransferChange("changed", slug, new_transfer.name, members))
+    return changes
 
 
 def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> Iterator[str]:
-    was, now = old.version, new.version
-    if was.label != now.label and was.label and now.label:
-        yield f"Version {was.label} became version {now.label}."
-    elif was.digest != now.digest and now.label:
-        yield f"Version {now.label} is as its vendor rewrote it."
-    elif was.digest != now.digest:
+    old_version, new_version = old.version, new.version
+    if old_version.label != new_version.label and old_version.label and new_version.label:
+        yield f"Version {old_version.label} became version {new_version.label}."
+    elif old_version.digest != new_version.digest and new_version.label:
+        yield f"Version {new_version.label} is as its vendor rewrote it."
+    elif old_version.digest != new_version.digest:
         yield "It is another version of its vendor's tool."
     if old.signature.name != new.signature.name:
         yield f"It was called “{old.signature.name}”."
@@ -233,21 +252,23 @@ def _sentences(old: ReleasedTool, new: ReleasedTool, members: list[Member]) -> I
     yield from at_run_time(old, new)
     if (old.vendor, old.endpoint, old.protocol) != (new.vendor, new.endpoint, new.protocol):
         yield "Its vendor is reached in another way."
-    shown = [member for member in members if member.path != "name"]
-    if len(shown) == 1:
-        yield f"What a model reads differs: {shown[0].place}."
-    elif shown:
-        yield f"What a model reads differs in {len(shown)} places."
+    visible_members = [member for member in members if member.path != "name"]
+    if len(visible_members) == 1:
+        yield f"What a model reads differs: {visible_members[0].place}."
+    elif visible_members:
+        yield f"What a model reads differs in {len(visible_members)} places."
 
 
 def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
-    """What differs beside the words and the version: sentences for people."""
+    """Yield sentences about changes other than texts and the version."""
     if old.retry_policy != new.retry_policy:
         before, after = (retries.sentence(tool.retry_policy) for tool in (old, new))
         yield f"When it fails: {before} before, {after} now."
     if new.configuration != old.configuration:
-        chosen = f"It runs as configured by “{new.configuration}” now." if new.configuration else ""
-        yield chosen or f"It does not run as configured by “{old.configuration}” any more."
+        configuration_text = (
+            f"It runs as configured by “{new.configuration}” now." if new.configuration else ""
+        )
+        yield configuration_text or f"It does not run as configured by “{old.configuration}” any more."
     if new.mode != old.mode:
         yield (
             "It follows its vendor now: a runtime may be shown what the vendor adds to it."
@@ -257,7 +278,7 @@ def at_run_time(old: ReleasedTool, new: ReleasedTool) -> Iterator[str]:
 
 
 def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[Member]:
-    """Down to the members that differ. Parameters go by the vendor's name, whatever their order."""
+    """Yield the members that differ. Parameters are matched by the vendor's name, in any order."""
     old, new = _by_name(old), _by_name(new)
     if old == new:
         return
@@ -265,13 +286,13 @@ def _members(steps: tuple[str, ...], old: Any, new: Any) -> Iterator[Member]:
         yield Member(steps, old, new)
         return
     for name in dict.fromkeys([*old, *new]):
-        below = (*steps, str(name))
+        member_steps = (*steps, str(name))
         if name not in old or name not in new:
-            yield Member(below, old.get(name), new.get(name))
+            yield Member(member_steps, old.get(name), new.get(name))
         else:
-            yield from _members(below, old[name], new[name])
+            yield from _members(member_steps, old[name], new[name])
 
 
 def _by_name(value: Any) -> Any:
-    is_named = isinstance(value, list) and all(isinstance(each, dict) and "name" in each for each in value)
-    return {each["name"]: each for each in value} if value and is_named else value
+    is_named = isinstance(value, list) and all(isinstance(row, dict) and "name" in row for row in value)
+    return {row["name"]: row for row in value} if value and is_named else value

@@ -1,4 +1,4 @@
-"""What publishing an agent now would change for its runtimes, and what there is to say against it."""
+"""The effects of publishing an agent now on its runtimes, and the checks of the draft."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from people.models import User
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What a model reads of all tools in one format; `before` is None where nothing was released."""
+    """The tokens of all tools in one format; `before` is None if nothing was released."""
 
     before: int | None
     after: int
@@ -30,12 +30,14 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class DraftReview:
-    """`against` is the release that `live` leads to, else the newest; the changes are against that one.
+    """The review of a draft.
 
-    `is_new` is whether publishing would write something else than the newest release holds. `tokens` are of
-    the agent itself by format; by `size_change` all that it and its sub-agents show is longer. `rehearsals`
-    are of each agent that is rehearsed, and `readiness` is of each tool in the default environment.
-    `bindings` are the differences from what `against` recorded as running there.
+    against: the release that `live` points to, else the newest; the changes are compared with it.
+    is_new: publishing would write something else than the newest release.
+    tokens: of the agent itself, by format.
+    size_change: the growth of everything that it and its sub-agents show.
+    rehearsals: of each agent that has tests. readiness: of each tool in the default environment.
+    bindings: the differences from what `against` recorded as running there.
     """
 
     draft: ReleaseDocument
@@ -69,8 +71,8 @@ class DraftReview:
         return [check for check in self.checks if check.severity == "error"]
 
 
-def of(agent: Agent, reader: User) -> DraftReview:
-    """`reader` is who is told: of other agents' tools, as far as that user may see them."""
+def review_draft(agent: Agent, reader: User) -> DraftReview:
+    """Review the draft. Tools of other agents are named as far as `reader` may see them."""
     newest = agent.releases.order_by("-number").first()
     tree = composition.trees([agent])[agent.pk]
     draft = composition.document(tree, number=composition.number_after(agent, newest.number if newest else 0))
@@ -85,7 +87,7 @@ def of(agent: Agent, reader: User) -> DraftReview:
         against=against,
         newest=newest,
         is_new=not draft.is_empty and (not is_same or bool(moved_bindings)),
-        changes=diff.between(old, draft),
+        changes=diff.compare_releases(old, draft),
         checks=[] if draft.is_empty else draft_checks.checks_of(facts, reader),
         tokens=_tokens(exports.carried_by_format(old) if old else [], facts.carried[agent.slug]),
         size_change=_size(draft) - (_size(old) if old else 0),
@@ -99,9 +101,11 @@ def of(agent: Agent, reader: User) -> DraftReview:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """How far an agent is from what `live` leads to, else from its newest release. `tokens` is by how many
-    what it and its sub-agents show is longer, their tools in the usual format. `bindings`
-    are the differences from what that release recorded as running in the default environment."""
+    """How far an agent differs from what `live` points to, or else from its newest release.
+
+    tokens: the growth of what it and its sub-agents show, their tools in the usual format.
+    bindings: the differences from what that release recorded as running in the default environment.
+    """
 
     changes: int
     tokens: int
@@ -114,7 +118,7 @@ def summary(agent: Agent) -> Summary:
     against = channels.baseline(agent)
     old = release_document.decode(against.document) if against else None
     return Summary(
-        changes=diff.between(old, draft).count,
+        changes=diff.compare_releases(old, draft).count,
         tokens=_size(draft) - (_size(old) if old else 0),
         against=against,
         bindings=binding_snapshots.list_moved_bindings(agent.pk, against, draft),
@@ -122,7 +126,7 @@ def summary(agent: Agent) -> Summary:
 
 
 def _size(document: ReleaseDocument) -> int:
-    """What all agents of the tree show together: their tools in the usual format, and their procedures."""
+    """Return what all agents of the tree show: their tools in the usual format, and their procedures."""
     return sum(map(token_budget.tokens_of_agent, document.nodes))
 
 
@@ -133,7 +137,7 @@ def _tokens(old: CarriedByFormat, new: CarriedByFormat) -> dict[str, Tokens]:
 
 def _sizes(fits: CarriedByFormat) -> dict[str, int]:
     return {
-        format_.name: token_budget.total(judged.fitting, format_)
-        for format_, judged in fits
+        format_.name: token_budget.total_tokens(carried_part.fitting, format_)
+        for format_, carried_part in fits
         if format_.is_text
     }

@@ -1,9 +1,8 @@
-"""Whether publishing an agent now would write something else than its newest release holds.
+"""Whether publishing an agent now would write something else than its newest release.
 
-That is the comparison of two documents and nothing else. Both are read and written for it, which takes
-too long for lists, so each answer is kept beside a digest of all that the two documents are made of. An
-answer counts only while that digest, computed anew in one query each time, is the same: so nothing has
-to be told that an agent has changed, and no answer is ever out of date.
+This compares two documents. Reading and writing both is too slow for lists, so each result is stored with a
+digest of everything that the documents depend on. A result is valid while that digest, computed in one query
+each time, is the same: so code that changes an agent need not report it, and no result is out of date.
 """
 
 import hashlib
@@ -28,7 +27,7 @@ from people.permissions import any_user
 from protocols import base, signature
 
 BATCH_SIZE = 100
-# Other code may write another document from the same rows, so its answers do not count.
+# Changed code may write another document from the same rows, so older results do not count.
 _WRITERS = (
     base,
     signature,
@@ -47,16 +46,18 @@ _CODE = hashlib.sha256("".join(map(inspect.getsource, _WRITERS)).encode()).hexdi
 
 
 def changed(agents: Sequence[Agent]) -> dict[int, bool]:
-    """By primary key. One that was never published has changed as soon as it has a pin or a procedure."""
-    answers = {known.agent: known.answer for known in _known(agents)}
-    unknown = [agent for agent in agents if answers.get(agent.pk) is None]
-    for start in range(0, len(unknown), BATCH_SIZE):
-        answers |= _compared(unknown[start : start + BATCH_SIZE])
+    """Return whether each agent has changed, by primary key. An unpublished one has once it has a pin or a
+    procedure.
+    """
+    answers = {row.agent: row.answer for row in _read_stored(agents)}
+    stale = [agent for agent in agents if answers.get(agent.pk) is None]
+    for start in range(0, len(stale), BATCH_SIZE):
+        answers |= _compare_and_store(stale[start : start + BATCH_SIZE])
     return {agent: bool(answer) for agent, answer in answers.items()}
 
 
 def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
-    """The same agents, each with its `is_changed`."""
+    """Return the same agents, each with its `is_changed`."""
     rows = list(agents)
     answers = changed(rows)
     for agent in rows:
@@ -65,7 +66,7 @@ def with_is_changed(agents: Iterable[Agent]) -> list[Agent]:
 
 
 def agents_visible_to(user: User, *, is_archived: bool = False) -> list[Agent]:
-    """The agents of the user's teams by name, with counts, whether they have changed, and their teams."""
+    """Return the agents of the user's teams by name, with counts, `is_changed` and their teams."""
     rows = _visible_agents(user.role, is_archived).rows(user=user.pk)
     return with_is_changed(sorted(rows, key=lambda agent: (agent.name.casefold(), agent.pk)))
 
@@ -74,21 +75,21 @@ def agents_visible_to(user: User, *, is_archived: bool = False) -> list[Agent]:
 def _visible_agents(role: Role, is_archived: bool) -> CompiledQuery[Agent]:
     rows = Agent.objects.live().filter(archived_at__isnull=not is_archived)
     agents = rows.visible_to(any_user(role)).with_counts()
-    # Sorted by the caller: the server would sort whole rows, descriptions and all, and need room on its disk.
+    # The caller sorts: the server would sort whole rows with descriptions, and need disk space.
     return CompiledQuery(agents.select_related("team").order_by())
 
 
-class _Known(NamedTuple):
-    """`answer` is None where there are two documents that have not been compared yet."""
+class _StoredResult(NamedTuple):
+    """answer: None if the two documents have not been compared yet."""
 
     agent: int
-    made_of: str
+    input_digest: str
     answer: bool | None
 
 
-# A version never changes, so its number stands for it. Of the rest, every column that `composition` writes
-# into the document stands here, of the agent and of all that is below it.
-_MADE_OF = r"""
+# A version never changes, so its id stands for it. Besides that, the query lists every column that
+# `composition` writes into the document, of the agent and of all its sub-agents.
+_INPUT_DIGESTS = r"""
 WITH RECURSIVE tree AS (
     SELECT id AS root, id AS agent, archived_at FROM designer_agent WHERE id = ANY(%(agents)s)
     UNION
@@ -157,16 +158,16 @@ FROM (
 """
 
 
-def _known(agents: Sequence[Agent]) -> list[_Known]:
+def _read_stored(agents: Sequence[Agent]) -> list[_StoredResult]:
     with connection.cursor() as cursor:
-        cursor.execute(_MADE_OF, {"code": _CODE, "agents": [agent.pk for agent in agents]})
-        return [_Known(*row) for row in cursor.fetchall()]
+        cursor.execute(_INPUT_DIGESTS, {"code": _CODE, "agents": [agent.pk for agent in agents]})
+        return [_StoredResult(*row) for row in cursor.fetchall()]
 
 
-def _compared(agents: Sequence[Agent]) -> dict[int, bool]:
+def _compare_and_store(agents: Sequence[Agent]) -> dict[int, bool]:
     with one_moment():
-        # What they are made of is read again, in the moment that the documents are of.
-        made_of = {known.agent: known.made_of for known in _known(agents)}
+        # The inputs are read again, in the same snapshot as the documents.
+        input_digests = {row.agent: row.input_digest for row in _read_stored(agents)}
         trees = composition.trees(agents)
         newest = Release.objects.filter(agent__in=agents).order_by("agent_id", "-number").distinct("agent_id")
         published = {release.agent_id: release_document.decode(release.document) for release in newest}
@@ -174,10 +175,11 @@ def _compared(agents: Sequence[Agent]) -> dict[int, bool]:
         pk: not composition.is_same(composition.document(trees[pk], number=0), document)
         for pk, document in published.items()
     }
-    kept = [
-        Draft(agent_id=pk, made_of=made_of[pk], is_changed=answer) for pk, answer in sorted(answers.items())
+    draft_rows = [
+        Draft(agent_id=pk, made_of=input_digests[pk], is_changed=answer)
+        for pk, answer in sorted(answers.items())
     ]
     Draft.objects.bulk_create(
-        kept, update_conflicts=True, unique_fields=["agent"], update_fields=["made_of", "is_changed"]
+        draft_rows, update_conflicts=True, unique_fields=["agent"], update_fields=["made_of", "is_changed"]
     )
     return answers

@@ -1,8 +1,8 @@
-"""Whether a runtime may be shown what a vendor has made of a released tool since. Pure.
+"""Decide whether a runtime may see the vendor's current form of a released tool. Pure.
 
-Only what adds is shown: every caller of the released signature can go on, and what was there says what it
-said. Our words go along by the names of inputs and outputs, which are those of the same ids: a parameter that
-got another name or another id breaks callers.
+Only additions are shown: every caller of the released signature continues to work, and existing texts are
+    unchanged. Tuned texts apply by the names of inputs and outputs with the same ids: a renamed parameter or
+    one with another id breaks callers.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,9 +22,9 @@ from designer.signatures.words import NOTHING, merged
 from protocols.signature import Signature
 
 Review = Literal["offered", "held", "blocked"]
-# The code of what a person accepts who lets a held version through; that overrules the policy.
+# The code of the finding that lets a held version through once a user accepts it, regardless of the policy.
 HELD = "HELD"
-# Why a runtime is shown the signature of the release, and what that means.
+# The reasons why a runtime sees the released signature, with explanations.
 REASONS = {
     "not_followed": "The tool does not follow its vendor: a designer has not chosen so.",
     "unreachable": "The vendor did not answer in time, or not as its protocol says, or may not be asked now.",
@@ -45,8 +45,11 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Offered:
-    """A version that the catalog holds. `alarms` are what review says about it and no person has accepted:
-    the severity of each; `accepted` are the codes of what a person has. `is_older` is by the vendor's order.
+    """A version in the catalog.
+
+    alarms: severities of review findings that no user has accepted. accepted: codes of findings that a user
+        has.
+    is_older: by the vendor's order.
     """
 
     version: ReleasedVersion
@@ -59,8 +62,9 @@ class Offered:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`tool` is what is shown: with a `reason`, as it was released. `class_` is that of what differs between
-    the released version and the one that was looked at, None where none was.
+    """tool: the tool to show; as released if there is a `reason`.
+    class_: the class of the difference between the released and the offered version, None if none was
+        compared.
     """
 
     tool: ReleasedTool
@@ -73,21 +77,27 @@ class Decision:
 
 
 def decide(released: ReleasedTool, signature: Signature, offered: Offered, actions: Actions) -> Decision:
-    """`signature` is the vendor's in the released version, `actions` are the policy of the endpoint."""
-    was, now = released.version, offered.version
-    if now == was:
+    """Decide. `signature`: the vendor's signature in the released version. `actions`: the endpoint's
+    policy.
+    """
+    released_version, offered_version = released.version, offered.version
+    if offered_version == released_version:
         return Decision(released, "none")
-    is_rewritten = bool(now.label) and now.label == was.label and now.digest != was.digest
-    found = assess(
-        Offer(signature, was.label, was.digest),
-        Offer(offered.signature, now.label, now.digest),
+    is_rewritten = (
+        bool(offered_version.label)
+        and offered_version.label == released_version.label
+        and offered_version.digest != released_version.digest
+    )
+    assessment = assess(
+        Offer(signature, released_version.label, released_version.digest),
+        Offer(offered.signature, offered_version.label, offered_version.digest),
         is_rewritten=is_rewritten,
     )
-    unaccepted = (alarm.severity for alarm in found.alarms if alarm.code not in offered.accepted)
+    unaccepted = (alarm.severity for alarm in assessment.alarms if alarm.code not in offered.accepted)
     severities = {*offered.alarms, *unaccepted}
-    effects = found.effects or frozenset()
-    is_more = found.class_ not in ("none", "compatible")
-    tool = with_version(released, now, offered.signature)
+    effects = assessment.effects or frozenset()
+    is_more = assessment.class_ not in ("none", "compatible")
+    tool = with_version(released, offered_version, offered.signature)
     refusals = {
         "blocked": offered.review == "blocked",
         "held": offered.review == "held",
@@ -101,29 +111,31 @@ def decide(released: ReleasedTool, signature: Signature, offered: Offered, actio
         "words": _loses_words(released, signature, tool, offered.signature),
     }
     reason = next((name for name, is_so in refusals.items() if is_so), "")
-    if not reason and HELD not in offered.accepted and found.stop(actions):
+    if not reason and HELD not in offered.accepted and assessment.stop(actions):
         reason = "held"
-    return Decision(released if reason else tool, found.class_, reason)
+    return Decision(released if reason else tool, assessment.class_, reason)
 
 
 def with_version(released: ReleasedTool, version: ReleasedVersion, signature: Signature) -> ReleasedTool:
-    """The tool as it would have been released with this version, in the words of the release. Of what either
-    says about effects the stricter holds, for confirming and for repeating a call.
+    """Return the tool as it would have been released with this version, with the release's tuned texts. The
+    stricter statement about effects applies, for confirming and repeating calls.
     """
     tuning = released.tuning
-    shown = effective(
+    new_signature = effective(
         signature,
         name=released.signature.name,
         catalog_tuning=tuning.get("catalog"),
         agent_tuning=tuning.get("agent"),
     )
-    effects = diff.stricter(released.signature.annotations, shown.annotations)
-    shown = structs.replace(shown, annotations=effects)
-    return structs.replace(released, version=version, signature=shown)
+    effects = diff.stricter(released.signature.annotations, new_signature.annotations)
+    new_signature = structs.replace(new_signature, annotations=effects)
+    return structs.replace(released, version=version, signature=new_signature)
 
 
-def _loses_words(released: ReleasedTool, was: Signature, tool: ReleasedTool, now: Signature) -> bool:
-    # What a designer has hidden stays hidden, and what the model calls an input it is called.
+def _loses_words(
+    released: ReleasedTool, released_signature: Signature, tool: ReleasedTool, new_signature: Signature
+) -> bool:
+    # Hidden parts stay hidden, and inputs keep the names that a model knows.
     words = merged(*(released.tuning.get(layer, NOTHING) for layer in ("catalog", "agent")))
-    exposed = {misfit for misfit in misfits(now, words) if misfit.exposes}
-    return bool(exposed - set(misfits(was, words)) or numbering.breaks(released, tool))
+    exposed = {misfit for misfit in misfits(new_signature, words) if misfit.exposes}
+    return bool(exposed - set(misfits(released_signature, words)) or numbering.list_breaks(released, tool))

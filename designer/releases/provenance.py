@@ -1,4 +1,4 @@
-"""Who approved what an agent's runtime received: answered out of the release and the audit trail."""
+"""Find who approved what an agent's runtime received, from the release and the audit trail."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +11,7 @@ from designer.models import Agent
 
 @dataclass(frozen=True, slots=True)
 class Approval:
-    """A step that a user took, and its entry in the audit trail."""
+    """A step that a user took, with its entry in the audit trail."""
 
     by: str
     at: datetime
@@ -21,9 +21,11 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class ReceivedTool:
-    """One tool as it was released. `accepted` is None where the endpoint's policy let the version through
-    without asking. `worded` says who wrote our words last, where there are any. `sub_agent` is the slug of
-    the one in the release that shows it, "" for the agent itself.
+    """One tool as it was released.
+
+    accepted: None if the endpoint's policy accepted the version by itself.
+    worded: the last edit of the tuned texts, if there are any.
+    sub_agent: the slug of the sub-agent that shows it, "" for the agent itself.
     """
 
     sub_agent: str
@@ -47,7 +49,7 @@ class ReceivedRelease:
     tools: list[ReceivedTool]
 
 
-# A release never changes and entries only come, so that the same question is answered the same for ever.
+# A release never changes and entries are only added, so the answer to a question never changes.
 RECEIVED_RELEASE = """
 WITH released AS (
     SELECT r.id, r.agent_id, r.number, r.digest, r.created_at, r.document::jsonb AS document
@@ -113,7 +115,7 @@ ORDER BY sub_agent, held -> 'signature' ->> 'name'
 
 
 def received(agent: Agent, *, at: datetime, number: int | None = None) -> ReceivedRelease | None:
-    """What `agent` answered at that time, or a release with a number of its own; None before the first."""
+    """Return what `agent` served at that time, or the release with this number; None before the first."""
     with connection.cursor() as cursor:
         cursor.execute(RECEIVED_RELEASE, {"agent": agent.pk, "at": at, "number": number})
         rows = cursor.fetchall()
@@ -123,10 +125,10 @@ def received(agent: Agent, *, at: datetime, number: int | None = None) -> Receiv
     assert published is not None  # noqa: S101 - the query joins it
     tools = []
     for row in (row[6:] for row in rows):
-        label, (rewrite, seen) = row[5], row[7:9]
-        name = version_name(label, rewrite, seen) if seen else label
-        told = (_approval(row[start : start + 4]) for start in (9, 13, 17))
-        tools.append(ReceivedTool(*row[:7], name, *told))  # type: ignore[call-arg]
+        label, (rewrite, first_seen_at) = row[5], row[7:9]
+        name = version_name(label, rewrite, first_seen_at) if first_seen_at else label
+        approvals = (_approval(row[start : start + 4]) for start in (9, 13, 17))
+        tools.append(ReceivedTool(*row[:7], name, *approvals))  # type: ignore[call-arg]
     return ReceivedRelease(rows[0][0], rows[0][1], published, tools)
 
 

@@ -1,7 +1,7 @@
-"""Whether a key may read a release now, and which one that is: one prepared question.
+"""Check with one prepared statement whether a key may read a release now, and which one that is.
 
-It is for what runtimes ask all day, and is stricter than the views: where it finds nothing, the view decides
-and says what there is to say. docs/decisions/0034-unchanged-releases.md.
+For frequent requests of runtimes, and stricter than the views: if it finds nothing, the view decides and
+explains. docs/decisions/0034-unchanged-releases.md.
 """
 
 from collections.abc import Mapping
@@ -19,10 +19,10 @@ from people import api_keys
 from people.authentication import LAST_USE_INTERVAL
 from people.models import TEAMS_OF, ApiKey, Role, Scope
 
-# The rules are those of ApiKeyAuthentication, RolePermission and releases.find, in one question. A key that
-# has not been used for an hour, or not for this release in the last minute, goes on to the view, which
-# writes that down. So does one that asks for a retired release: there is more to say about it.
-_ASK = f"""
+# One statement with the rules of ApiKeyAuthentication, RolePermission and publishing.find. A key that was not
+# used in the last hour, or not for this release in the last minute, is left to the view, which records the
+# use. So is a request for a retired release, whose response has more headers.
+_STATEMENT = f"""
     SELECT key.id, owner.id, release.id, release.digest
     FROM people_apitoken key
     JOIN people_user owner ON owner.id = key.user_id AND owner.is_active
@@ -39,11 +39,11 @@ _ASK = f"""
         AND key.digest = %(key)s AND key.revoked_at IS NULL AND {{scope}}
         AND (key.expires_at IS NULL OR key.expires_at > %(now)s) AND key.last_used_at >= %(lately)s
 """  # noqa: S608 - constant texts
-# A format that cannot carry a release has none there: the view answers 409.
+# A format that cannot carry a release has no export: the view answers 409.
 _IS_WRITTEN = """
         AND EXISTS (SELECT FROM designer_export WHERE release_id = release.id AND format = %(surface)s)
 """
-_WHICH = {
+_CONDITIONS = {
     "number": "AND number = %(number)s",
     "digest": "AND digest = %(digest)s",
     "channels__name": """AND id = (
@@ -52,9 +52,10 @@ _WHICH = {
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a request asks for. `surface` is what a receipt names it by, `which` one condition on the release
-    and `key` the API key as it was sent."""
+class ReleaseRequest:
+    """A request for a release. `surface`: its name in receipts. `which`: a condition on the release. `key`:
+    the API key as sent.
+    """
 
     slug: str
     name: str
@@ -63,11 +64,11 @@ class Wanted:
     key: str
     sub_agent: str = ""
     is_export: bool = False
-    # To the scope of keys that only run tools.
+    # Keys whose scope only allows running tools may read it too.
     is_open_to_calls: bool = False
 
 
-class Readable(NamedTuple):
+class ReadAccess(NamedTuple):
     """Primary keys, and the digest of the release."""
 
     key: int
@@ -76,52 +77,54 @@ class Readable(NamedTuple):
     digest: str
 
 
-def wanted(
+def parse_request(
     meta: Mapping[str, Any], slug: str, name: str, surface: str, sub_agent: str = "", **kind: bool
-) -> Wanted | None:
-    """None for what is asked without an API key, and for what can name no release."""
-    scheme, _, given = meta.get("HTTP_AUTHORIZATION", "").partition(" ")
-    key, which = given.strip(), publishing.release_conditions(name)
-    if scheme.lower() != "bearer" or which is None or not api_keys.SHAPE.fullmatch(key):
+) -> ReleaseRequest | None:
+    """Return None for a request without an API key, and for a name that cannot be a release's."""
+    scheme, _, credentials = meta.get("HTTP_AUTHORIZATION", "").partition(" ")
+    key, condition = credentials.strip(), publishing.release_conditions(name)
+    if scheme.lower() != "bearer" or condition is None or not api_keys.SHAPE.fullmatch(key):
         return None
     if sub_agent and sub_agent != slug:
         (surface,) = publishing.export_names(surface, is_partial=False, sub_agent=sub_agent)
-    return Wanted(slug, name, which, surface, key, sub_agent, **kind)
+    return ReleaseRequest(slug, name, condition, surface, key, sub_agent, **kind)
 
 
-def read(wanted: Wanted) -> Readable | None:
-    now = timezone.now()
+def find_access(wanted: ReleaseRequest) -> ReadAccess | None:
+    current_time = timezone.now()
     facts = {
         **wanted.which,
         "slug": wanted.slug,
         "key": ApiKey.digest_of(wanted.key),
         "surface": wanted.surface,
         "channel": receipts.channel_in(wanted.name),
-        "now": now,
-        "lately": now - LAST_USE_INTERVAL,
-        "noted": now - receipts.WRITE_EVERY,
+        "now": current_time,
+        "lately": current_time - LAST_USE_INTERVAL,
+        "noted": current_time - receipts.WRITE_INTERVAL,
     }
     (column,) = wanted.which
-    text = _text(column, is_export=wanted.is_export, is_open_to_calls=wanted.is_open_to_calls)
+    text = _statement_text(column, is_export=wanted.is_export, is_open_to_calls=wanted.is_open_to_calls)
     try:
         (rows,) = run_together((text, facts), is_checked=False)
     except DatabaseError:
-        # The database may be away: then the view finds that out, and says so.
+        # The database may be unavailable: the view finds out and reports it.
         connection.close()
         return None
-    return Readable(*rows[0]) if rows else None
+    return ReadAccess(*rows[0]) if rows else None
 
 
 ANSWERED = "pegboard.answered"
 
 
-def tell(meta: dict[str, Any], key: int, release: int) -> None:
-    """Has what stands around the views know with which key and from which release a request was answered."""
+def mark_answered(meta: dict[str, Any], key: int, release: int) -> None:
+    """Record in the request which key and which release were answered, for the code around the views."""
     meta[ANSWERED] = key, release
 
 
 @cache
-def _text(column: str, *, is_export: bool, is_open_to_calls: bool) -> str:
+def _statement_text(column: str, *, is_export: bool, is_open_to_calls: bool) -> str:
     scopes = (Scope.RUNTIME, Scope.INVOKE) if is_open_to_calls else (Scope.RUNTIME,)
-    scope = " OR ".join(f"'{each}' = ANY (key.scopes)" for each in scopes)
-    return _ASK.format(which=_WHICH[column], scope=f"({scope})") + (_IS_WRITTEN if is_export else "")
+    scope = " OR ".join(f"'{name}' = ANY (key.scopes)" for name in scopes)
+    return _STATEMENT.format(which=_CONDITIONS[column], scope=f"({scope})") + (
+        _IS_WRITTEN if is_export else ""
+    )

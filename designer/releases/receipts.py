@@ -1,7 +1,7 @@
-"""Which API key fetched which release, first and last, in which form.
+"""Records which API key read which release, in which form, first and last.
 
-Runtimes ask all day, so a receipt is written at most once a minute. The layer that answers 304 before the
-views (designer/middleware.py) answers only while there is a receipt of that minute.
+Runtimes read all day, so a receipt is written at most once a minute. The middleware that answers 304 before
+the views (designer/middleware.py) only answers while there is a receipt of that minute.
 """
 
 import logging
@@ -21,8 +21,8 @@ from people.models import ApiKey, User
 
 logger = logging.getLogger(__name__)
 
-WRITE_EVERY = timedelta(minutes=1)
-# One statement, which only reads while there is a receipt of this minute, and says when that was written.
+WRITE_INTERVAL = timedelta(minutes=1)
+# The statement only reads while there is a receipt of this minute, and returns when that was written.
 _WRITE = """
 WITH lately AS (
     SELECT last_at FROM designer_receipt WHERE key_id = %(key)s AND release_id = %(release)s
@@ -36,77 +36,83 @@ WITH lately AS (
 )
 SELECT last_at FROM lately UNION ALL SELECT last_at FROM written
 """
-MAX_KNOWN = 10_000
-# What this process knows of, so that a call within the same minute asks nothing: when each was written.
-_known: dict[tuple[int, int, str, str], datetime] = {}
+MAX_CACHED = 10_000
+# Cached in this process, so that a call within the same minute needs no query: when each was written.
+_written_at: dict[tuple[int, int, str, str], datetime] = {}
 
 
 def channel_in(name: str) -> str:
-    """The channel that names a release in an address; "" for a number or a digest."""
+    """Return the channel in an address of a release; "" for a number or a digest."""
     return name if channels.NAME.fullmatch(name) else ""
 
 
-def note(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
-    """`name` is how the release was asked for. What a browser's session reads is not noted."""
+def record_read(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
+    """Record a read. `name`: how the release was requested. Reads in a browser session are not recorded."""
     if key is None:
         return
-    now, channel = timezone.now(), channel_in(name)
-    known = key.pk, release.pk, surface, channel
-    # One look: another thread may empty it at any moment.
-    last = _known.get(known)
-    if last and now - WRITE_EVERY < last <= now:
+    current_time, channel = timezone.now(), channel_in(name)
+    cache_key = key.pk, release.pk, surface, channel
+    # One access, because another thread may clear the cache at any moment.
+    last_write = _written_at.get(cache_key)
+    if last_write and current_time - WRITE_INTERVAL < last_write <= current_time:
         return
     facts = {"key": key.pk, "release": release.pk, "surface": surface, "channel": channel}
-    ((written,),) = run_prepared(_WRITE, {**facts, "now": now, "lately": now - WRITE_EVERY})
-    if len(_known) >= MAX_KNOWN:
-        _known.clear()
-    _known[known] = written
+    ((written_at,),) = run_prepared(
+        _WRITE, {**facts, "now": current_time, "lately": current_time - WRITE_INTERVAL}
+    )
+    if len(_written_at) >= MAX_CACHED:
+        _written_at.clear()
+    _written_at[cache_key] = written_at
 
 
-def note_served(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
-    """As `note`, for an answer that is there already: a database that is away costs the receipt alone."""
+def record_served(key: ApiKey | None, release: Release, *, surface: str, name: str) -> None:
+    """Record a read whose answer exists already: an unavailable database loses only the receipt."""
     try:
-        note(key, release, surface=surface, name=name)
+        record_read(key, release, surface=surface, name=name)
     except DatabaseError as error:
-        # A tool may have run, and a client that does not hear of it would run it again.
+        # A tool may have run, and a client that gets no answer would run it again.
         if outage(error) is None:
             raise
         logger.warning("a receipt is not written: %s", error)
 
 
-def lately(release: Release) -> QuerySet[Receipt]:
-    """Those that say the release is in use: of the last days, as many as PEGBOARD_RELEASE_IN_USE_DAYS."""
+def recent_receipts(release: Release) -> QuerySet[Receipt]:
+    """Return the receipts of the last PEGBOARD_RELEASE_IN_USE_DAYS days, which show that the release is in
+    use.
+    """
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
-    return of_agent(release.agent).filter(release=release, last_at__gt=since)
+    return receipts_of_agent(release.agent).filter(release=release, last_at__gt=since)
 
 
 def readers(agent: Agent) -> dict[str, list[Receipt]]:
-    """By channel, "" for a number or a digest: the last receipt of each API key that still works, of the days
-    after which a release counts as unused. The newest first.
+    """Return, by channel ("" for a number or a digest), the last receipt of each working API key within the
+    days after which a release counts as unused. The newest first.
     """
     since = timezone.now() - timedelta(days=settings.RELEASE_IN_USE_DAYS)
-    rows = of_agent(agent).filter(last_at__gt=since, key__revoked_at=None)
-    # One row for each key and channel, though a key reads one in several forms.
+    rows = receipts_of_agent(agent).filter(last_at__gt=since, key__revoked_at=None)
+    # One row per key and channel, though a key may read several forms.
     rows = rows.order_by("channel", "key_id", "-last_at", "-id").distinct("channel", "key_id")
-    found: defaultdict[str, list[Receipt]] = defaultdict(list)
+    receipts_by_channel: defaultdict[str, list[Receipt]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row.last_at, reverse=True):
-        found[row.channel].append(row)
-    return found
+        receipts_by_channel[row.channel].append(row)
+    return receipts_by_channel
 
 
-def of_agent(agent: Agent) -> QuerySet[Receipt]:
-    """The newest first."""
+def receipts_of_agent(agent: Agent) -> QuerySet[Receipt]:
+    """Return the agent's receipts, the newest first."""
     rows = Receipt.objects.filter(release__agent=agent).select_related("key__user", "release")
     return rows.defer("release__document").order_by("-last_at", "-id")
 
 
-def of_keys(
+def receipts_of_keys(
     reader: User, *, agent: str = "", key: int | None = None, is_behind: bool = False, is_past: bool = False
 ) -> QuerySet[Receipt]:
-    """Which release each API key reads now, by each way: of the agents that `reader` may see.
+    """Return which release each API key reads now, by surface and channel, of the agents that `reader` may
+    see.
 
-    `is_past` adds what a key has read before that, and keys that work no more. `is_behind` leaves those whose
-    agent's `live` leads to a newer release. Each row has the number of that as `live`, None for none.
+    is_past: include earlier reads and revoked keys. is_behind: only rows whose agent's `live` points to a
+        newer release.
+    Each row has that release's number as `live`, None for none.
     """
     live = Channel.objects.filter(agent=OuterRef("release__agent"), name=channels.LIVE)
     rows = Receipt.objects.filter(
@@ -129,7 +135,7 @@ def of_keys(
     return rows.select_related("key__user", "release__agent").defer("release__document")
 
 
-def behind(receipt: Receipt) -> int:
-    """By how many releases `live` is ahead, of a receipt out of `of_keys`."""
-    live: int | None = getattr(receipt, "live")  # noqa: B009 - put there by the annotation
+def releases_behind(receipt: Receipt) -> int:
+    """Return by how many releases `live` is ahead. The receipt comes from `receipts_of_keys`."""
+    live: int | None = getattr(receipt, "live")  # noqa: B009 - set by the annotation
     return max(0, live - receipt.release.number) if live else 0

@@ -1,8 +1,4 @@
-"""Which activities ran for the tools of a release when it was published, and what differs since. Pure.
-
-A release records what ran in the default environment of its agent, or outside of all environments where the
-agent has no default. The record is no part of the release document, whose digest is of what a model is shown.
-"""
+"""Compare the activities that ran for a release's tools when it was published with those of today. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class BindingChange:
-    """`before` and `after` are rows of a record; None where the tool is not there."""
+    """`before` and `after` are rows of a record; None if the tool is missing."""
 
     tool: str
     agent: str
@@ -51,9 +47,9 @@ def compare(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Binding
 def _changes(
     before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
 ) -> Iterator[BindingChange]:
-    now = {(row["agent"], row["tool_id"]): row for row in after}
+    current_rows = {(row["agent"], row["tool_id"]): row for row in after}
     for row in before:
-        other = now.get((row["agent"], row["tool_id"]))
+        other = current_rows.get((row["agent"], row["tool_id"]))
         if other and _state(row) != _state(other):
             message = f"“{row['tool']}” is run by {describe(other)} now, and was run by {describe(row)}."
             yield BindingChange(row["tool"], row["agent"], message, row, other)

@@ -1,8 +1,4 @@
-"""What the rehearsals of a draft came to, beside those of the release that it is compared with.
-
-No request judges anything here: what a judge is shown and asked has a digest, under which the answers are
-kept. Where there are none yet workers are asked for them, and the reader is told so.
-"""
+"""The test results of a draft, compared with those of a release."""
 
 import json
 from collections import defaultdict
@@ -32,9 +28,9 @@ from designer.releases import channels, composition
 from designer.releases.composition import Node
 from people.models import User
 
-# A judge over the network costs money, so it is asked when a user wants it and not by itself.
-NOT_ASKED = "“{}” has not judged what would be published. Run the rehearsals, then look here again."
-ASKED = "“{}” is judging what would be published. Look again in a moment."
+# A judge over the network costs money, so only a user starts it.
+NOT_STARTED = "“{}” has not judged what would be published. Run the rehearsals, then look here again."
+RUNNING = "“{}” is judging what would be published. Look again in a moment."
 FAILED = "“{}” could not judge what would be published: {} Run the rehearsals again."
 PENDING = (
     "The rehearsals of what would be published are not judged yet, which takes a few seconds. Look again in "
@@ -43,100 +39,112 @@ PENDING = (
 
 
 @dataclass(frozen=True)
-class _Question:
-    """What a judge is shown and asked; `release` None for the draft. `judge` None is the built-in one."""
+class _TestSet:
+    """The tools and sentences for a judge. `release`: None for the draft. `judge`: None for the built-in
+    one.
+    """
 
     agent: Agent
     judge: RehearsalJudge | None
     release: Release | None
-    alone: ReleaseDocument
-    seen: Shown
-    asked: Sequence[Sentence]
+    document: ReleaseDocument
+    tools: Shown
+    test_sentences: Sequence[Sentence]
     digest: str
 
 
-def of_tree(tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None) -> dict[int, Comparison]:
-    """By primary key the agents of the tree that are rehearsed. Asks workers for what is not judged yet."""
+def compare_tree(
+    tree: Sequence[Node], draft: ReleaseDocument, *, base: Release | None
+) -> dict[int, Comparison]:
+    """Return the comparisons of the tree's agents with tests, by primary key. Starts workers for missing
+    results.
+    """
     rows: defaultdict[int, list[Rehearsal]] = defaultdict(list)
-    for row in sentences.of([node.agent for node in tree]):
+    for row in sentences.sentences_of([node.agent for node in tree]):
         rows[row.agent_id].append(row)
     if not rows:
         return {}
-    told = plans.of_several([node.agent for node in tree if node.agent.pk in rows])
+    plans_by_agent = plans.plans_of([node.agent for node in tree if node.agent.pk in rows])
     old = release_document.decode(base.document) if base else None
-    asked: dict[int, tuple[_Question, _Question | None]] = {}
+    test_sets: dict[int, tuple[_TestSet, _TestSet | None]] = {}
     for agent in (node.agent for node in tree if node.agent.pk in rows):
-        found, judge = rows[agent.pk], told[agent.pk].asks
-        if now := _question(agent, draft, found, judge):
-            asked[agent.pk] = (now, _question(agent, old, found, judge, base) if old else None)
-    kept = _kept([each for pair in asked.values() for each in pair if each])
-    return {agent: _compared(told[agent], *pair, kept) for agent, pair in asked.items()}
+        agent_rows, judge = rows[agent.pk], plans_by_agent[agent.pk].asks
+        if current_set := _build_test_set(agent, draft, agent_rows, judge):
+            test_sets[agent.pk] = (
+                current_set,
+                _build_test_set(agent, old, agent_rows, judge, base) if old else None,
+            )
+    stored = _stored_runs([test_set for pair in test_sets.values() for test_set in pair if test_set])
+    return {agent: _compare_runs(plans_by_agent[agent], *pair, stored) for agent, pair in test_sets.items()}
 
 
 def run(agent: Agent, *, actor: User) -> RehearsalRun:
-    """What publishing now would show, by the judge whose figure counts: the built-in one at once, another
-    one in the background, with the release that it is compared with. Raises DomainError where there is
-    nothing to judge."""
-    judge, rows = plans.of(agent).asks, list(sentences.of([agent]))
+    """Run the tests of the current draft with the judge that decides, and of the release that it is compared
+    with.
+
+    The built-in judge runs at once, another one in the background. Raises DomainError if there is nothing to
+    run.
+    """
+    judge, rows = plans.plan_of(agent).asks, list(sentences.sentences_of([agent]))
     if judge is None:
         return runs.run_built_in(agent, actor=actor)
     if not rows:
         raise runs.nothing_to_run()
-    questions = [_question(agent, composition.draft(agent), rows, judge)]
-    above: Agent | None = agent
-    # It is published with any agent above it.
-    while above:
-        if base := channels.baseline(above):
+    questions = [_build_test_set(agent, composition.draft(agent), rows, judge)]
+    ancestor: Agent | None = agent
+    # The agent is published with any agent above it.
+    while ancestor:
+        if base := channels.baseline(ancestor):
             document = release_document.decode(base.document)
-            questions.append(_question(agent, document, rows, judge, base))
-        above = above.parent
-    # Of a draft that is as it was released, one run says both.
-    wanted = {each.digest: each for each in reversed(questions) if each}
-    kept = _kept(list(wanted.values()))
-    first = None
-    for each in wanted.values():
-        made = kept.get((agent.pk, each.digest))
-        # What failed is asked again; what was answered, or is being asked, is not.
-        if made is None or made.status == RehearsalStatus.FAILED:
-            fits = carried(each.alone, openai_chat.FORMAT.limits).fitting
+            questions.append(_build_test_set(agent, document, rows, judge, base))
+        ancestor = ancestor.parent
+    # For a draft that equals its release, one run serves both.
+    test_sets = {row.digest: row for row in reversed(questions) if row}
+    stored = _stored_runs(list(test_sets.values()))
+    first_run = None
+    for row in test_sets.values():
+        test_run = stored.get((agent.pk, row.digest))
+        # A failed run is repeated; a finished or running one is not.
+        if test_run is None or test_run.status == RehearsalStatus.FAILED:
+            fits = carried(row.document, openai_chat.FORMAT.limits).fitting
             tools = json.loads(openai_chat.FORMAT.body(fits))
-            made = outside.queue(
+            test_run = outside.queue(
                 agent,
                 judge,
                 tools=tools,
-                asked=each.asked,
-                digest=each.digest,
+                asked=row.test_sentences,
+                digest=row.digest,
                 asked_by=actor,
-                failed=made,
-                release=each.release.number if each.release else None,
+                failed_run=test_run,
+                release=row.release.number if row.release else None,
             )
-        first = first or made
-    if first is None:
+        first_run = first_run or test_run
+    if first_run is None:
         raise runs.nothing_to_run()
-    return first
+    return first_run
 
 
 def perform(agent_id: int, release_id: int) -> None:
-    """In a worker: judges the sentences of now by the words of a release, unless that was done."""
+    """Run the current sentences against a release's tools, unless that was done. Workers call this."""
     release = Release.objects.filter(pk=release_id).first()
     agent = Agent.objects.active().filter(pk=agent_id).first()
     if release is None or agent is None:
         return
-    rows = list(sentences.of([agent]))
-    question = _question(agent, release_document.decode(release.document), rows, None, release)
-    if question and not _kept([question]):
-        runs.judged(agent, question.seen, question.asked, release=release.number)
+    rows = list(sentences.sentences_of([agent]))
+    question = _build_test_set(agent, release_document.decode(release.document), rows, None, release)
+    if question and not _stored_runs([question]):
+        runs.run_and_store(agent, question.tools, question.test_sentences, release=release.number)
 
 
-def _question(
+def _build_test_set(
     agent: Agent,
     document: ReleaseDocument,
     rows: Sequence[Rehearsal],
     judge: RehearsalJudge | None,
     release: Release | None = None,
-) -> _Question | None:
+) -> _TestSet | None:
     # In a release the agent may have had another address.
-    own = next(
+    agent_node = next(
         (
             node
             for node in document.nodes
@@ -144,42 +152,55 @@ def _question(
         ),
         None,
     )
-    alone = document.at(own.slug) if own else None
-    if own is None or alone is None:
+    agent_document = document.at(agent_node.slug) if agent_node else None
+    if agent_node is None or agent_document is None:
         return None
-    seen = shown.of_released(own)
-    asked = seen.sentences(rows)
+    tools = shown.tools_of_release(agent_node)
+    test_sentences = tools.sentences(rows)
     if release:
-        # A sentence for a tool that came later did not fail there.
-        asked = [each for each in asked if each.expected]
-    if not asked:
+        # A sentence for a tool that was added later did not fail there.
+        test_sentences = [sentence for sentence in test_sentences if sentence.expected]
+    if not test_sentences:
         return None
     identity = outside.identity(judge) if judge else built_in.NAME
-    return _Question(agent, judge, release, alone, seen, asked, shown.digest(seen, asked, identity))
+    return _TestSet(
+        agent,
+        judge,
+        release,
+        agent_document,
+        tools,
+        test_sentences,
+        shown.digest(tools, test_sentences, identity),
+    )
 
 
-def _kept(questions: Sequence[_Question]) -> dict[tuple[int, str], RehearsalRun]:
-    agents_, digests = {each.agent.pk for each in questions}, {each.digest for each in questions}
+def _stored_runs(questions: Sequence[_TestSet]) -> dict[tuple[int, str], RehearsalRun]:
+    agents_, digests = {row.agent.pk for row in questions}, {row.digest for row in questions}
     rows = RehearsalRun.objects.filter(agent__in=agents_, digest__in=digests).defer("payload").order_by("pk")
-    found: dict[tuple[int, str], RehearsalRun] = {}
+    runs_by_key: dict[tuple[int, str], RehearsalRun] = {}
     for run in rows:
-        was = found.get((run.agent_id, run.digest))
-        # What was answered once counts, whatever a later run met.
-        if was is None or was.status != RehearsalStatus.SUCCEEDED or run.status == RehearsalStatus.SUCCEEDED:
-            found[run.agent_id, run.digest] = run
-    return found
+        earlier_run = runs_by_key.get((run.agent_id, run.digest))
+        # A finished result counts, whatever happened to later runs.
+        if (
+            earlier_run is None
+            or earlier_run.status != RehearsalStatus.SUCCEEDED
+            or run.status == RehearsalStatus.SUCCEEDED
+        ):
+            runs_by_key[run.agent_id, run.digest] = run
+    return runs_by_key
 
 
-def _compared(
+def _compare_runs(
     plan: RehearsalPlan,
-    now: _Question,
-    before: _Question | None,
-    kept: dict[tuple[int, str], RehearsalRun],
+    current_set: _TestSet,
+    earlier_set: _TestSet | None,
+    stored: dict[tuple[int, str], RehearsalRun],
 ) -> Comparison:
-    agent = now.agent
-    known = {each.digest: kept.get((agent.pk, each.digest)) for each in (now, before) if each}
-    missing = [_missing(each, known[each.digest]) for each in (now, before) if each]
-    told = Comparison(
+    agent = current_set.agent
+    test_sets = [test_set for test_set in (current_set, earlier_set) if test_set]
+    run_by_digest = {row.digest: stored.get((agent.pk, row.digest)) for row in test_sets}
+    missing = [_explain_missing(row, run_by_digest[row.digest]) for row in test_sets]
+    comparison = Comparison(
         agent=agent.name,
         judge=plan.asks.name if plan.asks else built_in.NAME,
         where=reverse("rehearsals", args=[agent.slug]),
@@ -188,21 +209,21 @@ def _compared(
         on_flips=plan.on_flips,
         missing=next(filter(None, missing), ""),
     )
-    run = known[now.digest]
-    if told.missing or run is None:
-        return told
-    was = known[before.digest] if before else None
+    run = run_by_digest[current_set.digest]
+    if comparison.missing or run is None:
+        return comparison
+    earlier_run = run_by_digest[earlier_set.digest] if earlier_set else None
     return replace(
-        told,
+        comparison,
         now=runs.figure_of(run),
-        before=runs.figure_of(was) if was else None,
-        against=before.release.number if before and before.release else None,
-        flips=tuple(results.flips(runs.answers_of(run), runs.answers_of(was))) if was else (),
+        before=runs.figure_of(earlier_run) if earlier_run else None,
+        against=earlier_set.release.number if earlier_set and earlier_set.release else None,
+        flips=tuple(results.flips(runs.answers_of(run), runs.answers_of(earlier_run))) if earlier_run else (),
     )
 
 
-def _missing(question: _Question, run: RehearsalRun | None) -> str:
-    """Why there is no figure; empty where there is one."""
+def _explain_missing(question: _TestSet, run: RehearsalRun | None) -> str:
+    """Return why there is no result; "" if there is one."""
     if run and run.status == RehearsalStatus.SUCCEEDED:
         return ""
     if question.judge is None:
@@ -210,7 +231,7 @@ def _missing(question: _Question, run: RehearsalRun | None) -> str:
         wakes.wake_worker(schedule.TASK, question.agent.pk, *release)
         return PENDING
     if run is None:
-        return NOT_ASKED.format(question.judge)
+        return NOT_STARTED.format(question.judge)
     if run.status == RehearsalStatus.FAILED:
         return FAILED.format(question.judge, run.message)
-    return ASKED.format(question.judge)
+    return RUNNING.format(question.judge)

@@ -1,7 +1,5 @@
-"""Retiring a release: runtimes are told that it goes, when, and what succeeds it. Its bytes never change.
-
-What is retired still answers, with the headers of RFC 9745 and RFC 8594, until the date that was set; from
-then on API keys get the release no more. docs/decisions/0055-retired-releases.md says why.
+"""Retire a release: runtimes are notified that it ends, when, and of its successor. Its bytes never
+change.
 """
 
 from collections.abc import Iterable
@@ -29,29 +27,26 @@ FORM_PRECISION = timedelta(minutes=1)
 def retire(
     release: Release, *, actor: User, reason: str, sunset_at: datetime | None = None, name: str = ""
 ) -> Retirement:
-    """Retires the release, or gives a retired one another reason or date. Raises DomainError.
-
-    One that a key has fetched lately is retired only with its `name`, so that it is not by a slip.
-    """
+    """Retire the release, or change the reason or date of a retirement. Raises DomainError."""
     reason = checked(reason, field="reason", limit=MAX_REASON_LENGTH)
     if not reason:
         raise invalid(reason="Say why: designers read it beside the release, and builds in their check.")
-    # The lock that moves of a channel take as well: none is led here meanwhile.
+    # Moves of a channel acquire the same lock, so that none moves here in the meantime.
     agent = locked(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row and row.sunset_at and sunset_at and abs(row.sunset_at - sunset_at) < FORM_PRECISION:
-        sunset_at = row.sunset_at  # kept, though it may be past: only the reason changes
+        sunset_at = row.sunset_at  # kept even if it is past: only the reason changes
     elif sunset_at and sunset_at <= timezone.now():
         raise invalid(sunset_at="Give a moment that is still to come, or none: then it goes on answering.")
-    if leading := [row.name for row in agent.channels.filter(release=release)]:
-        names = " and ".join(f"“{channel}”" for channel in leading)
-        which, them = ("leads", "it") if len(leading) == 1 else ("lead", "them")
-        message = f"{names} {which} to release {release.number}. Move {them} to another release first."
+    if channel_rows := [row.name for row in agent.channels.filter(release=release)]:
+        names = " and ".join(f"“{channel}”" for channel in channel_rows)
+        verb, pronoun = ("leads", "it") if len(channel_rows) == 1 else ("lead", "them")
+        message = f"{names} {verb} to release {release.number}. Move {pronoun} to another release first."
         raise DomainError("release_on_channel", message, status=409)
-    # Asked for each change of a retirement too: an earlier date hits the same runtimes.
-    if name != str(release) and (in_use := list(receipts.lately(release))):
-        says = f"{says_in_use(in_use)} Give its name, “{release}”, to retire it all the same."
-        raise DomainError("release_in_use", says, fields={"name": says}, status=409)
+    # Checked for each change of a retirement too: an earlier date affects the same runtimes.
+    if name != str(release) and (in_use := list(receipts.recent_receipts(release))):
+        message_in_use = f"{describe_use(in_use)} Give its name, “{release}”, to retire it all the same."
+        raise DomainError("release_in_use", message_in_use, fields={"name": message_in_use}, status=409)
     before = facts(row)
     if row is None:
         row = Retirement(release=release, retired_by=actor)
@@ -65,8 +60,8 @@ def retire(
 
 
 @transaction.atomic
-def take_back(release: Release, *, actor: User) -> None:
-    """Runtimes get the release as before it was retired. Nothing happens where it is not."""
+def restore_release(release: Release, *, actor: User) -> None:
+    """End the retirement: runtimes get the release as before. Idempotent."""
     locked(release.agent)
     row = Retirement.objects.filter(release=release).first()
     if row:
@@ -76,19 +71,20 @@ def take_back(release: Release, *, actor: User) -> None:
 
 
 def successor(release: Release) -> Release | None:
-    """What a runtime should read in place of a retired release: what is live, else the newest one that is
-    not retired; None where there is none."""
+    """Return the release to read instead of a retired one: the live one, else the newest that is not retired;
+    None if there is none.
+    """
     others = release.agent.releases.filter(retirement=None).exclude(pk=release.pk).defer("document")
     return channels.state(release.agent, channels.LIVE).release or others.order_by("-number").first()
 
 
 def facts(row: Retirement | None) -> dict[str, Any]:
-    """What an audit row says about it."""
+    """Return the values for an audit row."""
     sunset_at = row.sunset_at.isoformat() if row and row.sunset_at else None
     return {"retired": row is not None, "reason": row.reason if row else "", "sunset_at": sunset_at}
 
 
-def says_in_use(rows: Iterable[Receipt]) -> str:
+def describe_use(rows: Iterable[Receipt]) -> str:
     keys = list(dict.fromkeys(f"“{row.key.name}” of {row.key.user}" for row in rows))
     more = f" and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""
     days = settings.RELEASE_IN_USE_DAYS

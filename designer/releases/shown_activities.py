@@ -1,6 +1,6 @@
-"""What carries each tool out, written into an export of a format that says it, as an environment has it.
+"""Write into an export which activity runs for each tool in an environment, if the format can express it.
 
-An export is written once, and what is bound may change at any time: so this is done when it is read.
+An export is written once, and bindings may change at any time, so this happens when it is read.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from designer.models import Place, Release
 from designer.releases import publishing
 
 
-def written(
+def with_activities(
     release: Release,
     format_: Format,
     body: bytes,
@@ -29,13 +29,15 @@ def written(
     sub_agent: str = "",
     tool: str = "",
 ) -> bytes:
-    """The export, or that of one `tool` of it, with what carries each tool out. Raises DomainError where that
-    cannot be said: an activity that there is not."""
+    """Return the export, or that of one `tool`, with the activity of each tool. Raises DomainError if an
+    activity does not exist.
+    """
     if format_.resolve is None or format_.places is None:
         return body
-    shown = transfers.shown(publishing.part_of(release, sub_agent)).tools
-    tools = [each for each in shown if each.signature.kind != transfers.KIND]
-    activities = _activities(release, place, [each for each in tools if tool in ("", each.signature.name)])
+    released_tools = transfers.shown(publishing.part_of(release, sub_agent)).tools
+    tools = [row for row in released_tools if row.signature.kind != transfers.KIND]
+    selected = [row for row in tools if tool in ("", row.signature.name)]
+    activities = _resolve_activities(release, place, selected)
     if all(name == activity for name, activity in activities.items()):
         return body
     document: Any = msgspec.json.decode(body)
@@ -46,19 +48,19 @@ def written(
     return msgspec.json.encode(document)
 
 
-def tag(published: str, body: bytes, composed: bytes) -> str:
-    """The ETag of what is shown, by that of the export as it was published."""
+def etag_with_activities(published: str, body: bytes, composed: bytes) -> str:
+    """Return the ETag of the composed export, derived from that of the published one."""
     return published if composed == body else f"{published}.{hashlib.sha256(composed).hexdigest()[:16]}"
 
 
-def _activities(release: Release, place: Place | None, tools: list[ReleasedTool]) -> dict[str, str]:
-    subjects = [Subject.of(tool) for tool in tools]
-    found = environments.resolve_all(place, subjects, agent=release.agent_id)
-    shown = {}
+def _resolve_activities(release: Release, place: Place | None, tools: list[ReleasedTool]) -> dict[str, str]:
+    subjects = [Subject.of_released(tool) for tool in tools]
+    resolutions = environments.resolve_all(place, subjects, agent=release.agent_id)
+    activity_by_tool = {}
     for tool in tools:
-        name, resolution = tool.signature.name, found[Subject.of(tool)]
+        name, resolution = tool.signature.name, resolutions[Subject.of_released(tool)]
         if fault := resolution.fault:
             message = f"“{printable(name, 64)}”: {fault.message}"
             raise DomainError(fault.code, message, fields={name: fault.message}, status=409)
-        shown[name] = resolution.shown_as(name)
-    return shown
+        activity_by_tool[name] = resolution.activity_shown_to_model(name)
+    return activity_by_tool

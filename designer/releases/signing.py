@@ -1,9 +1,4 @@
-"""Signatures of releases: Ed25519 over the 32 bytes of the digest, with a key of this installation.
-
-Who receives a release can see without asking us that it was published here: docs/releases.md has the script.
-The key is encrypted like every secret. Another takes its place when an operator says so; what the old one
-signed is verified by it for ever, unless the key was revoked.
-"""
+"""Signatures of releases: Ed25519 over the 32 bytes of the digest, with a key of this installation."""
 
 import base64
 from datetime import datetime
@@ -26,18 +21,18 @@ NAME = "signing of releases"
 
 
 def public_keys() -> QuerySet[SigningKey]:
-    """All that were not revoked, the oldest first: those that verify something."""
+    """Return all keys that were not revoked, the oldest first: those that verify signatures."""
     return SigningKey.objects.filter(revoked_at=None)
 
 
 def signature_of(release: Release) -> ReleaseSignature:
-    """By a key that was not revoked; a release without one is signed now.
+    """Return the signature by a key that is not revoked; sign the release now if there is none.
 
-    Raises DomainError (release_damaged) where the document is not the one that the digest names.
+    Raises DomainError (release_damaged) if the document does not match its digest.
     """
     rows = ReleaseSignature.objects.filter(release=release, key__revoked_at=None).select_related("key")
-    if found := rows.first():
-        return found
+    if signature := rows.first():
+        return signature
     if release_document.digest(release.document.encode()) != release.digest:
         message = f"Release {release.number} does not match its digest, so it is not signed."
         raise DomainError("release_damaged", message, status=409)
@@ -46,60 +41,62 @@ def signature_of(release: Release) -> ReleaseSignature:
 
 @transaction.atomic
 def sign(release: Release) -> ReleaseSignature:
-    """Raises DomainError (signing_locked) where the signing key cannot be decrypted."""
-    _lock()
-    key = public_keys().filter(retired_at=None).exclude(sealed="").first() or _make()
+    """Sign the release. Raises DomainError (signing_locked) if the key cannot be decrypted."""
+    _lock_keys()
+    key = public_keys().filter(retired_at=None).exclude(sealed="").first() or _create_key()
     try:
-        opened = encryption.decrypt(key.sealed, row=key.pk, field=FIELD, name=NAME).reveal()
+        private_key = encryption.decrypt(key.sealed, row=key.pk, field=FIELD, name=NAME).reveal()
     except UndecryptableError as exc:
         message = f"The release cannot be signed. {exc.remedy}"
         raise DomainError("signing_locked", message, status=409) from exc
-    made = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(opened)).sign(bytes.fromhex(release.digest))
-    # Two who ask at once get the one that was first.
+    signature = Ed25519PrivateKey.from_private_bytes(bytes.fromhex(private_key)).sign(
+        bytes.fromhex(release.digest)
+    )
+    # Two concurrent callers get the signature that was stored first.
     row, _ = ReleaseSignature.objects.get_or_create(
-        release=release, key=key, defaults={"signature": _text(made)}
+        release=release, key=key, defaults={"signature": _encode(signature)}
     )
     return row
 
 
 @transaction.atomic
 def rotate(*, revoke: bool = False, now: datetime | None = None) -> SigningKey:
-    """A new key signs from now on. With `revoke` the old ones verify nothing any more, as after a leak."""
-    _lock()
-    at = now or timezone.now()
+    """Create a new signing key. With `revoke` the old ones verify nothing any more, as after a leak."""
+    _lock_keys()
+    rotated_at = now or timezone.now()
     for key in public_keys().filter(retired_at=None) if not revoke else public_keys():
-        before = {"retired_at": _written(key.retired_at), "revoked_at": None}
-        key.retired_at = key.retired_at or at
-        key.revoked_at = at if revoke else None
+        before = {"retired_at": _format_time(key.retired_at), "revoked_at": None}
+        key.retired_at = key.retired_at or rotated_at
+        key.revoked_at = rotated_at if revoke else None
         key.save(update_fields=["retired_at", "revoked_at"])
-        after = {"retired_at": _written(key.retired_at), "revoked_at": _written(key.revoked_at)}
-        why = "It was revoked on the command line." if revoke else "Another key signs from now on."
-        audit.record(None, "revoke" if revoke else "retire", key, before=before, after=after, why=why)
-    return _make()
+        after = {"retired_at": _format_time(key.retired_at), "revoked_at": _format_time(key.revoked_at)}
+        reason = "It was revoked on the command line." if revoke else "Another key signs from now on."
+        audit.record(None, "revoke" if revoke else "retire", key, before=before, after=after, why=reason)
+    return _create_key()
 
 
-def _make() -> SigningKey:
-    made = Ed25519PrivateKey.generate()
-    public = made.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
-    raw = made.private_bytes(
+def _create_key() -> SigningKey:
+    private_key = Ed25519PrivateKey.generate()
+    public = private_key.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    raw = private_key.private_bytes(
         serialization.Encoding.Raw, serialization.PrivateFormat.Raw, serialization.NoEncryption()
     )
-    key = SigningKey(public=_text(public))
+    key = SigningKey(public=_encode(public))
     key.sealed = encryption.encrypt(Secret(raw.hex()), row=key.pk, field=FIELD)
     key.save(force_insert=True)
     audit.record(None, "make", key, after={"public": key.public}, why="Releases are signed with it.")
     return key
 
 
-def _text(raw: bytes) -> str:
+def _encode(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def _written(at: datetime | None) -> str | None:
+def _format_time(at: datetime | None) -> str | None:
     return at.isoformat() if at else None
 
 
-def _lock() -> None:
-    # One at a time makes a key, so that there is one that signs.
+def _lock_keys() -> None:
+    # One process at a time creates a key, so that only one signs.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('designer.signing'))")

@@ -1,7 +1,7 @@
-"""What a model is shown: the vendor's signature with our words in it, the same on every surface.
+"""The signature that a model sees: the vendor's with tuned texts, the same on every surface.
 
-The agent's tuning goes before the catalog's, the catalog's before the vendor's text, member by
-member. The vendor's own names stay beside the aliases, so that a call finds its way back.
+The agent's tuning takes precedence over the catalog's, and that over the vendor's text, member by member. The
+vendor's names are stored with the aliases, so that a call can be mapped back.
 """
 
 import math
@@ -18,15 +18,14 @@ from protocols import parameters as json_schema
 from protocols.calls import arguments
 from protocols.signature import Annotations, Parameter, Requirements, Signature, ToolKind
 
-# A transfer to a sub-agent is shown as a tool; no vendor offers it.
+# A transfer to a sub-agent appears as a tool; no vendor offers it.
 ShownKind = ToolKind | Literal["transfer"]
 
 
 class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An input that a model sees. With a preset it need not be given: the preset stands in.
+    """An input that a model sees. With a preset it is optional: the preset is the default.
 
-    `is_named`: a designer chose the alias. `hidden_values` are those that the vendor takes and a model may
-    not give.
+    is_named: a designer chose the alias. hidden_values: accepted by the vendor, but not offered to the model.
     """
 
     alias: str
@@ -37,7 +36,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def shown_name(self) -> str:
-        """For formats that take any text as a name."""
+        """Return the name for formats that accept any text as a name."""
         return self.alias if self.is_named else self.parameter.name
 
     @property
@@ -46,7 +45,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Hidden(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An input that a model never sees: every call sends the preset, or leaves the input out."""
+    """An input that a model never sees: every call sends the preset, or omits the input."""
 
     parameter: Parameter
     preset: Any = UNSET
@@ -57,11 +56,10 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     parameter: Parameter
 
 
-# Weak references tell the runtime when what it keeps of a tool may go.
+# Weak references tell the cache of a tool's derived data when to drop it.
 class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, weakref=True):
-    """`name` is the model's name of the tool and `wire_name` the vendor's.
-
-    What `hidden_outputs` name is left out of what a call answers.
+    """name: the model's name of the tool. wire_name: the vendor's.
+    hidden_outputs: left out of a call's answer.
     """
 
     name: str
@@ -82,14 +80,14 @@ class Effective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, w
 
     @property
     def taken(self) -> list[str]:
-        """What the vendor takes, by its own names, shown or hidden."""
+        """Return the vendor's input names, visible or hidden."""
         return [*(i.parameter.name for i in self.inputs), *(h.parameter.name for h in self.hidden)]
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """Words that this version cannot honour. `exposes` says that something hidden would show.
+    """Tuned texts that this version cannot apply. `exposes`: something hidden would become visible.
 
-    `parameter` is the input or output that they are about, `place` where they stand if that is no input.
+    parameter: the input or output. place: the path of the member if it is not an input.
     """
 
     parameter: str
@@ -105,27 +103,35 @@ class Misfit(msgspec.Struct, frozen=True):
 def effective(
     signature: Signature, *, name: str, catalog_tuning: Words | None = None, agent_tuning: Words | None = None
 ) -> Effective:
-    """Always gives a signature that can be called: words that do not fit it (`misfits`) are set aside."""
-    below, above = catalog_tuning or NOTHING, agent_tuning or NOTHING
+    """Return the effective signature, which is always callable: texts that do not fit (`misfits`) are
+    ignored.
+    """
+    catalog_words, agent_words = catalog_tuning or NOTHING, agent_tuning or NOTHING
     # Most tools are not tuned, and every list builds this for each of its tools.
-    words = above if below == NOTHING else below if above == NOTHING else merged(below, above)
+    words = (
+        agent_words
+        if catalog_words == NOTHING
+        else catalog_words
+        if agent_words == NOTHING
+        else merged(catalog_words, agent_words)
+    )
     keys = model_names.aliases(parameter.name for parameter in signature.inputs)
-    shown: list[Input] = []
+    visible: list[Input] = []
     hidden: list[Hidden] = []
-    for vendors in signature.inputs:
-        if vendors.name not in words.parameters:
-            shown.append(Input(alias=keys[vendors.name], parameter=vendors))
+    for vendor_input in signature.inputs:
+        if vendor_input.name not in words.parameters:
+            visible.append(Input(alias=keys[vendor_input.name], parameter=vendor_input))
             continue
-        ours = words.parameters[vendors.name]
-        is_named = ours.name is not None and not _why_not_name(signature, words, vendors.name)
-        parameter, hidden_values = _reworded(vendors, ours)
-        preset = UNSET if _why_not_preset(vendors, ours, signature) else ours.preset
-        if ours.hidden and not (vendors.required and preset is UNSET):
+        tuned = words.parameters[vendor_input.name]
+        is_named = tuned.name is not None and not _why_not_name(signature, words, vendor_input.name)
+        parameter, hidden_values = _tuned_parameter(vendor_input, tuned)
+        preset = UNSET if _why_not_preset(vendor_input, tuned, signature) else tuned.preset
+        if tuned.hidden and not (vendor_input.required and preset is UNSET):
             hidden.append(Hidden(parameter=parameter, preset=preset))
             continue
-        shown.append(
+        visible.append(
             Input(
-                alias=ours.name if is_named and ours.name else keys[vendors.name],
+                alias=tuned.name if is_named and tuned.name else keys[vendor_input.name],
                 parameter=parameter,
                 preset=preset,
                 is_named=is_named,
@@ -142,7 +148,7 @@ def effective(
         title=signature.title if words.title is None else words.title,
         img=signature.img,
         tags=signature.tags,
-        inputs=tuple(shown),
+        inputs=tuple(visible),
         hidden=tuple(hidden),
         outputs=tuple(
             Output(alias=out[p.name], parameter=_described(p, outputs[p.name].description))
@@ -162,19 +168,23 @@ def _described(parameter: Parameter, description: str | None) -> Parameter:
     return parameter if description is None else replace(parameter, description=description)
 
 
-def _reworded(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
-    """The input as a model reads it, and the values that it may not give."""
+def _tuned_parameter(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tuple[str, ...]]:
+    """Return the input as a model reads it, and its hidden values."""
     parameter = _described(vendors, ours.description)
-    known = {value.name for value in vendors.allowed_values}
-    said = {name: about for name, about in ours.values.items() if name in known}
-    hidden = {name for name, about in said.items() if about.hidden}
-    if hidden == known:
+    value_names = {value.name for value in vendors.allowed_values}
+    tuned_values = {name: value_words for name, value_words in ours.values.items() if name in value_names}
+    hidden = {name for name, value_words in tuned_values.items() if value_words.hidden}
+    if hidden == value_names:
         hidden = set()
-    worded = {name: about.description for name, about in said.items() if about.description is not None}
-    if not hidden and not worded:
+    descriptions = {
+        name: value_words.description
+        for name, value_words in tuned_values.items()
+        if value_words.description is not None
+    }
+    if not hidden and not descriptions:
         return parameter, ()
     values = tuple(
-        replace(value, description=worded.get(value.name, value.description))
+        replace(value, description=descriptions.get(value.name, value.description))
         for value in vendors.allowed_values
         if value.name not in hidden
     )
@@ -182,17 +192,21 @@ def _reworded(vendors: Parameter, ours: ParameterWords) -> tuple[Parameter, tupl
     if isinstance(parameter.default, str) and parameter.default in hidden:
         parameter = replace(parameter, default=UNSET)
     if isinstance(vendors.schema, dict):
-        # A schema has no place for what a value means, so our words about values follow the description.
-        meanings = [f"- {v.name}: {v.description}" for v in values if v.name in worded and v.description]
+        # A schema cannot describe values, so tuned descriptions of values follow the description.
+        meanings = [
+            f"- {v.name}: {v.description}" for v in values if v.name in descriptions and v.description
+        ]
         text = "\n".join(filter(None, [parameter.description, *meanings]))
-        kept = [value.name for value in values]
-        schema = json_schema.without_values(vendors.schema, hidden, kept) if hidden else vendors.schema
+        visible_names = [value.name for value in values]
+        schema = (
+            json_schema.without_values(vendors.schema, hidden, visible_names) if hidden else vendors.schema
+        )
         parameter = replace(parameter, description=text, schema=schema)
     return parameter, tuple(value.name for value in vendors.allowed_values if value.name in hidden)
 
 
 def as_document(tool: Effective) -> dict[str, Any]:
-    """For people and scripts: parameters flat, and no list left out for being empty."""
+    """Return the signature for people and scripts: parameters flat, empty lists included."""
 
     def flat(held: Input | Hidden | Output) -> dict[str, Any]:
         members: dict[str, Any] = msgspec.to_builtins(held)
@@ -209,88 +223,87 @@ def as_document(tool: Effective) -> dict[str, Any]:
 
 
 def misfits(signature: Signature, words: Words) -> list[Misfit]:
-    """What `effective` sets aside, for a person to look at before it is published."""
-    found = []
+    """Return what `effective` ignores, for a user to check before publishing."""
+    misfit_list = []
     inputs = {parameter.name: parameter for parameter in signature.inputs}
-    for name, ours in words.parameters.items():
-        at = f"parameters.{name}"
+    for name, tuned in words.parameters.items():
+        path = f"parameters.{name}"
         if name not in inputs:
-            found.append(Misfit(name, f"This version has no input “{name}”.", exposes=False))
+            misfit_list.append(Misfit(name, f"This version has no input “{name}”.", exposes=False))
             continue
-        if ours.name is not None and (why := _why_not_name(signature, words, name)):
-            found.append(Misfit(name, why, exposes=False, place=f"{at}.name"))
-        hides = bool(ours.hidden)
-        if why := _why_not_preset(inputs[name], ours, signature):
-            found.append(Misfit(name, why, exposes=hides))
-        elif hides and inputs[name].required and ours.preset is UNSET:
+        if tuned.name is not None and (reason := _why_not_name(signature, words, name)):
+            misfit_list.append(Misfit(name, reason, exposes=False, place=f"{path}.name"))
+        hides = bool(tuned.hidden)
+        if reason := _why_not_preset(inputs[name], tuned, signature):
+            misfit_list.append(Misfit(name, reason, exposes=hides))
+        elif hides and inputs[name].required and tuned.preset is UNSET:
             message = f"“{name}” is required: give it a preset, or let the model see it."
-            found.append(Misfit(name, message, exposes=True))
-        known = {value.name for value in inputs[name].allowed_values}
-        for value in ours.values.keys() - known:
+            misfit_list.append(Misfit(name, message, exposes=True))
+        value_names = {value.name for value in inputs[name].allowed_values}
+        for value in tuned.values.keys() - value_names:
             message = f"“{name}” has no value “{value}” in this version."
-            found.append(Misfit(name, message, exposes=False, place=f"{at}.values.{value}"))
-        if known and known <= {value for value, about in ours.values.items() if about.hidden}:
+            misfit_list.append(Misfit(name, message, exposes=False, place=f"{path}.values.{value}"))
+        if value_names and value_names <= {
+            value for value, value_words in tuned.values.items() if value_words.hidden
+        }:
             message = f"All values of “{name}” are hidden. Leave one, or hide the input."
-            found.append(Misfit(name, message, exposes=True, place=f"{at}.values"))
+            misfit_list.append(Misfit(name, message, exposes=True, place=f"{path}.values"))
     outputs = {parameter.name for parameter in signature.outputs}
     for name in words.outputs:
         if name not in outputs:
             message = f"This version has no output “{name}”."
-            found.append(Misfit(name, message, exposes=False, place=f"outputs.{name}"))
-    return found
+            misfit_list.append(Misfit(name, message, exposes=False, place=f"outputs.{name}"))
+    return misfit_list
 
 
 def _why_not_name(signature: Signature, words: Words, name: str) -> str:
-    """Why our name for this input cannot be shown; empty when it can.
-
-    A call may go by the names of any format, so a name that another input has in one of them is taken.
-    """
-    ours = words.parameters[name].name or ""
-    if not model_names.is_property(ours):
-        return f"“{ours}” is no name that every model takes: letters, digits and _, at most 64."
+    """Return why the tuned name of this input cannot be used; "" if it can."""
+    tuned_name = words.parameters[name].name or ""
+    if not model_names.is_property(tuned_name):
+        return f"“{tuned_name}” is no name that every model takes: letters, digits and _, at most 64."
     aliases = model_names.aliases(parameter.name for parameter in signature.inputs)
     for other, alias in aliases.items():
-        about = words.parameters.get(other)
-        taken = {other.lower(), alias.lower(), ((about and about.name) or alias).lower()}
-        if other != name and ours.lower() in taken:
-            return f"“{ours}” is a name of another input, “{other}”."
+        other_words = words.parameters.get(other)
+        used_names = {other.lower(), alias.lower(), ((other_words and other_words.name) or alias).lower()}
+        if other != name and tuned_name.lower() in used_names:
+            return f"“{tuned_name}” is a name of another input, “{other}”."
     return ""
 
 
 def _why_not_preset(parameter: Parameter, ours: ParameterWords, signature: Signature) -> str:
-    if why := why_not_preset(parameter, ours.preset, signature.schema_rest):
-        return why
+    if reason := why_not_preset(parameter, ours.preset, signature.schema_rest):
+        return reason
     is_hidden = isinstance(ours.preset, str) and ours.values.get(ours.preset, ValueWords()).hidden
     return f"“{parameter.name}”: the preset “{ours.preset}” is a value that is hidden." if is_hidden else ""
 
 
 def why_not_preset(parameter: Parameter, value: object, rest: Mapping[str, Any] | None = None) -> str:
-    """A sentence that says why `value` cannot be sent as this input; empty when it can, or is UNSET.
+    """Return why `value` cannot be sent as this input; "" if it can, or is UNSET.
 
-    `rest` is the signature's, for the definitions that the input's schema may refer to.
+    rest: the signature's definitions, which the input's schema may refer to.
     """
     if value is UNSET:
         return ""
     if parameter.schema is not None:
-        why = arguments.value_problem(parameter, value, rest or {})
-        return f"“{parameter.name}”: {why}." if why else ""
+        reason = arguments.value_problem(parameter, value, rest or {})
+        return f"“{parameter.name}”: {reason}." if reason else ""
     if parameter.type == "enum":
         return _why_not_listed(parameter, value)
     if parameter.type == "json":
         return ""
     value = arguments.with_whole_numbers(value)
-    types, called = _TAKEN[parameter.type]
+    types, type_name = _ACCEPTED_TYPES[parameter.type]
     # To Python, true and false are whole numbers.
     is_odd = isinstance(value, bool) != (parameter.type == "boolean")
     if is_odd or not isinstance(value, types) or (isinstance(value, float) and not math.isfinite(value)):
-        return f"“{parameter.name}” takes {called}."
+        return f"“{parameter.name}” takes {type_name}."
     if isinstance(value, str):
         is_long = parameter.max_length is not None and len(value) > parameter.max_length
         return f"“{parameter.name}” takes at most {parameter.max_length} characters." if is_long else ""
     return "" if isinstance(value, bool) else _why_out_of_bounds(parameter, value)
 
 
-_TAKEN: Mapping[str, tuple[type | tuple[type, ...], str]] = {
+_ACCEPTED_TYPES: Mapping[str, tuple[type | tuple[type, ...], str]] = {
     "string": (str, "a text"),
     "int": (int, "a whole number"),
     "number": ((int, float), "a number"),

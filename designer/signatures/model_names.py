@@ -1,8 +1,7 @@
-"""Names that a model may be shown, and the way back to the vendor's own.
+"""Names for models, derived from the vendor's names.
 
-Tool names and property keys are limited to what every export target accepts. A vendor's name is
-data and may be anything, so each illegal one gets an alias: always the same one for the same
-names, never two that differ by case only.
+Tool names and property keys are limited to what every export target accepts. A vendor's name may be any text,
+so each illegal one gets an alias: always the same for the same names, and never two that differ only by case.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ from anyascii import anyascii
 MAX_LENGTH = 64
 _TOOL = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _PROPERTY = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-# Long enough that two names of one agent do not get the same one, short enough to be read.
+# Long enough that two names of one agent hardly get the same tail, short enough to read.
 _TAIL = 8
 
 
@@ -30,50 +29,56 @@ def is_property(name: str) -> bool:
 
 
 def derive(vendor_name: str) -> str:
-    """A legal tool name as close to the vendor's as it gets."""
+    """Return a legal tool name that is as close to the vendor's as possible."""
     return vendor_name if is_legal(vendor_name) else _squeezed(vendor_name, r"[^A-Za-z0-9_-]+", "tool")
 
 
 def propose(wanted: str, taken: Iterable[str], *, vendor: str) -> str:
-    """A legal name that a person can read, unlike all of `taken` whatever the case: `wanted` itself, else
-    with the first word of the vendor's slug before it, with the whole slug, or with a number behind it.
+    """Return a readable legal name that differs from all `taken` names in any case: `wanted` itself, else
+    with the first word of the vendor's slug as prefix, with the whole slug, or with a number as suffix.
     """
-    known = {name.lower() for name in taken}
+    used = {name.lower() for name in taken}
     name = derive(wanted)
-    whole = vendor.replace("-", "_")
-    leads = [lead for lead in (whole.split("_")[0], whole) if not name.lower().startswith(f"{lead}_")]
-    for candidate in [name, *(derive(f"{lead}_{name}") for lead in leads)]:
-        if candidate.lower() not in known:
+    vendor_prefix = vendor.replace("-", "_")
+    prefixes = [
+        prefix
+        for prefix in (vendor_prefix.split("_")[0], vendor_prefix)
+        if not name.lower().startswith(f"{prefix}_")
+    ]
+    for candidate in [name, *(derive(f"{prefix}_{name}") for prefix in prefixes)]:
+        if candidate.lower() not in used:
             return candidate
     numbered = (f"{name[: MAX_LENGTH - 1 - len(str(number))]}_{number}" for number in count(2))
-    return next(candidate for candidate in numbered if candidate.lower() not in known)
+    return next(candidate for candidate in numbered if candidate.lower() not in used)
 
 
 def aliases(names: Iterable[str]) -> dict[str, str]:
-    """Property keys by parameter name, one to one. Depends on the set of names and not on their order."""
-    given = list(names)
-    # Nearly always; this runs for every tool that is read.
-    if all(map(_PROPERTY.fullmatch, given)) and len(set(map(str.lower, given))) == len(given):
-        return {name: name for name in given}
-    # Sorted, so that a vendor that lists the same parameters the other way round changes nothing.
+    """Return property keys by parameter name, one to one. They depend on the set of names, not on their
+    order.
+    """
+    name_list = list(names)
+    # The usual case; this runs for every tool that is read.
+    if all(map(_PROPERTY.fullmatch, name_list)) and len(set(map(str.lower, name_list))) == len(name_list):
+        return {name: name for name in name_list}
+    # Sorted, so that the order of a vendor's parameters changes nothing.
     wanted = {
         name: name if is_property(name) else _squeezed(name, r"[^A-Za-z0-9_]+", "parameter")
-        for name in sorted(given)
+        for name in sorted(name_list)
     }
     claims = Counter(key.lower() for key in wanted.values())
-    taken: set[str] = set()
+    used: set[str] = set()
     keys: dict[str, str] = {}
-    # A key without a tail is the name itself, or claimed by it alone.
+    # A key without a tail is the name itself, or no other name claims it.
     for name, key in wanted.items():
-        if claims[key.lower()] == 1 or (key == name and key.lower() not in taken):
+        if claims[key.lower()] == 1 or (key == name and key.lower() not in used):
             keys[name] = key
-            taken.add(key.lower())
+            used.add(key.lower())
     # Names that claim the same key ("Due date", "due-date") all get a tail.
     for name, key in wanted.items():
         if name not in keys:
-            keys[name] = _free(key, name, taken | {key.lower()})
-            taken.add(keys[name].lower())
-    return {name: keys[name] for name in given}
+            keys[name] = _free(key, name, used | {key.lower()})
+            used.add(keys[name].lower())
+    return {name: keys[name] for name in name_list}
 
 
 def _squeezed(name: str, illegal: str, fallback: str) -> str:
@@ -84,10 +89,12 @@ def _squeezed(name: str, illegal: str, fallback: str) -> str:
 
 
 def _spell_in_ascii(name: str) -> str:
-    """Spell letters and digits of any script in ASCII: “获取天气” becomes “HuoQuTianQi”. Other signs stay."""
+    """Spell letters and digits of any script in ASCII: “获取天气” becomes “HuoQuTianQi”. Other characters
+    remain.
+    """
     plain = unicodedata.normalize("NFKD", name)
     if not plain.isascii():
-        # Composed again, because the parts of a Korean syllable are no letters on their own.
+        # Composed again, because the parts of a Korean syllable are not letters by themselves.
         composed = unicodedata.normalize("NFKC", name)
         plain = "".join(anyascii(c) if unicodedata.category(c)[0] in "LMN" else c for c in composed)
     return plain

@@ -1,7 +1,4 @@
-"""Our words about a tool, without where they are kept; by member, so that layers lie above each other.
-
-A member is named by its path: ("parameters", "city", "description"). Names in paths are the vendor's. Pure.
-"""
+"""Tuned texts of a tool by member, independent of their storage, so that layers can be merged. Pure."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,19 +10,19 @@ from designer.signatures import model_names, text_merge
 from protocols.signature import Signature
 
 Path = tuple[str, ...]
-# As a page names them.
+# As pages name them.
 EFFECTS = {"read_only": "Only reads", "destructive": "May destroy", "idempotent": "Can be repeated"}
 
 
 class ValueWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Our words about one of the values that an input takes."""
+    """The tuned texts of one allowed value."""
 
     description: str | None = None
     hidden: bool | None = None
 
 
 class ParameterWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Our words about one input. None and UNSET leave it as it was inherited. `name` is the model's."""
+    """The tuned texts of one input. None and UNSET inherit. `name` is the name for the model."""
 
     name: str | None = None
     description: str | None = None
@@ -40,7 +37,7 @@ class OutputWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class EffectWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Our own statement about what a call does, beside the vendor's."""
+    """The tuned statements about a call's effects, in addition to the vendor's."""
 
     read_only: bool | None = None
     destructive: bool | None = None
@@ -48,7 +45,7 @@ class EffectWords(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Words(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A tuning. `parameters` and `outputs` go by the vendor's names."""
+    """A tuning. `parameters` and `outputs` use the vendor's names."""
 
     title: str | None = None
     description: str | None = None
@@ -61,7 +58,7 @@ NOTHING = Words()
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
-    """Words of ours whose vendor's text is no longer the one that they were written against."""
+    """A tuned text whose vendor text has changed since it was written."""
 
     path: Path
     then: Any
@@ -78,39 +75,39 @@ class Stale(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def merged(self) -> str | None:
-        """The vendor's change in our text; None where both changed the same place."""
+        """Return the tuned text with the vendor's change; None if both changed the same position."""
         if not all(isinstance(text, str) for text in (self.then, self.now, self.ours)):
             return None
         return text_merge.merged(self.then, self.ours, self.now)
 
 
 def members(words: Words) -> dict[Path, Any]:
-    """All that is said, one by one."""
+    """Return all stated members by path."""
     return {path: value for path, value in _every(words) if value is not None or path[-1] == "preset"}
 
 
 def _every(words: Words) -> Iterator[tuple[Path, Any]]:
     yield ("title",), words.title
     yield ("description",), words.description
-    for name, ours in words.parameters.items():
-        at = ("parameters", name)
-        yield (*at, "name"), ours.name
-        yield (*at, "description"), ours.description
-        yield (*at, "hidden"), ours.hidden
-        if ours.preset is not UNSET:
-            yield (*at, "preset"), ours.preset
-        for value, said in ours.values.items():
-            yield (*at, "values", value, "description"), said.description
-            yield (*at, "values", value, "hidden"), said.hidden
-    for name, about in words.outputs.items():
-        yield ("outputs", name, "description"), about.description
-        yield ("outputs", name, "hidden"), about.hidden
+    for name, input_words in words.parameters.items():
+        path = ("parameters", name)
+        yield (*path, "name"), input_words.name
+        yield (*path, "description"), input_words.description
+        yield (*path, "hidden"), input_words.hidden
+        if input_words.preset is not UNSET:
+            yield (*path, "preset"), input_words.preset
+        for value, value_words in input_words.values.items():
+            yield (*path, "values", value, "description"), value_words.description
+            yield (*path, "values", value, "hidden"), value_words.hidden
+    for name, output_words in words.outputs.items():
+        yield ("outputs", name, "description"), output_words.description
+        yield ("outputs", name, "hidden"), output_words.hidden
     for effect in EFFECTS:
         yield ("effects", effect), getattr(words.effects, effect, None)
 
 
 def place_of(path: Path) -> str:
-    """Where a text or a statement about an effect stands, for a designer who knows no path."""
+    """Return the label of a text or an effect, for a designer."""
     match path:
         case ("effects", effect):
             return EFFECTS[effect]
@@ -132,66 +129,67 @@ def from_members(said: Mapping[Path, Any]) -> Words:
 
 
 def merged(below: Words, above: Words) -> Words:
-    """`above` goes first, member by member."""
+    """Merge two tunings. `above` takes precedence, member by member."""
     return from_members(members(below) | members(above))
 
 
 def of_vendor(signature: Signature) -> dict[Path, Any]:
-    """What counts where we say nothing, at every member that this version has.
+    """Return the vendor's values at every member of this version.
 
-    An input goes by the legal name that is derived from the vendor's; an effect may be None: not said.
+    An input's name is the legal name derived from the vendor's; an effect is None if not stated.
     """
-    said: dict[Path, Any] = {("title",): signature.title, ("description",): signature.description}
+    values: dict[Path, Any] = {("title",): signature.title, ("description",): signature.description}
     aliases = model_names.aliases(parameter.name for parameter in signature.inputs)
     for parameter in signature.inputs:
-        at = ("parameters", parameter.name)
-        said |= {
-            (*at, "name"): aliases[parameter.name],
-            (*at, "description"): parameter.description,
-            (*at, "hidden"): False,
-            (*at, "preset"): UNSET,
+        path = ("parameters", parameter.name)
+        values |= {
+            (*path, "name"): aliases[parameter.name],
+            (*path, "description"): parameter.description,
+            (*path, "hidden"): False,
+            (*path, "preset"): UNSET,
         }
         for value in parameter.allowed_values:
-            said[*at, "values", value.name, "description"] = value.description
-            said[*at, "values", value.name, "hidden"] = False
+            values[*path, "values", value.name, "description"] = value.description
+            values[*path, "values", value.name, "hidden"] = False
     for output in signature.outputs:
-        said["outputs", output.name, "description"] = output.description
-        said["outputs", output.name, "hidden"] = False
-    return said | {("effects", effect): getattr(signature.annotations, effect) for effect in EFFECTS}
+        values["outputs", output.name, "description"] = output.description
+        values["outputs", output.name, "hidden"] = False
+    return values | {("effects", effect): getattr(signature.annotations, effect) for effect in EFFECTS}
 
 
-def stands_for_a_text(path: Path) -> bool:
-    """Whether what the vendor says there is kept beside ours, to be told when it changes."""
+def has_vendor_text(path: Path) -> bool:
+    """Return whether the vendor's value is stored with the tuned one, to report when it changes."""
     return path[-1] in ("title", "description") or path[0] == "effects"
 
 
 def stale(words: Words, replaced: Words, signature: Signature) -> list[Stale]:
-    """`replaced` is what the vendor said when the words were written. What is not known of then, and what
-    this version has no place for, is not stale."""
+    """Return tuned texts whose vendor text changed. `replaced`: the vendor's texts when they were written.
+    Members without such a text, or without a counterpart in this version, are not stale.
+    """
     then, now = members(replaced), of_vendor(signature)
-    found = []
-    for path, ours in members(words).items():
-        if not stands_for_a_text(path) or path not in now:
+    result = []
+    for path, tuned in members(words).items():
+        if not has_vendor_text(path) or path not in now:
             continue
-        # An effect that the vendor did not state then is kept as nothing at all.
+        # An effect that the vendor did not state then is not stored.
         if path not in then and path[0] != "effects":
             continue
         if then.get(path) != now[path]:
-            found.append(Stale(path=path, then=then.get(path), now=now[path], ours=ours))
-    return found
+            result.append(Stale(path=path, then=then.get(path), now=now[path], ours=tuned))
+    return result
 
 
 def less_cautious(words: Words, signature: Signature) -> list[str]:
-    """A sentence for each effect that we state less cautiously than the vendor does."""
-    ours, theirs = words.effects or EffectWords(), signature.annotations
-    found = []
-    if ours.read_only and (theirs.read_only is False or theirs.destructive):
-        claim = "may destroy something" if theirs.destructive else "changes something"
-        found.append(f"You state that it only reads. The vendor says that it {claim}.")
-    if ours.destructive is False and theirs.destructive:
-        found.append(
+    """Return a sentence for each effect that the tuning states less cautiously than the vendor."""
+    tuned, vendor_statement = words.effects or EffectWords(), signature.annotations
+    sentences = []
+    if tuned.read_only and (vendor_statement.read_only is False or vendor_statement.destructive):
+        claim = "may destroy something" if vendor_statement.destructive else "changes something"
+        sentences.append(f"You state that it only reads. The vendor says that it {claim}.")
+    if tuned.destructive is False and vendor_statement.destructive:
+        sentences.append(
             "You state that it destroys nothing. The vendor says that it may, so calls are still confirmed."
         )
-    if ours.idempotent and theirs.idempotent is False:
-        found.append("You state that it may be called twice. The vendor says that each call counts.")
-    return found
+    if tuned.idempotent and vendor_statement.idempotent is False:
+        sentences.append("You state that it may be called twice. The vendor says that each call counts.")
+    return sentences

@@ -37,24 +37,24 @@ class Line:
 
 @requires(Role.VIEWER)
 def activity_list(request: HttpRequest) -> HttpResponse:
-    asked, start = request.GET, number(request.GET.get("from", ""))
+    query, start = request.GET, number(request.GET.get("from", ""))
     rows = Activity.objects.shared().exclude(current=None)
     every = rows.exists()
-    if words := asked.get("q", "").strip():
+    if words := query.get("q", "").strip():
         rows = rows.filter(name__icontains=words) | rows.filter(
             current__interface__tool__name__icontains=words
         )
-    if asked.get("kind") in kinds.KINDS:
-        rows = rows.filter(current__kind=asked["kind"])
+    if query.get("kind") in kinds.KINDS:
+        rows = rows.filter(current__kind=query["kind"])
     rows = rows.select_related("current__interface__tool__current")[start : start + SHOWN + 1]
-    found = list(rows)
+    page_rows = list(rows)
     context = {
-        "asked": asked,
-        "lines": _lines(request, found[:SHOWN]),
+        "asked": query,
+        "lines": _lines(request, page_rows[:SHOWN]),
         "is_any": every,
         "kinds": kinds.KINDS.values(),
         "before": max(0, start - SHOWN) if start else None,
-        "after": start + SHOWN if len(found) > SHOWN else None,
+        "after": start + SHOWN if len(page_rows) > SHOWN else None,
     }
     return render(request, "designer/activities.html", context)
 
@@ -65,7 +65,7 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
     rows = Activity.objects.filter(agent=None).exclude(current=None)
     row = get_object_or_404(rows.select_related("current__interface__tool__current"), pk=pk)
     now = operations.current(row)
-    bound, beside = environments.bindings_to([row], person(request))
+    bound, hidden_count = environments.bindings_to([row], person(request))
     context: dict[str, Any] = {
         "activity": row,
         "now": now,
@@ -74,11 +74,11 @@ def activity(request: HttpRequest, pk: int) -> HttpResponse:
         "versions": row.versions.select_related("interface__tool", "created_by")[:VERSIONS_SHOWN],
         "steps_of": reach.users_of(row),
         "bound": bound,
-        "beside": beside.get(row.pk, 0),
+        "beside": hidden_count.get(row.pk, 0),
         "defined": _named_by_definitions(row) if row.removed_at is None else [],
         "faults": operations.faults_now(row),
         "removal": _removal(row) if row.removed_at else None,
-        "fresh": next((each for each in bound if each.pk == number(request.GET.get("bound", ""))), None),
+        "fresh": next((item for item in bound if item.pk == number(request.GET.get("bound", ""))), None),
     }
     return render(request, "designer/activity.html", context)
 
@@ -89,16 +89,19 @@ def _removal(row: Activity) -> AuditEntry | None:
 
 
 def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
-    bound, beside = environments.bindings_to(rows, person(request))
-    asked = {row.pk: _calls(operations.current(row)) for row in rows}
-    known = callees.known(each for references in asked.values() for each in references)
+    bound, hidden_count = environments.bindings_to(rows, person(request))
+    references_by_activity = {row.pk: _calls(operations.current(row)) for row in rows}
+    callee_names = callees.known(
+        reference for references in references_by_activity.values() for reference in references
+    )
     return [
         Line(
             row,
             kinds.get(operations.current(row).kind).label,
-            [_words(each, known) for each in asked[row.pk]] or _address(operations.current(row)),
-            [each for each in bound if each.activity_id == row.pk],
-            beside.get(row.pk, 0),
+            [_words(item, callee_names) for item in references_by_activity[row.pk]]
+            or _address(operations.current(row)),
+            [item for item in bound if item.activity_id == row.pk],
+            hidden_count.get(row.pk, 0),
             operations.faults_now(row),
         )
         for row in rows
@@ -108,7 +111,7 @@ def _lines(request: HttpRequest, rows: Sequence[Activity]) -> list[Line]:
 def _calls(version: ActivityVersion) -> list[Reference]:
     kind = kinds.get(version.kind)
     tools = [Reference(tool=tool, ordinal=ordinal) for tool, ordinal in kind.tools(version.config)]
-    return tools + [Reference(activity=each) for each in kind.activities(version.config)]
+    return tools + [Reference(activity=row) for row in kind.activities(version.config)]
 
 
 def _words(reference: Reference, known: Mapping[Reference, Callee]) -> str:
@@ -123,6 +126,8 @@ def _address(version: ActivityVersion) -> list[str]:
 def _named_by_definitions(row: Activity) -> list[Tool]:
     """Definitions that it answers for wherever nothing else is bound: they name it, or have its name."""
     rows = definitions.all_of_them().exclude(current=None).select_related("current")
-    own = rows.filter(name=row.name) | rows.filter(current__raw__contains='"_activity"')
-    named = {tool: tool.current and definitions.explicit_activity(tool.current) for tool in own}
-    return [tool for tool, explicit in named.items() if (explicit or tool.name) == row.name]
+    candidates = rows.filter(name=row.name) | rows.filter(current__raw__contains='"_activity"')
+    activity_by_tool = {
+        tool: tool.current and definitions.explicit_activity(tool.current) for tool in candidates
+    }
+    return [tool for tool, explicit in activity_by_tool.items() if (explicit or tool.name) == row.name]

@@ -1,6 +1,6 @@
-"""Choosing tools for an agent: a search, what is ticked over several of them, and what that costs the agent.
+"""Choose tools for an agent: a search, a selection across several searches, and its cost.
 
-The whole state stands in the form and, without the script, in the address; nothing of it is kept here.
+The form and, without the script, the address contain the whole state; nothing is stored here.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ from catalog.tools import effective_texts
 from catalog.views.asked import number
 from core.errors import DomainError
 from designer import agent_vendors, pinned_signatures, pins, shown_tools, token_budget, transfers
-from designer.agent_vendors import Allowed
+from designer.agent_vendors import AllowedVendors
 from designer.exports.base import Format
 from designer.models import Agent
 from designer.signatures import model_names
@@ -60,13 +60,13 @@ def _page(request: HttpRequest, choice: "Choice", partial: str) -> HttpResponse:
         "allowed": choice.allowed,
         "asked": choice.asked,
         "rows": choice.rows,
-        "filters": [each for each in filters if each[0] in SEARCH_PARAMETERS],
+        "filters": [row for row in filters if row[0] in SEARCH_PARAMETERS],
     }
     return render(request, partial or "designer/add_tools.html", context)
 
 
 def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
-    """What is ticked, in the versions that were shown. What is refused stays ticked, with the reason."""
+    """Pin the selected tools in the displayed versions. Refused ones stay selected, with the reason."""
     done, refused = pin_ticked(request, agent)
     if refused or not done:
         return _page(request, Choice.of(agent, request.POST, refused=refused, done=done), partial)
@@ -77,14 +77,14 @@ def _pin(request: HttpRequest, agent: Agent, partial: str) -> HttpResponse:
 
 def pin_ticked(request: HttpRequest, agent: Agent) -> tuple[int, dict[int, DomainError]]:
     """How many were pinned, and by tool why the others were not."""
-    wanted = _wanted(request.POST)
-    answers = pins.pin_several(agent, actor=person(request), wanted=wanted)
+    requests = _wanted(request.POST)
+    answers = pins.pin_several(agent, actor=person(request), wanted=requests)
     refused = {
         each.tool.pk: answer
-        for each, answer in zip(wanted, answers, strict=True)
+        for each, answer in zip(requests, answers, strict=True)
         if isinstance(answer, DomainError)
     }
-    return len(wanted) - len(refused), refused
+    return len(requests) - len(refused), refused
 
 
 def says_pinned(count: int, agent: Agent) -> str:
@@ -92,8 +92,10 @@ def says_pinned(count: int, agent: Agent) -> str:
 
 
 def _wanted(asked: QueryDict) -> list[pins.PinRequest]:
-    """Each as it was ticked: `12` in its current version, `12:3` in its third. What is gone is left out."""
-    ordinals = dict(_ticks(asked)[: pins.MAX_AT_ONCE])
+    """Return the selected tools: `12` in its current version, `12:3` in its third. Missing tools are left
+    out.
+    """
+    ordinals = dict(_ticks(asked)[: pins.MAX_PINS_PER_REQUEST])
     tools = Tool.objects.select_related("endpoint__vendor").in_bulk(ordinals)
     return [
         pins.PinRequest(tools[pk], ordinal=ordinal or None, alias=asked.get(f"alias-{pk}", "").strip())
@@ -104,9 +106,9 @@ def _wanted(asked: QueryDict) -> list[pins.PinRequest]:
 
 def _ticks(asked: QueryDict) -> list[tuple[int, int]]:
     # The last one counts, which is the one in the list that was searched last.
-    pairs = (each.partition(":") for each in asked.getlist("tool"))
-    found = {number(pk): number(ordinal) for pk, _, ordinal in pairs}
-    return [(pk, ordinal) for pk, ordinal in found.items() if pk]
+    pairs = (row.partition(":") for row in asked.getlist("tool"))
+    ordinal_by_tool = {number(pk): number(ordinal) for pk, _, ordinal in pairs}
+    return [(pk, ordinal) for pk, ordinal in ordinal_by_tool.items() if pk]
 
 
 def address(agent: Agent, asked: Mapping[str, list[str]]) -> str:
@@ -116,8 +118,9 @@ def address(agent: Agent, asked: Mapping[str, list[str]]) -> str:
 
 @dataclass(frozen=True)
 class Ticked:
-    """A tool in the tray. `says` is why it was refused, or why it needs an alias; `alias` is typed or
-    proposed."""
+    """A tool in the tray. `says`: why it was refused, or why it needs an alias; `alias`: entered or
+    proposed.
+    """
 
     tool: Tool
     signature: Signature
@@ -138,7 +141,7 @@ class Budget:
     tools: int
     more_tokens: int
     more_tools: int
-    # What the agent's designer allows its tools and procedures together.
+    # The limit that the agent's designer set for tools and procedures together.
     allows: int | None
 
     tightest: ClassVar[Format] = TIGHTEST
@@ -166,9 +169,9 @@ class Budget:
     @property
     def bar(self) -> dict[str, float]:
         """In hundredths of a bar that ends at the limit, or beyond it."""
-        whole = max(self.all_tools, self.advised)
+        maximum = max(self.all_tools, self.advised)
         parts = {"now": self.tools, "more": self.more_tools, "mark": self.advised}
-        return {name: 100 * size / whole for name, size in parts.items()}
+        return {name: 100 * size / maximum for name, size in parts.items()}
 
 
 @dataclass(frozen=True)
@@ -176,7 +179,7 @@ class Choice:
     """`cursor` is of the page of results that is shown. `done` is how many were pinned by the last press."""
 
     agent: Agent
-    allowed: Allowed
+    allowed: AllowedVendors
     asked: QueryDict
     cursor: str
     page: ResultPage
@@ -187,7 +190,7 @@ class Choice:
     done: int = 0
     is_full: bool = False
     refused: Mapping[int, DomainError] = field(default_factory=dict)
-    most: int = pins.MAX_AT_ONCE
+    most: int = pins.MAX_PINS_PER_REQUEST
 
     @classmethod
     def of(
@@ -198,7 +201,7 @@ class Choice:
         refused: Mapping[int, DomainError] | None = None,
         done: int = 0,
     ) -> Self:
-        allowed = agent_vendors.of(agent)
+        allowed = agent_vendors.allowed_for(agent)
         deed, _, what = asked.get("do", "").partition(":")
         cursor = {"to": what, "search": ""}.get(deed, asked.get("at", ""))
         query = replace(tool_search.query_of(asked, allowed), status=ToolStatus.ACTIVE.value, endpoint=None)
@@ -209,8 +212,10 @@ class Choice:
             for row in tool_search.with_pictures(page.rows)
         ]
         ticks = [pk for pk in _ticked(asked, rows) if pk not in here]
-        ticked = _tray(agent, ticks[: pins.MAX_AT_ONCE], asked, here.values(), allowed, refused or {})
-        chosen = {each.tool.pk for each in ticked}
+        ticked = _tray(
+            agent, ticks[: pins.MAX_PINS_PER_REQUEST], asked, here.values(), allowed, refused or {}
+        )
+        ticked_ids = {item.tool.pk for item in ticked}
         return cls(
             agent=agent,
             allowed=allowed,
@@ -218,25 +223,25 @@ class Choice:
             cursor=cursor,
             page=page,
             problem=problem,
-            rows=[row | {"is_ticked": row["id"] in chosen} for row in rows],
+            rows=[row | {"is_ticked": row["id"] in ticked_ids} for row in rows],
             ticked=ticked,
             budget=Budget(
                 tokens=sum(token_budget.tokens(pinned_signatures.effective_of(pin)) for pin in here.values()),
                 tools=len(here),
-                more_tokens=sum(each.tokens for each in ticked),
+                more_tokens=sum(item.tokens for item in ticked),
                 more_tools=len(ticked),
                 allows=limit.tokens if (limit := getattr(agent, "token_limit", None)) else None,
             ),
             done=done,
-            is_full=len(ticks) > pins.MAX_AT_ONCE,
+            is_full=len(ticks) > pins.MAX_PINS_PER_REQUEST,
             refused=refused or {},
         )
 
     @property
     def elsewhere(self) -> list[Ticked]:
-        """What is ticked and not in the list now, so that it has no box there."""
+        """Return the selected tools that the current list does not contain."""
         boxes = {row["id"] for row in self.rows if row["is_offered"]}
-        return [each for each in self.ticked if each.tool.pk not in boxes]
+        return [item for item in self.ticked if item.tool.pk not in boxes]
 
     @property
     def counts(self) -> dict[str, int]:
@@ -258,12 +263,10 @@ class Choice:
     @property
     def address(self) -> str:
         """Where a browser without the script finds all of this again."""
-        asked = {name: self.asked.getlist(name) for name in SEARCH_PARAMETERS}
-        ticked = {"at": [self.cursor], "tool": [str(each.tool.pk) for each in self.ticked]}
-        typed = {
-            f"alias-{each.tool.pk}": [self.asked.get(f"alias-{each.tool.pk}", "")] for each in self.ticked
-        }
-        return address(self.agent, asked | ticked | typed)
+        query = {name: self.asked.getlist(name) for name in SEARCH_PARAMETERS}
+        ticked = {"at": [self.cursor], "tool": [str(row.tool.pk) for row in self.ticked]}
+        typed = {f"alias-{row.tool.pk}": [self.asked.get(f"alias-{row.tool.pk}", "")] for row in self.ticked}
+        return address(self.agent, query | ticked | typed)
 
 
 def _ticked(asked: QueryDict, rows: list[dict[str, Any]]) -> list[int]:
@@ -286,24 +289,24 @@ def _tray(
     ticks: list[int],
     asked: QueryDict,
     here: Any,
-    allowed: Allowed,
+    allowed: AllowedVendors,
     refused: Mapping[int, DomainError],
 ) -> list[Ticked]:
     tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
-    found = tools.in_bulk(ticks)
-    signatures = effective_texts.shown(found.values())
-    taken = [*(pin.name for pin in here), *transfers.names_of(agent)] if found else []
+    tool_rows = tools.in_bulk(ticks)
+    signatures = effective_texts.shown(tool_rows.values())
+    used_names = [*(pin.name for pin in here), *transfers.names_of(agent)] if tool_rows else []
     tray = []
-    for tool in (found[pk] for pk in ticks if pk in found):
+    for tool in (tool_rows[pk] for pk in ticks if pk in tool_rows):
         typed = asked.get(f"alias-{tool.pk}", "").strip()
-        wanted = typed or model_names.derive(signatures[tool.pk].name)
-        free = model_names.propose(wanted, taken, vendor=tool.endpoint.vendor.slug)
+        name = typed or model_names.derive(signatures[tool.pk].name)
+        free = model_names.propose(name, used_names, vendor=tool.endpoint.vendor.slug)
         error = refused.get(tool.pk)
-        says = error.message if error else allowed.refusal(agent, tool)
-        if not typed and free != wanted:
-            says = says or f"Another tool of “{agent}” is called “{wanted}”. The model can call this one:"
-        asks_name = bool(typed) or free != wanted or bool(error and "alias" in error.fields)
+        message = error.message if error else allowed.refusal(agent, tool)
+        if not typed and free != name:
+            message = message or f"Another tool of “{agent}” is called “{name}”. The model can call this one:"
+        asks_name = bool(typed) or free != name or bool(error and "alias" in error.fields)
         alias = (typed or free) if asks_name else ""
-        tray.append(Ticked(tool, signatures[tool.pk], alias, says, asks_name))
-        taken.append(alias or wanted)
+        tray.append(Ticked(tool, signatures[tool.pk], alias, message, asks_name))
+        used_names.append(alias or name)
     return tray

@@ -15,13 +15,13 @@ def agent_import(request: HttpRequest) -> HttpResponse:
     """First what the file would make, and what of it is missing here; then, on a second press, the agents."""
     actor = person(request)
     form = AgentImportForm(request.POST or None, request.FILES or None, actor=actor)
-    found: Imported | None = None
+    result: Imported | None = None
     text = ""
     if request.method == "POST" and form.is_valid():
         try:
             body = form.document()
-            filed = agent_files.read(body)
-            found, text = _brought_in(form, filed, is_dry_run=True), body.decode()
+            filed = agent_files.read_file(body)
+            result, text = _brought_in(form, filed, is_dry_run=True), body.decode()
             if form.cleaned_data["act"] == "import":
                 done = _brought_in(form, filed, is_dry_run=False)
                 first = next(iter(done.agents.values()))
@@ -29,16 +29,16 @@ def agent_import(request: HttpRequest) -> HttpResponse:
                 return redirect("agent", first.slug)
         except DomainError as error:
             form.refuse(error)
-    context = {"form": form, "found": found, "text": text}
+    context = {"form": form, "found": result, "text": text}
     return render(request, "designer/agent_import.html", context)
 
 
 def _brought_in(form: AgentImportForm, filed: AgentFile, *, is_dry_run: bool) -> Imported:
-    given = form.cleaned_data
-    return agent_files.bring_in(
+    values = form.cleaned_data
+    return agent_files.import_file(
         filed,
         actor=form.actor,
-        team=given.get("team"),
+        team=values.get("team"),
         is_dry_run=is_dry_run,
-        accept_missing=given["accept_missing"],
+        accept_missing=values["accept_missing"],
     )

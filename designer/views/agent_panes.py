@@ -1,11 +1,11 @@
-"""What stands beside whatever of an agent is edited: the list of its tools and procedures."""
+"""The side panel of an agent's pages: its tools and procedures."""
 
 from typing import Any
 
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.token_estimate import tokens_of
 from designer import agent_vendors, pending_work, pinned_signatures, shown_tools, token_budget, transfers
-from designer.agent_vendors import Allowed
+from designer.agent_vendors import AllowedVendors
 from designer.models import Agent, Pin, Procedure, Transfer
 from designer.shown_tools import Budget
 
@@ -18,14 +18,14 @@ def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -
         )
     )
     reviews = pending_work.reviews(pins)
-    allowed = agent_vendors.of(agent)
+    allowed = agent_vendors.allowed_for(agent)
     every_line = [_line(pin, reviews.get(pin.pk), allowed, in_format) for pin in pins]
     lines = [line for line in every_line if line["pin"].tool.kind == ItemKind.TOOL]
     context_lines = [line for line in every_line if line["pin"].tool.kind != ItemKind.TOOL]
     below = list(agent.children.live().select_related("transfer").order_by("name"))
     active = [child for child in below if not child.archived_at]
     handed = [
-        {"transfer": each, "tokens": _of_transfer(each, in_format)} for each in (c.transfer for c in active)
+        {"transfer": row, "tokens": _of_transfer(row, in_format)} for row in (c.transfer for c in active)
     ]
     return {
         "agent": agent,
@@ -39,7 +39,7 @@ def listed(agent: Agent, *, chosen: str = "", in_format: Budget | None = None) -
             *([("Prompts and resources", context_lines)] if context_lines else []),
         ],
         "is_in_panes": True,
-        "total": sum(each["tokens"] or 0 for each in (*lines, *handed)),
+        "total": sum(row["tokens"] or 0 for row in (*lines, *handed)),
         "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
         "chosen": chosen,
         "counted": in_format.format if in_format else shown_tools.USUAL,
@@ -56,18 +56,18 @@ def _of_transfer(transfer: Transfer, in_format: Budget | None) -> int | None:
 
 
 def _line(
-    pin: Pin, review: pending_work.Review | None, allowed: Allowed, in_format: Budget | None
+    pin: Pin, review: pending_work.Review | None, allowed: AllowedVendors, in_format: Budget | None
 ) -> dict[str, Any]:
-    """`tokens` is None where the format that is asked for cannot carry the tool."""
-    shown = pinned_signatures.effective_of(pin)
+    """`tokens` is None if the selected format cannot carry the tool."""
+    signature = pinned_signatures.effective_of(pin)
     is_gone = pin.tool.status == ToolStatus.WITHDRAWN
     is_tuned = hasattr(pin, "tuning") or hasattr(pin.tool, "tuning")
     line = {
         "pin": pin,
         "item": f"pin-{pin.pk}",
-        "effect": shown.annotations.effect,
-        "limit": allowed.against(pin.tool.endpoint.vendor),
-        "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(shown),
+        "effect": signature.annotations.effect,
+        "limit": allowed.excluding_limit(pin.tool.endpoint.vendor),
+        "tokens": in_format.costs.get(pin.name) if in_format else token_budget.tokens(signature),
         "vendors_tokens": tokens_of(pin.version.decoded()) if is_tuned and not in_format else 0,
         "is_behind": pin.version_id != pin.tool.current_id and pin.newer > 0,
         "is_tuned": is_tuned,

@@ -57,9 +57,9 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
     row = get_object_or_404(rows.select_related("parent", "team", "token_limit"), slug=slug)
     last_agent.remember(request, row)
     drafts.with_is_changed([row])
-    asked = shown_tools.TEXTS.get(request.GET.get("format", ""))
-    in_format = shown_tools.budget(row, asked) if asked and row.pin_count else None
-    is_opened = asked is not None or request.GET.get("show") == "overview"
+    text_format = shown_tools.TEXTS.get(request.GET.get("format", ""))
+    in_format = shown_tools.budget(row, text_format) if text_format and row.pin_count else None
+    is_opened = text_format is not None or request.GET.get("show") == "overview"
     panes = agent_panes.listed(row, chosen="overview" if is_opened else "", in_format=in_format)
     context = {
         **panes,
@@ -73,15 +73,15 @@ def agent(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _budget(panes: dict[str, Any]) -> dict[str, Any]:
     costs = [(line["tokens"], line["pin"].name) for line in panes["lines"]]
-    costs += [(each["tokens"], each["transfer"].name) for each in panes["handed"]]
+    costs += [(row["tokens"], row["transfer"].name) for row in panes["handed"]]
     sizes = sorted((cost for cost in costs if cost[0]), reverse=True)
     total = sum(tokens for tokens, _ in sizes)
     # The biggest parts of the bar each, and the rest as one.
-    shown, rest = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
-    if rest:
-        shown.append((sum(tokens for tokens, _ in rest), f"{len(rest)} smaller ones"))
+    largest, others = sizes[:PARTS_SHOWN], sizes[PARTS_SHOWN:]
+    if others:
+        largest.append((sum(tokens for tokens, _ in others), f"{len(others)} smaller ones"))
     bar, start = [], 0.0
-    for tokens, name in shown:
+    for tokens, name in largest:
         width = 100 * tokens / total
         bar.append({"name": name, "tokens": tokens, "start": start, "width": width})
         start += width
@@ -96,9 +96,9 @@ def agent_edit(request: HttpRequest, slug: str) -> HttpResponse:
     copying = _copy_form(row)
     if request.method == "POST" and form.is_valid():
         # An address or a team that is left empty stays as it is.
-        given: dict[str, Any] = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
+        values: dict[str, Any] = {k: v for k, v in form.facts().items() if v or k not in ("slug", "team")}
         try:
-            row = agents.update_agent(row, actor=person(request), expected=form.expected, **given)
+            row = agents.update_agent(row, actor=person(request), expected=form.expected, **values)
         except DomainError as error:
             form.refuse(error)
         else:
@@ -135,8 +135,8 @@ def agent_copy(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "designer/agent_edit.html", context)
 
 
-def _limits_above(row: Agent) -> Sequence[agent_vendors.Limit]:
-    return agent_vendors.of(row.parent).limits if row.parent else ()
+def _limits_above(row: Agent) -> Sequence[agent_vendors.VendorLimit]:
+    return agent_vendors.allowed_for(row.parent).limits if row.parent else ()
 
 
 def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) -> AgentEditForm:
@@ -148,8 +148,8 @@ def _edit_form(row: Agent, request: HttpRequest, data: QueryDict | None = None) 
         "parent": row.parent.slug if row.parent else "",
         "limits_vendors": row.limits_vendors,
     }
-    named = agent_vendors.named_for(row)
-    form = AgentEditForm(data, initial=initial, actor=person(request), named=named, retry=row.retry)
+    vendors = agent_vendors.vendors_of(row)
+    form = AgentEditForm(data, initial=initial, actor=person(request), named=vendors, retry=row.retry)
     form.edits(agents.facts(row))
     return form
 
@@ -176,16 +176,16 @@ def agent_token_limit(request: HttpRequest, slug: str) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved. The review before publishing goes by it.")
-    for said in form.errors.values():
-        messages.error(request, f"The limit was not saved: {' '.join(map(str, said))}")
+    for errors in form.errors.values():
+        messages.error(request, f"The limit was not saved: {' '.join(map(str, errors))}")
     return redirect("agent", row.slug)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def agent_archive(request: HttpRequest, slug: str) -> HttpResponse:
-    says = "“{}” is archived. Runtimes go on getting its releases."
-    return _decide(request, slug, agents.archive_agent, says)
+    message = "“{}” is archived. Runtimes go on getting its releases."
+    return _decide(request, slug, agents.archive_agent, message)
 
 
 @requires(Role.DESIGNER)
@@ -197,8 +197,8 @@ def agent_restore(request: HttpRequest, slug: str) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def agent_remove(request: HttpRequest, slug: str) -> HttpResponse:
-    says = "“{}” was removed. Its releases stay as they are."
-    return _decide(request, slug, agents.remove_agent, says, goes_away=True)
+    message = "“{}” was removed. Its releases stay as they are."
+    return _decide(request, slug, agents.remove_agent, message, goes_away=True)
 
 
 def _decide(

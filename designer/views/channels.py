@@ -24,11 +24,11 @@ WORDS = {"promote": "Promote", "roll back": "Roll back"}
 
 
 def readers_of(agent: Agent, states: Iterable[ChannelState]) -> dict[str, Any]:
-    """What `designer/_readers.html` takes."""
-    found = receipts.readers(agent)
+    """Return the context of `designer/_readers.html`."""
+    receipts_by_channel = receipts.readers(agent)
     return {
-        "readers": [(state, found.get(state.name, [])) for state in states],
-        "by_number": found.get("", []),
+        "readers": [(state, receipts_by_channel.get(state.name, [])) for state in states],
+        "by_number": receipts_by_channel.get("", []),
         "in_use_days": settings.RELEASE_IN_USE_DAYS,
     }
 
@@ -41,8 +41,8 @@ def channel_list(request: HttpRequest, slug: str) -> HttpResponse:
     if not channels.NAME.fullmatch(name):
         messages.error(request, channels.NAME_RULE)
         return redirect("release-list", slug)
-    asked = urlencode({"release": request.GET.get("release", "")})
-    return redirect(f"/agents/{slug}/channels/{name}/?{asked}")
+    release_query = urlencode({"release": request.GET.get("release", "")})
+    return redirect(f"/agents/{slug}/channels/{name}/?{release_query}")
 
 
 @requires(write=Role.DESIGNER)
@@ -72,11 +72,11 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
             messages.success(request, f"“{channel}” {leads}. Runtimes that ask for it see that at once.")
             return redirect("release-list", agent.slug)
     now = channels.state(agent, channel)
-    asked = number_in(request.POST.get("release", "") or request.GET.get("release", ""))
-    chosen = agent.releases.filter(number=asked).first()
-    action = channels.direction(now.release, chosen) if chosen else ""
+    release_number = number_in(request.POST.get("release", "") or request.GET.get("release", ""))
+    selected = agent.releases.filter(number=release_number).first()
+    action = channels.direction(now.release, selected) if selected else ""
     old = release_document.decode(now.release.document) if now.release else None
-    new = release_document.decode(chosen.document) if chosen else None
+    new = release_document.decode(selected.document) if selected else None
     page = Keyset(channels.moves(agent).filter(channel__name=channel), "-id").page(
         request.GET.get("cursor"), PAGE_SIZE
     )
@@ -89,9 +89,9 @@ def channel(request: HttpRequest, slug: str, channel: str) -> HttpResponse:
         "releases": agent.releases.filter(retirement=None)
         .defer("document")
         .order_by("-number")[:RELEASES_OFFERED],
-        "chosen": chosen,
+        "chosen": selected,
         "act": WORDS.get(action, ""),
         "is_back": action == "roll back",
-        "changes": diff.between(old, new) if old and new else None,
+        "changes": diff.compare_releases(old, new) if old and new else None,
     }
     return render(request, "designer/channel.html", context, status=409 if form.errors else 200)

@@ -13,14 +13,14 @@ from people.permissions import person, requires
 @requires(Role.VIEWER)
 def tool_compare(request: HttpRequest) -> HttpResponse:
     """Up to four tools beside each other, with what differs marked, and a press that pins one of them."""
-    found = comparison.compare(numbers(request.GET.getlist("tool")))
+    result = comparison.compare(numbers(request.GET.getlist("tool")))
     agents = Agent.objects.active().visible_to(person(request)).only("slug", "name").order_by("name")
     is_brief = request.GET.get("only") == "differences"
     context = {
-        "found": found,
-        "columns": list(zip(found.columns, found.descriptions, _uses(request, found), strict=True)),
-        "inputs": [line for line in found.inputs if line.differs or not is_brief],
-        "outputs": [line for line in found.outputs if line.differs or not is_brief],
+        "found": result,
+        "columns": list(zip(result.columns, result.descriptions, _uses(request, result), strict=True)),
+        "inputs": [line for line in result.inputs if line.differs or not is_brief],
+        "outputs": [line for line in result.outputs if line.differs or not is_brief],
         "agents": agents,
         "chosen": request.GET.get("agent") or last_agent.proposed(request, agents),
         "is_brief": is_brief,
@@ -32,8 +32,8 @@ def tool_compare(request: HttpRequest) -> HttpResponse:
 def _uses(request: HttpRequest, found: comparison.Comparison) -> list[tuple[list[Pin], bool]]:
     """By column: the pins that the user may see, and whether it can be pinned at all."""
     tools = [column.tool for column in found.columns]
-    seen = Pin.objects.active().visible_to(person(request)).filter(tool__in=tools)
-    pins = list(seen.select_related("agent").order_by("agent__name"))
+    visible_pins = Pin.objects.active().visible_to(person(request)).filter(tool__in=tools)
+    pins = list(visible_pins.select_related("agent").order_by("agent__name"))
     return [
         (
             [pin for pin in pins if pin.tool_id == tool.pk],

@@ -26,17 +26,17 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
     schema = parameter.schema if isinstance(parameter.schema, dict) else {}
     signature = results.questions(Asked("values", "", schema))
     begins_as = row.configurations.filter(pk=_number(request.GET.get("from", ""))).first()
-    given: Any = begins_as.values if begins_as and isinstance(begins_as.values, dict) else {}
+    initial: Any = begins_as.values if begins_as and isinstance(begins_as.values, dict) else {}
     name = ConfigurationNameForm(request.POST or None, initial={"name": begins_as.name if begins_as else ""})
     values = ArgumentsForm(
         request.POST or None,
         signature=signature,
         prefix="values",
-        given=given,
+        given=initial,
     )
     if request.method == "POST" and name.is_valid() and values.is_valid():
         try:
-            kept = configurations.save(
+            saved = configurations.save(
                 row,
                 actor=person(request),
                 name=name.cleaned_data["name"],
@@ -46,14 +46,17 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
             name.refuse(error)
         else:
             messages.success(
-                request, f"Kept as “{kept}”. Choose it on the page of a pin, or name it in a call."
+                request, f"Kept as “{saved}”. Choose it on the page of a pin, or name it in a call."
             )
             return redirect("tool-configurations", row.pk)
     context = {
         "name_form": name,
         "values_form": values,
         "kept": configurations.newest(row),
-        "chosen": {each.pk for each in row.configurations.filter(pins__removed_at=None, pins__isnull=False)},
+        "chosen": {
+            configuration.pk
+            for configuration in row.configurations.filter(pins__removed_at=None, pins__isnull=False)
+        },
         **header(row),
     }
     return render(request, "designer/tool_configurations.html", context, status=name.status)
@@ -63,9 +66,9 @@ def tool_configurations(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def tool_configuration_remove(request: HttpRequest, pk: int, configuration: int) -> HttpResponse:
     row = find_tool(pk)
-    kept = get_object_or_404(row.configurations, pk=configuration)
-    configurations.remove(row, actor=person(request), name=kept.name)
-    messages.success(request, f"“{kept.name}” is offered no more. What has chosen it goes on with it.")
+    saved = get_object_or_404(row.configurations, pk=configuration)
+    configurations.remove(row, actor=person(request), name=saved.name)
+    messages.success(request, f"“{saved.name}” is offered no more. What has chosen it goes on with it.")
     return redirect("tool-configurations", row.pk)
 
 

@@ -30,10 +30,10 @@ TOOLS_SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One tool in one environment. `wanted` is what is chosen in the form and `was` what is bound, each as
-    `environments.state` names it; `says` is what runs, and `states` what is true of the tool there, the
-    worst first. `activity` is what is bound or runs, `version` the version of it, and `page` its address, if
-    there is one."""
+    """One tool in one environment. `wanted`: the choice in the form; `was`: the binding, both as
+    `environments.state` names them. `says`: what runs; `states`: the tool's states there, the worst first.
+    `activity`: bound or running, `version` its version, and `page` its address, if there is one.
+    """
 
     place: Environment
     name: str
@@ -62,18 +62,18 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
     form = EnvironmentForm(request.POST if request.POST.get("do") == "add" else None)
     pins, places = environments.pins_of(agent), list(agent.environments.all())
     start = number(request.GET.get("from", ""))
-    shown = pins[start : start + TOOLS_SHOWN]
+    page_pins = pins[start : start + TOOLS_SHOWN]
     refusal, codes = "", set(request.POST.getlist("accept"))
     if request.method == "POST":
         try:
             if "do" not in request.POST:
-                changed = _save(request, shown, places)
+                changed = _save(request, page_pins, places)
                 messages.success(request, _said(changed))
                 return redirect(request.get_full_path())
             if form.is_valid():
-                made = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
+                created = binding_moves.create_environment(agent, actor=person(request), **form.cleaned_data)
                 messages.success(
-                    request, f"“{made.name}” is there. Until you bind anything, tools run as usual."
+                    request, f"“{created.name}” is there. Until you bind anything, tools run as usual."
                 )
                 return redirect("agent-environments", slug)
         except DomainError as error:
@@ -82,7 +82,7 @@ def agent_environments(request: HttpRequest, slug: str) -> HttpResponse:
             refusal = " ".join([error.message, *error.fields.values()])
             if isinstance(error, ChecksFailedError):
                 codes = set(error.failed_codes)
-    rows = _rows(agent, shown, places, request)
+    rows = _rows(agent, page_pins, places, request)
     context = {
         "agent": agent,
         "form": form,
@@ -170,20 +170,20 @@ def _environment(request: HttpRequest, slug: str, env: str) -> Environment:
 def _rows(
     agent: Agent, pins: Sequence[Pin], places: Sequence[Environment], request: HttpRequest
 ) -> list[Row]:
-    found = environments.table(places, pins) if places else {}
+    bound_rows = environments.bindings_by_environment(places, pins) if places else {}
     ready = agent_readiness.assess_places(agent, pins, places)
-    offered, usual = environments.fitting(pins), environments.outside(agent, pins)
+    offered, usual = environments.fitting_activities(pins), environments.unbound_in(agent, pins)
     rows = []
     for index, pin in enumerate(pins):
         choices = [("", f"As usual: {_words(usual[index])}"), ("latent", "Latent: the model answers")]
-        choices += [(str(each.pk), f"{kind_of(each)}: {each}") for each in offered[pin]]
-        known, cells = {value for value, _ in choices}, []
+        choices += [(str(row.pk), f"{kind_of(row)}: {row}") for row in offered[pin]]
+        values, cells = {value for value, _ in choices}, []
         for place in places:
-            bound, name = found[place.pk][index], _name(pin, place)
+            bound, name = bound_rows[place.pk][index], _name(pin, place)
             was = environments.state(bound.binding)
-            if was not in known:
+            if was not in values:
                 choices.append((was, f"{bound.activity}, which does not run"))
-                known.add(was)
+                values.add(was)
             cells.append(
                 Cell(
                     place,
@@ -202,7 +202,7 @@ def _rows(
 
 
 def _words(bound: Bound) -> str:
-    """What runs, in a few words."""
+    """Return what runs, in a few words."""
     match bound.resolution.runs:
         case "vendor":
             return "its vendor"
@@ -225,25 +225,25 @@ def _name(pin: Pin, place: Environment) -> str:
 
 @transaction.atomic
 def _save(request: HttpRequest, pins: Sequence[Pin], places: Sequence[Environment]) -> int:
-    # All that was chosen, or nothing: a user looks at one table. What was not touched stays as it is by now.
+    # All changes or none: a user sees one table. Untouched cells stay as they are now.
     changed = 0
     acceptance = Acceptance(request.POST.getlist("accept"), request.POST.get("reason", "").strip())
     for pin in pins:
         for place in places:
             name = _name(pin, place)
-            wanted, was = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
-            if wanted is None or wanted == was:
+            choice, was = request.POST.get(name), request.POST.get(f"was-{name}", environments.WHATEVER)
+            if choice is None or choice == was:
                 continue
             changed += 1
-            if wanted == "":
+            if choice == "":
                 binding_moves.unbind(
                     place, pin.tool, actor=person(request), expected=was, acceptance=acceptance
                 )
                 continue
             activity = None
-            if wanted != "latent":
+            if choice != "latent":
                 activity = (
-                    Activity.objects.select_related("current__interface").filter(pk=number(wanted)).first()
+                    Activity.objects.select_related("current__interface").filter(pk=number(choice)).first()
                 )
                 if activity is None:
                     raise DomainError("unknown_activity", "There is no such activity any more.", status=409)

@@ -79,31 +79,31 @@ def _needing_action() -> CompiledQuery[Endpoint]:
 
 @cache
 def _asked_for() -> CompiledQuery[VendorRequest]:
-    shown = ("vendor_name", "reason", "asked_at", "asked_by__username", "asked_by__name")
-    return CompiledQuery(vendor_requests.waiting().select_related("asked_by").only(*shown)[: SHOWN + 1])
+    columns = ("vendor_name", "reason", "asked_at", "asked_by__username", "asked_by__name")
+    return CompiledQuery(vendor_requests.waiting().select_related("asked_by").only(*columns)[: SHOWN + 1])
 
 
 @cache
 def _answered() -> CompiledQuery[VendorRequest]:
-    # What one user asked for and has an answer to since a few days ago.
+    # The user's requests that were answered in the last few days.
     lately = VendorRequest.objects.filter(asked_by=given("user"), answered_at__gt=Now() - ANSWERS_SHOWN_FOR)
-    shown = ("vendor_name", "state", "answer", "endpoint__removed_at", "endpoint__vendor__removed_at")
-    asked = lately.select_related("endpoint__vendor").only(*shown)
-    return CompiledQuery(asked.order_by("-answered_at")[:SHOWN])
+    columns = ("vendor_name", "state", "answer", "endpoint__removed_at", "endpoint__vendor__removed_at")
+    requests = lately.select_related("endpoint__vendor").only(*columns)
+    return CompiledQuery(requests.order_by("-answered_at")[:SHOWN])
 
 
 @cache
 def _waiting() -> CompiledQuery[Finding]:
     # The heaviest first.
     waiting = Finding.objects.filter(waiting_decision__isnull=False).weighed()
-    shown = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
-    return CompiledQuery(waiting.select_related("tool", "endpoint__vendor").only(*shown)[:SHOWN])
+    columns = ("message", "raised_at", "severity", "tool__name", "endpoint__vendor__name")
+    return CompiledQuery(waiting.select_related("tool", "endpoint__vendor").only(*columns)[:SHOWN])
 
 
 @cache
 def _reviewed(role: Role) -> CompiledQuery[Pin]:
-    named = ("version__label", "version__rewrite", "version__first_seen_at")
-    reviewed = pending_work.pins_under_review(any_user(role)).only(*PIN_COLUMNS, *named)
+    columns = ("version__label", "version__rewrite", "version__first_seen_at")
+    reviewed = pending_work.pins_under_review(any_user(role)).only(*PIN_COLUMNS, *columns)
     return CompiledQuery(reviewed[: SHOWN + 1])
 
 
@@ -123,21 +123,21 @@ def _moved() -> CompiledQuery[Run]:
     latest = Run.objects.order_by("-pk").values("pk")[:RUNS_SEARCHED]
     moved = Run.objects.filter(Q(added__gt=0) | Q(changed__gt=0) | Q(withdrawn__gt=0), pk__in=latest)
     endpoint = ("endpoint__name", "endpoint__url", "endpoint__vendor__name")
-    shown = ("added", "changed", "withdrawn", "queued_at")
-    return CompiledQuery(moved.select_related("endpoint__vendor").only(*shown, *endpoint)[:SHOWN])
+    columns = ("added", "changed", "withdrawn", "queued_at")
+    return CompiledQuery(moved.select_related("endpoint__vendor").only(*columns, *endpoint)[:SHOWN])
 
 
 @requires(write=Role.VIEWER)
 @require_POST
 def theme(request: HttpRequest) -> HttpResponse:
     # The choice of light or dark, for browsers without the script that does this in place.
-    chosen = request.POST.get("theme", "")
+    selected_theme = request.POST.get("theme", "")
     back = request.POST.get("next", "/")
     safe = url_has_allowed_host_and_scheme(back, {request.get_host()}, require_https=request.is_secure())
     # Without the slash, `redirect` takes it for the name of a page.
     response = redirect(back if safe and back.startswith("/") else "home")
-    if chosen in THEMES:
-        response.set_cookie("theme", chosen, max_age=YEAR, samesite="Lax")
+    if selected_theme in THEMES:
+        response.set_cookie("theme", selected_theme, max_age=YEAR, samesite="Lax")
     else:
         response.delete_cookie("theme", samesite="Lax")
     return response

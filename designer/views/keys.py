@@ -27,9 +27,9 @@ PAGE_SIZE = 50
 def key_list(request: HttpRequest) -> HttpResponse:
     page = Keyset(agent_keys.visible_to(person(request)), "-id").page(request.GET.get("cursor"), PAGE_SIZE)
     rows = [(key, agent_keys.agents_of(key)) for key in page.rows]
-    named = {agent for _, found in rows for agent in found}
+    key_agents = {agent for _, agents_of_key in rows for agent in agents_of_key}
     context = {"page": page, "keys": rows, "most_calls_at_once": MAX_CALLS_AT_ONCE}
-    context["places"] = agent_keys.environments_of(named) if named else []
+    context["places"] = agent_keys.environments_of(key_agents) if key_agents else []
     return render(request, "designer/keys.html", context)
 
 
@@ -63,7 +63,9 @@ def key_new(request: HttpRequest) -> HttpResponse:
 
 
 def _connect_page(request: HttpRequest, named: Sequence[Agent]) -> str:
-    """The page that the key was asked for on, which says where a client has it; "" for another page."""
+    """Return the page from which the key was requested and which shows where a client stores it; "" for
+    another page.
+    """
     release = number(request.GET.get("connect", ""))
     if len(named) != 1 or not named[0].releases.filter(number=release).exists():
         return ""
@@ -76,12 +78,12 @@ def _connect_page(request: HttpRequest, named: Sequence[Agent]) -> str:
 def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
     try:
-        wanted = number(request.POST.get("calls_at_once", ""))
-        api_keys.limit_calls(key, actor=person(request), calls_at_once=wanted)
+        requested = number(request.POST.get("calls_at_once", ""))
+        api_keys.limit_calls(key, actor=person(request), calls_at_once=requested)
     except DomainError as error:
         messages.error(request, error.fields["calls_at_once"])
     else:
-        messages.success(request, f"{key.name} may have {wanted} calls under way from now on.")
+        messages.success(request, f"{key.name} may have {requested} calls under way from now on.")
     return redirect("key-list")
 
 
@@ -89,13 +91,15 @@ def key_limit(request: HttpRequest, pk: int) -> HttpResponse:
 @require_POST
 def key_environment(request: HttpRequest, pk: int) -> HttpResponse:
     key = get_object_or_404(api_keys.visible_to(person(request)), pk=pk)
-    wanted, was = request.POST.get("environment", ""), request.POST.get("was")
+    requested, was = request.POST.get("environment", ""), request.POST.get("was")
     try:
-        agent_keys.change_environment(key, actor=person(request), environment=wanted, expected=was)
+        agent_keys.change_environment(key, actor=person(request), environment=requested, expected=was)
     except DomainError as error:
         messages.error(request, next(iter(error.fields.values()), error.message))
     else:
-        where = f"in “{wanted}” alone" if wanted else "where its calls say, or in the default environment"
+        where = (
+            f"in “{requested}” alone" if requested else "where its calls say, or in the default environment"
+        )
         messages.success(request, f"{key.name} runs tools {where} from now on.")
     return redirect("key-list")
 

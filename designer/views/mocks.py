@@ -21,7 +21,7 @@ from core.pagination import Keyset
 from designer import mock_rehearsals, mocks, pinned_signatures
 from designer.argument_forms import ArgumentsForm, OutputsForm, any_inputs
 from designer.forms.mocks import AssertionForm, LogForm, SeedForm, SituationForm
-from designer.mocks import Asked, MockedTool
+from designer.mocks import CallFilter, MockedTool
 from designer.models import Agent, Pin, Procedure
 from people.audit import edit_conflicts
 from people.models import ApiKey, Role
@@ -38,7 +38,7 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
 
 def _mocked(request: HttpRequest, slug: str, pk: int) -> MockedTool:
     pins = pinned_signatures.pinned([_agent(request, slug)]).select_related("agent")
-    return mocks.of_pin(get_object_or_404(pins, pk=pk))
+    return mocks.mock_of_pin(get_object_or_404(pins, pk=pk))
 
 
 @requires(write=Role.DESIGNER)
@@ -46,38 +46,38 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
     """All mocks of an agent, its assertions, and the calls that they are judged by."""
     agent = _agent(request, slug)
     names = sorted(set(mocks.names(agent).values()))
-    asserted = mocks.asserted(agent)
+    asserted = mocks.assertions_of(agent)
     form = AssertionForm(request.POST if "add" in request.POST else None, names=names)
     if request.method == "POST":
-        said = msgspec.to_builtins(asserted)
+        documents = msgspec.to_builtins(asserted)
         if "remove" in request.POST:
-            said = [each for at, each in enumerate(said) if str(at) != request.POST["remove"]]
+            documents = [each for index, each in enumerate(documents) if str(index) != request.POST["remove"]]
         elif form.is_valid():
-            said.append(form.assertion())
+            documents.append(form.assertion())
         if form.is_valid() or "remove" in request.POST:
             try:
-                mocks.set_assertions(agent, actor=person(request), said=said)
+                mocks.set_assertions(agent, actor=person(request), said=documents)
             except DomainError as error:
                 form.refuse(error)
             else:
                 return redirect(f"{reverse('mocks', args=[agent.slug])}#assertions")
-    made = mocks.calls(agent, Asked()).exclude(api_key=None).order_by().values("api_key").distinct()
-    keys = list(ApiKey.objects.filter(pk__in=made).values_list("pk", "name"))
+    key_ids = mocks.calls(agent, CallFilter()).exclude(api_key=None).order_by().values("api_key").distinct()
+    keys = list(ApiKey.objects.filter(pk__in=key_ids).values_list("pk", "name"))
     log = LogForm(request.GET or None, names=names, keys=keys)
-    asked = Asked(**log.chosen()) if log.is_valid() else Asked()
-    rows = mocks.calls(agent, asked).select_related("api_key").defer("result", "answers")
-    named = mocks.names(agent)
+    call_filter = CallFilter(**log.chosen()) if log.is_valid() else CallFilter()
+    rows = mocks.calls(agent, call_filter).select_related("api_key").defer("result", "answers")
+    tool_names = mocks.names(agent)
     page = Keyset(rows, "-id").page(request.GET.get("cursor"), CALLS_SHOWN)
     context = {
         "agent": agent,
-        "mocked": mocks.of(agent),
+        "mocked": mocks.mocked_tools(agent),
         "procedures": Procedure.objects.live().filter(agent=agent).defer("text"),
         "form": form,
         "log": log,
         "is_narrowed": bool(log.is_valid() and log.chosen()),
-        "verdicts": mocks.judged(agent, asserted, asked),
+        "verdicts": mocks.check_assertions(agent, asserted, call_filter),
         "page": page,
-        "calls": [(call, named.get(call.tool_id, "")) for call in page.rows],
+        "calls": [(call, tool_names.get(call.tool_id, "")) for call in page.rows],
         "now": timezone.localtime().strftime("%Y-%m-%dT%H:%M"),
     }
     return render(request, "designer/mocks.html", context, status=400 if form.errors else 200)
@@ -85,7 +85,7 @@ def agent_mocks(request: HttpRequest, slug: str) -> HttpResponse:
 
 @requires(write=Role.DESIGNER)
 def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """What one tool answers; each part of it has a form of its own."""
+    """The page of one tool's mock; each part has its own form."""
     mocked = _mocked(request, slug, pk)
     forms = _MockForms(request, mocked)
     refused = None
@@ -104,7 +104,7 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         "forms": forms,
         "refused": refused,
         "expected": edit_conflicts.etag(mocked.facts) if mocked.activity else edit_conflicts.ANY_STATE,
-        "answered": mocks.real_calls(mocked.pin, person(request))
+        "answered": mocks.vendor_calls(mocked.pin, person(request))
         .order_by("-pk")
         .defer("result")[:ANSWERS_OFFERED],
         "saved": mocked.pin.tool.examples.all()[:ANSWERS_OFFERED],
@@ -114,24 +114,23 @@ def mock(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 
 class _MockForms:
-    """The forms of the page of a mock; one of them may have been sent, which `act` says."""
+    """The forms of a mock's page; `act` names the one that was sent."""
 
     def __init__(self, request: HttpRequest, mocked: MockedTool) -> None:
         signature = mocked.pin.version.decoded()
-        sent, act = request.POST, request.POST.get("act", "")
-        self.seed = SeedForm(sent if act == "seed" else None, initial={"seed": mocked.mock.seed})
-        kind = sent.get("kind", "") if act == "situation" else ""
+        data, act = request.POST, request.POST.get("act", "")
+        self.seed = SeedForm(data if act == "seed" else None, initial={"seed": mocked.mock.seed})
+        kind = data.get("kind", "") if act == "situation" else ""
         self.situations = {
-            each: SituationForm(sent if each == kind else None, kind=each, signature=signature)
-            for each in KINDS
+            row: SituationForm(data if row == kind else None, kind=row, signature=signature) for row in KINDS
         }
         # An example begins as what the vendor has answered once, where such a call is chosen.
         call = (
-            mocks.real_calls(mocked.pin, person(request))
+            mocks.vendor_calls(mocked.pin, person(request))
             .filter(pk=number(request.GET.get("call", "")))
             .first()
         )
-        example = sent if act == "example" else None
+        example = data if act == "example" else None
         self.inputs = ArgumentsForm(
             example,
             signature=any_inputs(signature),
@@ -156,7 +155,7 @@ class _MockForms:
             self.reply = mocks.preview(mocked.pin, mocked.config, self.tried.arguments)
 
     def change(self, sent: QueryDict) -> Callable[[dict[str, Any]], Mapping[str, Any]] | None:
-        """What becomes of the mock; None where the form that was sent is not right."""
+        """Return the change of the mock; None if the sent form is invalid."""
         match sent.get("act", ""), self.situations.get(sent.get("kind", "")), self.reply:
             case "seed", _, _ if self.seed.is_valid():
                 return lambda now: {**now, "seed": self.seed.cleaned_data["seed"]}
@@ -186,16 +185,16 @@ def _with(now: dict[str, Any], member: str, added: Any) -> dict[str, Any]:
 
 def _without(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
     member = "examples" if sent.get("of") == "examples" else "situations"
-    kept = [each for at, each in enumerate(now[member]) if str(at) != sent.get("at")]
-    return {**now, member: kept}
+    remaining = [each for index, each in enumerate(now[member]) if str(index) != sent.get("at")]
+    return {**now, member: remaining}
 
 
 def _switched(now: dict[str, Any], sent: Mapping[str, str]) -> dict[str, Any]:
-    told = [
-        {**each, "switch": sent.get("on") == "1"} if str(at) == sent.get("at") else each
-        for at, each in enumerate(now["situations"])
+    situations = [
+        {**each, "switch": sent.get("on") == "1"} if str(index) == sent.get("at") else each
+        for index, each in enumerate(now["situations"])
     ]
-    return {**now, "situations": told}
+    return {**now, "situations": situations}
 
 
 @requires(Role.VIEWER)
@@ -215,10 +214,10 @@ def mock_rehearsal_step(request: HttpRequest, slug: str, procedure: str, step: i
     agent = _agent(request, slug)
     row = get_object_or_404(Procedure.objects.live().filter(agent=agent), slug=procedure)
     run = _uuid(request.GET.get("run", ""))
-    found = mock_rehearsals.read(agent, row, run).steps if run else []
-    if run is None or not 0 < step <= len(found):
+    step_list = mock_rehearsals.read_rehearsal(agent, row, run).steps if run else []
+    if run is None or not 0 < step <= len(step_list):
         return redirect("mock-rehearsal", slug, procedure)
-    form = ArgumentsForm(request.POST, signature=found[step - 1].signature, prefix=f"step-{step}")
+    form = ArgumentsForm(request.POST, signature=step_list[step - 1].signature, prefix=f"step-{step}")
     if not form.is_valid():
         return _rehearsal(request, agent, row, run, sent=(step, form))
     try:
@@ -238,18 +237,18 @@ def _rehearsal(
     run: uuid.UUID,
     sent: tuple[int, ArgumentsForm] | None = None,
 ) -> HttpResponse:
-    rehearsal = mock_rehearsals.read(agent, row, run)
-    shown = [
+    rehearsal = mock_rehearsals.read_rehearsal(agent, row, run)
+    step_forms = [
         {
             "step": step,
             "result": step.call.decoded() if step.call else None,
             "form": sent[1]
-            if sent and sent[0] == step.at
-            else ArgumentsForm(signature=step.signature, prefix=f"step-{step.at}", given=step.arguments),
+            if sent and sent[0] == step.number
+            else ArgumentsForm(signature=step.signature, prefix=f"step-{step.number}", given=step.arguments),
         }
         for step in rehearsal.steps
     ]
-    context = {"agent": agent, "procedure": row, "rehearsal": rehearsal, "steps": shown, "run": run}
+    context = {"agent": agent, "procedure": row, "rehearsal": rehearsal, "steps": step_forms, "run": run}
     return render(request, "designer/mock_rehearsal.html", context, status=400 if sent else 200)
 
 

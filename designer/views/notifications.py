@@ -24,7 +24,7 @@ FOLLOWED_SHOWN = 100
 
 @requires(write=Role.VIEWER)
 def notifications(request: HttpRequest) -> HttpResponse:
-    """What I hear of; for administrators, the webhooks as well."""
+    """The user's subscriptions and, for administrators, the webhooks."""
     user = person(request)
     form = EventsForm(request.POST or None, initial={"events": _chosen(user)})
     if request.method == "POST" and form.is_valid():
@@ -99,8 +99,8 @@ def webhook_new(request: HttpRequest) -> HttpResponse:
 @requires(Role.DESIGNER)
 def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
     row = _webhook(request, pk)
-    named = agent_webhooks.agents_of(row)
-    start = {"name": row.name, "events": row.events, "agents": [agent.slug for agent in named]}
+    webhook_agents = agent_webhooks.agents_of(row)
+    start = {"name": row.name, "events": row.events, "agents": [agent.slug for agent in webhook_agents]}
     form = WebhookChangeForm(
         request.POST or None, initial=start, agents=_tree(person(request)), owner=row.owner
     )
@@ -121,7 +121,13 @@ def webhook(request: HttpRequest, pk: Any) -> HttpResponse:
             return redirect("webhook", row.pk)
     newest = Delivery.objects.filter(webhook=row).select_related("notice")[:SHOWN]
     waiting = Delivery.objects.filter(webhook=row, state=SendingState.WAITING).count()
-    context = {"webhook": row, "form": form, "deliveries": newest, "waiting": waiting, "named": named}
+    context = {
+        "webhook": row,
+        "form": form,
+        "deliveries": newest,
+        "waiting": waiting,
+        "named": webhook_agents,
+    }
     return render(request, "designer/notifications/webhook.html", context, status=form.status)
 
 
@@ -216,16 +222,16 @@ def _page(
     address_form: AddressForm | None = None,
 ) -> HttpResponse:
     row = MailAddress.objects.filter(user=user).first()
-    told = news.told_to(user)
-    known = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
+    notices = news.notices_of(user)
+    initial = {"address": row.address, "pause_minutes": row.pause_minutes} if row else {}
     context = {
         "form": form or EventsForm(initial={"events": _chosen(user)}),
-        "address_form": address_form or AddressForm(initial=known),
+        "address_form": address_form or AddressForm(initial=initial),
         "address": row,
         "mail_is_set_up": settings.MAIL_IS_SET_UP,
         "last_mail": Mail.objects.filter(user=user, attempts__gt=0).order_by("-created_at").first(),
         "webhooks": agent_webhooks.visible_to(user) if user.can_design else None,
-        "page": Keyset(told, "-told_at").page(request.GET.get("cursor"), SHOWN),
+        "page": Keyset(notices, "-told_at").page(request.GET.get("cursor"), SHOWN),
         "followed": following.followed(user).select_related("parent")[:FOLLOWED_SHOWN],
         "followed_tools": following.followed_tools(user).select_related("endpoint__vendor")[:FOLLOWED_SHOWN],
     }

@@ -39,7 +39,7 @@ def pin(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """The editor: the vendor's words at the left, ours at the right."""
     row = _pin(request, slug, pk)
     form = _words_form(row, request.POST or None)
-    form.edits(tunings.facts(tunings.of(row)))
+    form.edits(tunings.facts(tunings.tuning_of(row)))
     if request.method == "POST" and form.is_valid():
         try:
             tunings.tune(row, actor=person(request), expected=form.expected, **form.words())
@@ -61,8 +61,8 @@ def _words_form(row: Pin, data: QueryDict | None = None) -> WordsForm:
     return WordsForm(
         data,
         version=row.version,
-        below=tunings.words_of(tunings.of(row.tool)),
-        words=tunings.words_of(tunings.of(row)),
+        below=tunings.words_of(tunings.tuning_of(row.tool)),
+        words=tunings.words_of(tunings.tuning_of(row)),
     )
 
 
@@ -79,7 +79,7 @@ def _pin_page(
     format_ = shown_tools.TEXTS.get(request.GET.get("format", ""), shown_tools.USUAL)
     context = {
         "form": form,
-        "tuning": tunings.of(row),
+        "tuning": tunings.tuning_of(row),
         "choice": choice,
         "failing": failing or PinRetryForm(pin=row),
         "following": following or PinModeForm(pin=row),
@@ -87,23 +87,23 @@ def _pin_page(
         "fails_now": retries.sentence(pinned_signatures.retry_of(row).policy),
         "formats": shown_tools.TEXTS.values(),
         **agent_panes.listed(row.agent, chosen=f"pin-{row.pk}"),
-        **(_seen(form, shown_tools.of(row, format_)) if row.tool.kind == ItemKind.TOOL else {}),
+        **(_seen(form, shown_tools.shown_tool(row, format_)) if row.tool.kind == ItemKind.TOOL else {}),
         **_about(row),
     }
     return render(request, "designer/pin.html", context, status=(choice or form).status)
 
 
 def _about(row: Pin) -> dict[str, Any]:
-    shown = pinned_signatures.effective_of(row)
-    tuning = tunings.of(row)
+    signature = pinned_signatures.effective_of(row)
+    tuning = tunings.tuning_of(row)
     words = merged(pinned_signatures.words_about(row.tool), pinned_signatures.words_about(row))
     trail = AuditEntry.objects.filter(kind="pin", object_id=str(row.pk)).select_related("actor")
     return {
         "agent": row.agent,
         "pin": row,
         "pin_state": edit_conflicts.etag(pins.facts(row)),
-        "shown": shown,
-        "tokens": token_budget.tokens(shown),
+        "shown": signature,
+        "tokens": token_budget.tokens(signature),
         "vendors_tokens": tokens_of(row.version.decoded()),
         "misfits": pinned_signatures.misfits_of(row),
         "cautions": less_cautious(words, row.version.decoded()),
@@ -128,16 +128,18 @@ def _seen(form: WordsForm, seen: ShownTool) -> dict[str, Any]:
 
 @requires(write=Role.DESIGNER)
 def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """What the model sees, as a part of the editor: of the words that are kept, or that are typed."""
+    """Show the tool's text for a model, as a part of the editor: with the stored texts, or the entered
+    ones.
+    """
     row = _pin(request, slug, pk)
-    asked = request.POST if request.method == "POST" else request.GET
-    format_ = shown_tools.TEXTS.get(asked.get("format", ""), shown_tools.USUAL)
+    data = request.POST if request.method == "POST" else request.GET
+    format_ = shown_tools.TEXTS.get(data.get("format", ""), shown_tools.USUAL)
     form = _words_form(row, request.POST if request.method == "POST" else None)
     tried = None
     if form.is_bound:
         try:
             if form.is_valid():
-                tried = tunings.tried(row, form.words())
+                tried = tunings.parse_words(row, form.words())
         except DomainError as error:
             form.refuse(error)
     if form.errors:
@@ -146,7 +148,7 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         answer = render(request, "designer/_shown_refused.html", {"why": why})
         answer["HX-Retarget"] = "#shown-says"
         return answer
-    context = {"pin": row, "agent": row.agent, **_seen(form, shown_tools.of(row, format_, tried))}
+    context = {"pin": row, "agent": row.agent, **_seen(form, shown_tools.shown_tool(row, format_, tried))}
     answer = render(request, "designer/_shown.html", context)
     answer["HX-Replace-Url"] = f"{reverse('pin', args=[slug, row.pk])}?format={format_.name}"
     return answer
@@ -154,11 +156,11 @@ def pin_shown(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @requires(Role.VIEWER)
 def pin_preview(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """What changes if this pin moves: a part of the editor, asked for while a version is being chosen."""
+    """Show the effects of moving this pin, as a part of the editor while the user selects a version."""
     row = _pin(request, slug, pk)
     version = row.tool.versions.filter(ordinal=number(request.GET.get("ordinal", ""))).first()
     is_other = version is not None and version != row.version
-    context = {"pin": row, "upgrade": upgrades.to(row, version) if version and is_other else None}
+    context = {"pin": row, "upgrade": upgrades.upgrade_to(row, version) if version and is_other else None}
     return render(request, "designer/_move_preview.html", context)
 
 
@@ -184,8 +186,8 @@ def pin_move(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     else:
         version = printable(moved.version.name, 60)
         messages.success(request, f"“{moved.name}” is now pinned to version {version}.")
-        for lost in upgrades.lost(_pin(request, slug, pk), moved.version.decoded()):
-            messages.warning(request, lost.message)
+        for lost_words in upgrades.find_lost_words(_pin(request, slug, pk), moved.version.decoded()):
+            messages.warning(request, lost_words.message)
         if request.POST.get("from") == "upgrades":
             # With the way back (designer/views/upgrades.py).
             return redirect(f"{reverse('agent-upgrades', args=[slug])}?back={row.pk}:{came_from}")
@@ -208,16 +210,16 @@ def _refused(
 
 @requires(Role.VIEWER)
 def pin_alias(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    # Says while a name is typed whether it can be used, and proposes one that can.
+    # Checks a name while it is entered, and proposes one that can be used.
     row = _pin(request, slug, pk)
     alias = request.GET.get("alias", "").strip()
-    wanted = alias or model_names.derive(row.version.decoded().name)
-    proposal = pins.propose_name(row.agent, row.tool, wanted, besides=row)
+    name = alias or model_names.derive(row.version.decoded().name)
+    proposal = pins.propose_name(row.agent, row.tool, name, besides=row)
     context = {
         "alias": alias,
-        "wanted": wanted,
+        "wanted": name,
         "proposal": proposal,
-        "is_legal": model_names.is_legal(wanted),
+        "is_legal": model_names.is_legal(name),
     }
     return render(request, "designer/_alias_says.html", context)
 
@@ -268,8 +270,10 @@ def pin_configuration(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     form = PinConfigurationForm(request.POST, pin=row)
 
     def save() -> None:
-        chosen = form.cleaned_data["configuration"] or None
-        pins.set_configuration(row, actor=person(request), configuration=chosen, expected=form.expected)
+        configuration = form.cleaned_data["configuration"] or None
+        pins.set_configuration(
+            row, actor=person(request), configuration=configuration, expected=form.expected
+        )
 
     return _saved(request, row, form, save) or _refused_beside_words(request, row, form, configuring=form)
 
@@ -282,7 +286,7 @@ def _takes_configuration(row: Pin) -> bool:
 def _saved(
     request: HttpRequest, row: Pin, form: OperationForm, save: Callable[[], None]
 ) -> HttpResponse | None:
-    """None where the form says what is wrong."""
+    """Return None if the form is invalid."""
     form.edits(pins.facts(row))
     if not form.is_valid():
         return None
@@ -297,7 +301,7 @@ def _saved(
 
 def _refused_beside_words(request: HttpRequest, row: Pin, form: OperationForm, **forms: Any) -> HttpResponse:
     words = _words_form(row)
-    words.edits(tunings.facts(tunings.of(row)))
+    words.edits(tunings.facts(tunings.tuning_of(row)))
     return _pin_page(request, row, words, form, **forms)
 
 

@@ -24,7 +24,7 @@ from designer.forms.procedures import NewProcedureForm, ProcedureForm
 from designer.models import Agent, Pin, Procedure, ProcedureDraft, ProcedureVersion
 from designer.procedures import checking, editing, lines, references, vocabulary
 from designer.procedures.checking import Checked
-from designer.procedures.lint import Remark
+from designer.procedures.lint import Issue
 from designer.rehearsals.current import read_tests
 from designer.signatures import model_names
 from designer.views import agent_panes
@@ -34,7 +34,8 @@ from people.permissions import person, requires
 
 # Another user's draft that is older than this is no sign that the user is at work.
 AT_WORK = timedelta(minutes=10)
-# What is completed from the catalog beside the agent's own tools, each with the start of its description.
+# Completion offers these from the catalog besides the agent's own tools, each with the start of its
+# description.
 MAX_OFFERED = 6
 MAX_SENTENCE = 160
 
@@ -45,11 +46,11 @@ def procedure_list(request: HttpRequest, slug: str) -> HttpResponse:
     form = NewProcedureForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            made = editing.create_procedure(agent, actor=person(request), title=form.cleaned_data["title"])
+            created = editing.create_procedure(agent, actor=person(request), title=form.cleaned_data["title"])
         except DomainError as error:
             form.refuse(error)
         else:
-            return redirect("procedure", slug, made.slug)
+            return redirect("procedure", slug, created.slug)
     checked = checking.check_agent(agent, person(request))
     states = agent_readiness.assess_procedures(
         agent_readiness.assess_default(agent), read_tests(agent), checked
@@ -74,13 +75,13 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     actor = person(request)
     draft = row.drafts.filter(user=actor).first()
     started = draft if draft and request.method != "POST" else row
-    known = vocabulary.of_agent(row.agent, texts=[row.text, started.text])
+    names = vocabulary.vocabulary_of(row.agent, texts=[row.text, started.text])
     form = ProcedureForm(
         request.POST or None,
-        known=known,
+        known=names,
         initial={
             "title": started.title,
-            "body": references.shown(references.parse(started.text, known)),
+            "body": references.shown(references.parse(started.text, names)),
         },
     )
     form.edits(editing.facts(row))
@@ -111,7 +112,7 @@ def procedure(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def procedure_check(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
-    """Keeps what is typed as the user's draft and says what is remarked about it, while it is typed."""
+    """Store the entered text as the user's draft and show its issues while the user types."""
     row = _procedure(request, slug, procedure)
     context = {"agent": row.agent, "procedure": row, **_typed(request, row)}
     return render(request, "designer/_procedure_remarks.html", context)
@@ -161,7 +162,7 @@ def procedure_unpin(request: HttpRequest, slug: str, procedure: str) -> HttpResp
 def procedure_tools(request: HttpRequest, slug: str, procedure: str) -> HttpResponse:
     """Tools of the catalog that the agent has not pinned, best first, for what is typed behind an @."""
     agent = _procedure(request, slug, procedure).agent
-    within = agent_vendors.of(agent).keys
+    within = agent_vendors.allowed_for(agent).keys
     query = Query(q=request.GET.get("q", ""), status=ToolStatus.ACTIVE, within=within, limit=2 * MAX_OFFERED)
     rows = listing.search(query).rows if query.q.strip() else []
     pinned = set(agent.pins.live().values_list("tool", flat=True))
@@ -212,14 +213,14 @@ def procedure_history(request: HttpRequest, slug: str, procedure: str) -> HttpRe
     """Every text that was saved, and what the chosen one changed."""
     row = _procedure(request, slug, procedure)
     versions = list(row.versions.select_related("created_by").defer("text"))
-    chosen = asked_number(request.GET.get("version", "")) or row.number
-    version = get_object_or_404(row.versions.select_related("created_by"), number=chosen)
+    selected_number = asked_number(request.GET.get("version", "")) or row.number
+    version = get_object_or_404(row.versions.select_related("created_by"), number=selected_number)
     against = asked_number(request.GET.get("against", "")) or version.number - 1
     other = row.versions.filter(number=against).first()
-    known = vocabulary.of_agent(row.agent, texts=[version.text, other.text if other else ""])
+    names = vocabulary.vocabulary_of(row.agent, texts=[version.text, other.text if other else ""])
 
     def read(of: ProcedureVersion | None) -> str:
-        return references.shown(references.parse(of.text, known)) if of else ""
+        return references.shown(references.parse(of.text, names)) if of else ""
 
     context = {
         "agent": row.agent,
@@ -258,12 +259,12 @@ def _pins_changed(request: HttpRequest, row: Procedure, context: dict[str, Any])
 
 
 def _pins_named(agent: Agent, ids: Sequence[str]) -> list[Pin]:
-    asked = [pk for pk in map(asked_number, ids[: pins.MAX_AT_ONCE]) if pk]
-    return list(agent.pins.live().filter(pk__in=asked).order_by("name")) if asked else []
+    pin_ids = [pk for pk in map(asked_number, ids[: pins.MAX_PINS_PER_REQUEST]) if pk]
+    return list(agent.pins.live().filter(pk__in=pin_ids).order_by("name")) if pin_ids else []
 
 
 def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
-    """What the page says of the text that was sent along, which is kept as the user's draft."""
+    """Return the issues of the submitted text, which is stored as the user's draft."""
     actor = person(request)
     base = asked_number(request.POST.get("based_on", "")) or row.number
     title, body = request.POST.get("title", ""), request.POST.get("body", "")
@@ -272,8 +273,8 @@ def _typed(request: HttpRequest, row: Procedure) -> dict[str, Any]:
     except DomainError as error:
         return {"refused": error.message}
     checked = checking.check_agent(row.agent, actor, typed={row.pk: draft.text})
-    told = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
-    return told | _remarks(checked, row, actor)
+    context = {"checked": checked, **_draft(draft), "is_behind": base < row.number, "is_swapped": True}
+    return context | _remarks(checked, row, actor)
 
 
 def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
@@ -281,7 +282,7 @@ def _draft(draft: ProcedureDraft | None) -> dict[str, Any]:
 
 
 def _remarks(checked: Checked, row: Procedure, user: User) -> dict[str, Any]:
-    remarks: Sequence[Remark] = checked.remarks[row.pk]
+    remarks: Sequence[Issue] = checked.remarks[row.pk]
     rendered = references.rendered(checked.pieces[row.pk])
     others = row.drafts.exclude(user=user).filter(saved_at__gte=timezone.now() - AT_WORK)
     return {
@@ -300,19 +301,19 @@ def _tools(agent: Agent, checked: Checked) -> dict[str, Any]:
     rows = pinned_signatures.pinned([agent]).order_by("name")
     tools: list[Mapping[str, Any]] = []
     for pin in rows:
-        shown = pinned_signatures.effective_of(pin)
-        inputs = sorted(shown.inputs, key=lambda each: not each.is_required)
-        known = checked.vocabulary.by_pin[pin.pk]
+        signature = pinned_signatures.effective_of(pin)
+        inputs = sorted(signature.inputs, key=lambda each: not each.is_required)
+        names = checked.vocabulary.by_pin[pin.pk]
         tools.append(
             {
                 "pin": pin,
-                "shown": shown,
+                "shown": signature,
                 "inputs": inputs,
-                "tokens": token_budget.tokens(shown),
-                "state": known.state,
+                "tokens": token_budget.tokens(signature),
+                "state": names.state,
             }
         )
-    return {"tools": tools, "children": [known for known in checked.vocabulary.agents if not known.state]}
+    return {"tools": tools, "children": [names for names in checked.vocabulary.agents if not names.state]}
 
 
 def _state_of(row: Procedure, number: int) -> str:

@@ -23,7 +23,7 @@ from people.permissions import person, requires
 
 # More than these are folded, so that the page stays one to read.
 OPENED = 12
-# Checks that say the same of one tool after the other: so many are listed, and more are counted.
+# Checks with the same message for many tools: this many are listed, the others counted.
 LISTED = 3
 FOLDED = {"never_referenced": "{:,} pinned tools are in no procedure, so none says when to use them."}
 TONES = {"error": "bad", "warning": "warn", "ok": "ok"}
@@ -60,7 +60,7 @@ class ChangedAgent:
 
 @requires(write=Role.DESIGNER)
 def publish(request: HttpRequest, slug: str) -> HttpResponse:
-    """The draft as a review: what changes, what there is to say against it, and the decision."""
+    """The draft as a review: the changes, the checks, and the decision."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = PublishForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
@@ -71,7 +71,7 @@ def publish(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, _says_published(release.number, form.cleaned_data["channel"]))
             return redirect("release", agent.slug, release.number)
-    review = draft_review.of(agent, person(request))
+    review = draft_review.review_draft(agent, person(request))
     live = channels.state(agent, channels.LIVE)
     context = {
         "agent": agent,
@@ -113,49 +113,49 @@ def changed_agents(review: DraftReview) -> list[ChangedAgent]:
     old = release_document.decode(review.against.document).nodes if review.against else ()
     before, after = ({node.id: node for node in nodes} for nodes in (old, review.draft.nodes))
     rows = [review.changes.own, *review.changes.agents]
-    return [_changed(each, before.get(each.id), after.get(each.id)) for each in rows]
+    return [_changed(row, before.get(row.id), after.get(row.id)) for row in rows]
 
 
 def _changed(change: AgentChange, old: ReleasedSubAgent | None, new: ReleasedSubAgent | None) -> ChangedAgent:
     before, after = ({tool.id: tool for tool in node.tools} if node else {} for node in (old, new))
-    tools = [ChangedTool(each, before.get(each.tool), after.get(each.tool)) for each in change.tools]
+    tools = [ChangedTool(row, before.get(row.tool), after.get(row.tool)) for row in change.tools]
     return ChangedAgent(change, tools)
 
 
 def _says_changes(review: DraftReview) -> str:
-    """What is new, changed or gone, counted over the whole tree: “2 tools and 1 transfer”."""
+    """Count what is new, changed or removed over the whole tree: “2 tools and 1 transfer”."""
     agents = [review.changes.own, *review.changes.agents]
     counted = {
-        "tool": sum(len(each.tools) for each in agents),
-        "prompt or resource": sum(len(each.context) for each in agents),
-        "procedure": sum(len(each.procedures) for each in agents),
-        "transfer": sum(len(each.transfers) for each in agents),
+        "tool": sum(len(agent.tools) for agent in agents),
+        "prompt or resource": sum(len(agent.context) for agent in agents),
+        "procedure": sum(len(agent.procedures) for agent in agents),
+        "transfer": sum(len(agent.transfers) for agent in agents),
         "sub-agent": len(review.changes.agents),
-        "other text": sum(len(each.agent) for each in agents),
+        "other text": sum(len(agent.agent) for agent in agents),
     }
     plurals = {"prompt or resource": "prompts and resources"}
-    said = [
+    phrases = [
         f"{count} {what if count == 1 else plurals.get(what, f'{what}s')}"
         for what, count in counted.items()
         if count
     ]
-    return get_text_list(said, "and")
+    return get_text_list(phrases, "and")
 
 
 def _rows(checks: list[Check]) -> list[CheckRow]:
     """One for each check, and one for all of a kind of which an agent with many tools has as many."""
-    alike = {code: [each for each in checks if each.code == code] for code in FOLDED}
+    checks_by_code = {code: [row for row in checks if row.code == code] for code in FOLDED}
     rows, folded = [], set()
     for check in checks:
-        same = alike.get(check.code, [])
+        same = checks_by_code.get(check.code, [])
         if len(same) <= LISTED:
             rows.append(CheckRow(TONES[check.severity], check.message, check.where))
         elif check.code not in folded:
             folded.add(check.code)
-            places = {each.where for each in same}
+            places = {row.where for row in same}
             where = check.where if len(places) == 1 else ""
-            says = FOLDED[check.code].format(len(same))
-            rows.append(CheckRow(TONES[check.severity], says, where, tuple(same)))
+            message = FOLDED[check.code].format(len(same))
+            rows.append(CheckRow(TONES[check.severity], message, where, tuple(same)))
     return rows
 
 

@@ -20,7 +20,7 @@ from designer.forms.rehearsals import (
 from designer.models import Agent, Rehearsal
 from designer.rehearsals import look_alikes, plans, runs, sentences, shown
 from designer.rehearsals.current import read_tests
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.releases import rehearsed
 from people.models import Role
 from people.permissions import person, requires
@@ -34,22 +34,24 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
     several = "lines" in request.POST
     form = RehearsalForm(request.POST if request.POST and not several else None, names=names)
     lines = RehearsalLinesForm(request.POST if several else None)
-    sent: RehearsalForm | RehearsalLinesForm = lines if several else form
-    if request.method == "POST" and sent.is_valid():
+    sent_form: RehearsalForm | RehearsalLinesForm = lines if several else form
+    if request.method == "POST" and sent_form.is_valid():
         try:
-            wanted = lines.wanted(tests.shown.signatures) if several else [Wanted(**form.cleaned_data)]
-            made = sentences.add(agent, actor=person(request), wanted=wanted)
-        except DomainError as error:
-            sent.refuse(error)
-        else:
-            said = (
-                "The sentence is added. It is"
-                if len(made) == 1
-                else f"{len(made)} sentences are added. They are"
+            new_sentences = (
+                lines.wanted(tests.shown.signatures) if several else [NewSentence(**form.cleaned_data)]
             )
-            messages.success(request, f"{said} rehearsed in a moment.")
+            rows = sentences.add(agent, actor=person(request), new_sentences=new_sentences)
+        except DomainError as error:
+            sent_form.refuse(error)
+        else:
+            message = (
+                "The sentence is added. It is"
+                if len(rows) == 1
+                else f"{len(rows)} sentences are added. They are"
+            )
+            messages.success(request, f"{message} rehearsed in a moment.")
             if "inputs" in request.POST:
-                return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, made[0].pk])}#inputs")
+                return redirect(f"{reverse('rehearsal-edit', args=[agent.slug, rows[0].pk])}#inputs")
             return redirect("rehearsals", agent.slug)
     answers = tests.answers
     context: dict[str, Any] = {
@@ -67,9 +69,9 @@ def rehearsals(request: HttpRequest, slug: str) -> HttpResponse:
         "gate": RehearsalGateForm(
             initial=model_to_dict(tests.plan) | {"judge": plans.judge_of(tests.plan)}, prefix="gate"
         ),
-        "confusable": look_alikes.of_shown(tests.shown),
+        "confusable": look_alikes.confusable_pairs_of(tests.shown),
     }
-    return render(request, "designer/rehearsals.html", context, status=400 if sent.errors else 200)
+    return render(request, "designer/rehearsals.html", context, status=400 if sent_form.errors else 200)
 
 
 @requires(Role.DESIGNER)
@@ -98,8 +100,8 @@ def rehearsals_gate(request: HttpRequest, slug: str) -> HttpResponse:
             form.refuse(error)
         else:
             messages.success(request, "Saved. The review before publishing goes by it.")
-    for said in form.errors.values():
-        messages.error(request, f"It was not saved: {' '.join(map(str, said))}")
+    for message in form.errors.values():
+        messages.error(request, f"It was not saved: {' '.join(map(str, message))}")
     return redirect("rehearsals", agent.slug)
 
 
@@ -109,7 +111,7 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
     agent = _agent(request, slug)
     tool, other = request.POST.get("tool", ""), request.POST.get("other", "")
     try:
-        look_alikes.tell_apart(agent, actor=person(request), tool=tool, other=other)
+        look_alikes.add_contrast(agent, actor=person(request), tool=tool, other=other)
     except DomainError as error:
         messages.error(request, " ".join(dict.fromkeys((error.message, *error.fields.values()))))
     else:
@@ -121,24 +123,28 @@ def rehearsals_tell_apart(request: HttpRequest, slug: str) -> HttpResponse:
 def rehearsal_edit(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     """A sentence and, in fields of their own, the inputs of the tool for it."""
     row = _row(request, slug, pk)
-    seen = shown.of_agents([row.agent])[row.agent_id]
-    (asked,) = seen.sentences([row])
-    tools = {signature.name: signature for signature in seen.signatures}
-    initial = {"says": row.says, "tool": request.GET.get("tool", asked.expected)}
+    shown_tools = shown.tools_of_agents([row.agent])[row.agent_id]
+    (current_sentence,) = shown_tools.sentences([row])
+    tools = {signature.name: signature for signature in shown_tools.signatures}
+    initial = {"says": row.says, "tool": request.GET.get("tool", current_sentence.expected)}
     form = RehearsalForm(request.POST or None, initial=initial, names=tools)
-    # Those of the tool whose fields were sent, or, before anything was, of the one that is chosen.
-    of = request.POST.get("inputs_of", "") if request.method == "POST" else initial["tool"]
-    given = row.inputs if of == asked.expected else {}
-    inputs = ExpectedInputsForm(request.POST or None, tool=tools[of], given=given) if of in tools else None
+    # The tool whose fields were sent or, before that, the selected one.
+    tool_name = request.POST.get("inputs_of", "") if request.method == "POST" else initial["tool"]
+    expected_inputs = row.inputs if tool_name == current_sentence.expected else {}
+    inputs = (
+        ExpectedInputsForm(request.POST or None, tool=tools[tool_name], given=expected_inputs)
+        if tool_name in tools
+        else None
+    )
     if request.method == "POST" and form.is_valid():
         tool = form.cleaned_data["tool"]
         if _saved(request, row, form, inputs if inputs and inputs.tool == tool else None):
-            if of != tool and tools[tool].inputs:
+            if tool_name != tool and tools[tool].inputs:
                 messages.success(request, f"Saved. Now say what the sentence says for “{tool}”.")
                 return redirect(f"{reverse('rehearsal-edit', args=[slug, pk])}#inputs")
             messages.success(request, "Saved. It is rehearsed again in a moment.")
             return redirect("rehearsals", slug)
-    context = {"agent": row.agent, "row": row, "asked": asked, "form": form, "inputs": inputs}
+    context = {"agent": row.agent, "row": row, "asked": current_sentence, "form": form, "inputs": inputs}
     refused = form.errors or (inputs is not None and inputs.errors)
     return render(request, "designer/rehearsal_edit.html", context, status=400 if refused else 200)
 
@@ -149,9 +155,9 @@ def _saved(
     # Values for another tool than the chosen one are left out: its inputs are others.
     if inputs and not inputs.is_valid():
         return False
-    given = inputs.arguments if inputs else {}
+    expected_inputs = inputs.arguments if inputs else {}
     try:
-        sentences.change(row, actor=person(request), inputs=given, **form.cleaned_data)
+        sentences.change(row, actor=person(request), inputs=expected_inputs, **form.cleaned_data)
     except DomainError as error:
         form.refuse(error)
         return False
@@ -177,6 +183,6 @@ def _agent(request: HttpRequest, slug: str) -> Agent:
 
 def _row(request: HttpRequest, slug: str, pk: int) -> Rehearsal:
     agent = _agent(request, slug)
-    row = get_object_or_404(sentences.of([agent]), pk=pk)
+    row = get_object_or_404(sentences.sentences_of([agent]), pk=pk)
     row.agent = agent
     return row

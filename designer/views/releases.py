@@ -61,8 +61,12 @@ class ReleasedNode:
     def transfers(self) -> list[tuple[ReleasedTransfer, str, int]]:
         """Each with the name of the agent that takes over, and its tokens."""
         return [
-            (each, self.names[each.agent], token_budget.tokens_of_transfer(each.name, each.description))
-            for each in self.released.transfers
+            (
+                transfer,
+                self.names[transfer.agent],
+                token_budget.tokens_of_transfer(transfer.name, transfer.description),
+            )
+            for transfer in self.released.transfers
         ]
 
 
@@ -100,9 +104,11 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     others = list(
         agent.releases.exclude(number=number).defer("document").order_by("-number")[:OTHERS_OFFERED]
     )
-    asked = request.GET.get("against", "")
+    against_name = request.GET.get("against", "")
     before = (
-        agent.releases.filter(number=number_in(asked)).first() if asked else publishing.previous_release(row)
+        agent.releases.filter(number=number_in(against_name)).first()
+        if against_name
+        else publishing.previous_release(row)
     )
     document, states = release_document.decode(row.document), channels.states(agent)
     fetches = _fetches(document)
@@ -144,11 +150,11 @@ def release(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         "following": sum(tool.follows_vendor for tool in document.all_tools),
         "before": before,
         "others": others,
-        "changes": diff.between(old, document) if old else None,
+        "changes": diff.compare_releases(old, document) if old else None,
         "fetches": fetches,
         **readers_of(agent, states),
         "activities": recorded_bindings.list_activities(row.bindings),
-        "receipts": receipts.of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
+        "receipts": receipts.receipts_of_agent(agent).filter(release=row)[:RECEIPTS_SHOWN],
         **_shown_export(row, fetches, request.GET.get("format", "")),
     }
     return render(request, "designer/release.html", context)
@@ -162,7 +168,7 @@ def release_retire(request: HttpRequest, slug: str, number: int) -> HttpResponse
         agent.releases.select_related("agent", "retirement").defer("document"), number=number
     )
     retirement: Retirement | None = getattr(row, "retirement", None)
-    in_use = receipts.lately(row)[:RECEIPTS_SHOWN]
+    in_use = receipts.recent_receipts(row)[:RECEIPTS_SHOWN]
     start = retiring.facts(retirement) | {"sunset_at": retirement.sunset_at if retirement else None}
     form = RetireForm(request.POST or None, initial=start, name=str(row), is_in_use=bool(in_use))
     if request.method == "POST" and form.is_valid():
@@ -191,7 +197,7 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     row = get_object_or_404(agent.releases.select_related("agent").defer("document"), number=number)
     try:
-        retiring.take_back(row, actor=person(request))
+        retiring.restore_release(row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
     else:
@@ -203,33 +209,35 @@ def release_restore(request: HttpRequest, slug: str, number: int) -> HttpRespons
 def release_compare(request: HttpRequest, slug: str) -> HttpResponse:
     """Any two releases: the older one at the left, in whatever order they were chosen."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
-    offered = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
-    # Unless told, the newest and the one before it.
-    newest = [row.number for row in offered[:2]]
-    asked = [number_in(request.GET.get(name, "")) for name in ("to", "from")]
-    wanted = [one or another for one, another in zip(asked, newest, strict=False)]
-    chosen = agent.releases.filter(number__in=wanted).select_related("created_by").order_by("number")
-    context: dict[str, Any] = {"agent": agent, "offered": offered}
-    if len(chosen) > 1:
-        old, new = (release_document.decode(row.document) for row in chosen)
+    shown_export = list(agent.releases.defer("document").order_by("-number")[:OTHERS_OFFERED])
+    # By default, the newest and the one before it.
+    newest = [row.number for row in shown_export[:2]]
+    requested = [number_in(request.GET.get(name, "")) for name in ("to", "from")]
+    release_numbers = [first or another for first, another in zip(requested, newest, strict=False)]
+    selected = (
+        agent.releases.filter(number__in=release_numbers).select_related("created_by").order_by("number")
+    )
+    context: dict[str, Any] = {"agent": agent, "offered": shown_export}
+    if len(selected) > 1:
+        old, new = (release_document.decode(row.document) for row in selected)
         context |= {
-            "old": chosen[0],
-            "new": chosen[1],
-            "changes": diff.between(old, new),
+            "old": selected[0],
+            "new": selected[1],
+            "changes": diff.compare_releases(old, new),
         }
     return render(request, "designer/release_compare.html", context)
 
 
 @requires(Role.VIEWER)
 def agent_received(request: HttpRequest, slug: str) -> HttpResponse:
-    """What a runtime got at a time, and who approved each part of it."""
+    """Show what a runtime received at a time, and who approved each part of it."""
     agent = get_object_or_404(Agent.objects.live().visible_to(person(request)), slug=slug)
     form = WhenForm(request.GET if request.GET.get("at") else {"at": timezone.now()})
-    at = form.cleaned_data["at"] if form.is_valid() else timezone.now()
-    answer = provenance.received(agent, at=at)
-    held = answer.tools if answer else []
-    vendors = _vendors([tool.tool for tool in held])
-    tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in held]
+    moment = form.cleaned_data["at"] if form.is_valid() else timezone.now()
+    answer = provenance.received(agent, at=moment)
+    received_tools = answer.tools if answer else []
+    vendors = _vendors([tool.tool for tool in received_tools])
+    tools = [(tool, vendors.get(tool.tool, tool.vendor)) for tool in received_tools]
     return render(
         request, "designer/received.html", {"agent": agent, "form": form, "answer": answer, "tools": tools}
     )
@@ -258,27 +266,32 @@ def _fetches(document: ReleaseDocument) -> list[Fetch]:
     return [
         Fetch(
             format_,
-            judged,
-            f"format={format_.name}{'' if judged.is_whole else '&partial=1'}" if judged.is_any else "",
+            carried_part,
+            f"format={format_.name}{'' if carried_part.is_whole else '&partial=1'}"
+            if carried_part.is_any
+            else "",
         )
-        for format_, judged in exports.carried_by_format(document)
+        for format_, carried_part in exports.carried_by_format(document)
     ]
 
 
 def _shown_export(row: Release, fetches: list[Fetch], name: str) -> dict[str, Any]:
-    chosen = next(
-        (each for each in fetches if each.format.name == name and each.query and each.format.is_text), None
+    selected = next(
+        (fetch for fetch in fetches if fetch.format.name == name and fetch.query and fetch.format.is_text),
+        None,
     )
     # Where none is chosen, the first that leaves out no tool is offered to fetch, or the first that has any.
-    able = [each for each in fetches if each.query]
-    offered = chosen or next((each for each in able if each.judged.is_whole), able[0] if able else None)
-    if chosen is None:
-        return {"offered": offered}
-    document, _ = publishing.export(row, name, is_partial=not chosen.judged.is_whole)
+    available = [fetch for fetch in fetches if fetch.query]
+    shown_export = selected or next(
+        (item for item in available if item.judged.is_whole), available[0] if available else None
+    )
+    if selected is None:
+        return {"offered": shown_export}
+    document, _ = publishing.export(row, name, is_partial=not selected.judged.is_whole)
     body = pretty(document.decode())
     return {
-        "offered": offered,
-        "chosen": chosen,
+        "offered": shown_export,
+        "chosen": selected,
         "body": body[:SHOWN_CHARACTERS],
         "is_cut": len(body) > SHOWN_CHARACTERS,
     }

@@ -37,8 +37,8 @@ def _remove(
     form = RemovalForm(request.POST if request.method == "POST" else None, name=str(row), use=use)
     if form.is_valid():
         try:
-            given, actor = form.cleaned_data, person(request)
-            how = {"actor": actor, "why": given["why"], "with_credentials": given["with_credentials"]}
+            values, actor = form.cleaned_data, person(request)
+            how = {"actor": actor, "why": values["why"], "with_credentials": values["with_credentials"]}
             if isinstance(row, Vendor):
                 vendor_operations.remove_vendor(row, **how)
             else:

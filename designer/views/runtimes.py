@@ -17,21 +17,21 @@ PAGE_SIZE = 50
 @requires(Role.VIEWER)
 def runtime_list(request: HttpRequest) -> HttpResponse:
     """Which API key reads which release of which agent, by which way, and how far behind it is."""
-    user, asked = person(request), request.GET
-    key = number(asked["key"]) if asked.get("key") else None
-    chosen: dict[str, Any] = {
-        "agent": asked.get("agent", ""),
+    user, query = person(request), request.GET
+    key = number(query["key"]) if query.get("key") else None
+    filters: dict[str, Any] = {
+        "agent": query.get("agent", ""),
         "key": key,
-        "is_behind": asked.get("behind") == "1",
-        "is_past": asked.get("past") == "1",
+        "is_behind": query.get("behind") == "1",
+        "is_past": query.get("past") == "1",
     }
-    page = Keyset(receipts.of_keys(user, **chosen), "-last_at").page(asked.get("cursor"), PAGE_SIZE)
+    page = Keyset(receipts.receipts_of_keys(user, **filters), "-last_at").page(query.get("cursor"), PAGE_SIZE)
     context = {
         "page": page,
-        "rows": [(row, receipts.behind(row)) for row in page.rows],
+        "rows": [(row, receipts.releases_behind(row)) for row in page.rows],
         "agents": Agent.objects.live().visible_to(user).exclude(releases=None).order_by("name", "pk"),
         "key": agent_keys.visible_to(user).filter(pk=key).first() if key else None,
-        "chosen": chosen,
-        "is_filtered": any(asked.get(name) for name in ("agent", "key", "behind", "past")),
+        "chosen": filters,
+        "is_filtered": any(query.get(name) for name in ("agent", "key", "behind", "past")),
     }
     return render(request, "designer/runtimes.html", context)

@@ -59,13 +59,13 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
         return _chosen(request, row, version)
-    known = callees.known([reference, other])
-    if other not in known:
+    callee_names = callees.known([reference, other])
+    if other not in callee_names:
         raise Http404
-    name = f"{row.name} by {known[other].vendor}"[: operations.MAX_NAME_LENGTH]
+    name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]
     draft = Draft(name, reference, StepsEditor.empty())
-    draft = StepsEditor.applied(draft, f"add-{other}", KIND, known)
-    return _completed(request, row, version, StepsEditor(KIND, draft, known, judged=True))
+    draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
+    return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, judged=True))
 
 
 def _interface(request: HttpRequest, row: Tool) -> ToolVersion:
@@ -87,17 +87,17 @@ def _chosen(request: HttpRequest, row: Tool, version: ToolVersion) -> HttpRespon
 
 
 def _likely(row: Tool, version: ToolVersion) -> list[finding.Hit]:
-    """By the tool's own words: its name first, then what it says that it does."""
+    """Search by the tool's own words: its name first, then its description."""
     signature = version.decoded()
     name = signature.name.replace("_", " ").replace("-", " ")
     described = " ".join(signature.description.split()[:WORDS])
-    found: dict[Reference, finding.Hit] = {}
+    hits_by_reference: dict[Reference, finding.Hit] = {}
     for words in (f"{name} {described}", described, name):
         hits = finding.tools(words, with_own=False, without=[row.pk])
-        found |= {hit.reference: hit for hit in hits if hit.reference not in found}
-    own = row.endpoint.vendor.name
-    # Those of the vendor itself last: it is another one that is wanted.
-    likely = sorted(found.values(), key=lambda hit: hit.vendor == own)
+        hits_by_reference |= {hit.reference: hit for hit in hits if hit.reference not in hits_by_reference}
+    vendor_name = row.endpoint.vendor.name
+    # Tools of the same vendor come last: another vendor's is wanted.
+    likely = sorted(hits_by_reference.values(), key=lambda hit: hit.vendor == vendor_name)
     return likely[: finding.SHOWN]
 
 
@@ -115,8 +115,10 @@ def _completed(
         "form": editor.head,
         "other": next(iter(cast(StepsEditor, editor).blocks()), None),
         "gaps": editor.faults,
-        "unused": [each for each in signature.inputs if each.name not in {one.input for one in picked}],
-        "lacking": [each for each in signature.outputs if each.name not in config.outputs],
+        "unused": [
+            item for item in signature.inputs if item.name not in {mapping.input for mapping in picked}
+        ],
+        "lacking": [output for output in signature.outputs if output.name not in config.outputs],
         "places": places,
         "codes": codes,
         "why_not_saved": editor.faults[0].message if editor.faults else "",
@@ -133,16 +135,16 @@ def _why_not_bound(editor: Editor, places: Sequence[Choice]) -> str:
 
 
 def _places(request: HttpRequest, row: Tool) -> list[Choice]:
-    places = environments.of_users_of(row, person(request))
-    kept = Binding.objects.filter(environment__in=places, tool=row).select_related("activity")
-    bound = {binding.environment_id: binding for binding in kept}
-    wanted = number(request.POST.get("environment") or request.GET.get("environment", ""))
+    places = environments.environments_using(row, person(request))
+    bindings = Binding.objects.filter(environment__in=places, tool=row).select_related("activity")
+    bound = {binding.environment_id: binding for binding in bindings}
+    environment_id = number(request.POST.get("environment") or request.GET.get("environment", ""))
     return [
         Choice(
             place,
             environments.state(bound.get(place.pk)),
-            environments.says(bound[place.pk]) if place.pk in bound else "",
-            place.pk == wanted,
+            environments.describe_binding(bound[place.pk]) if place.pk in bound else "",
+            place.pk == environment_id,
         )
         for place in places
     ]
@@ -157,20 +159,20 @@ def _saved(request: HttpRequest, editor: Editor, row: Tool) -> tuple[str, Collec
         return "", acceptance.codes
     try:
         with transaction.atomic():
-            made = operations.create(
+            activity = operations.create(
                 actor=actor,
                 name=editor.head.cleaned_data["name"],
                 kind=KIND,
                 config=editor.config,
                 interface=editing.interface_of(editor),
             )
-            address = reverse("activity", args=[made.pk])
+            address = reverse("activity", args=[activity.pk])
             if not is_bound:
                 return address, ()
             place = _place(request, row)
-            seen = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
+            expected_state = request.POST.get(f"was-{place.pk}", environments.WHATEVER)
             binding = binding_moves.bind(
-                place, row, actor=actor, activity=made, expected=seen, acceptance=acceptance
+                place, row, actor=actor, activity=activity, expected=expected_state, acceptance=acceptance
             )
     except ChecksFailedError as error:
         editor.refuse(error)
@@ -182,8 +184,11 @@ def _saved(request: HttpRequest, editor: Editor, row: Tool) -> tuple[str, Collec
 
 
 def _place(request: HttpRequest, row: Tool) -> Environment:
-    wanted = number(request.POST.get("environment", ""))
-    found = next((each for each in environments.of_users_of(row, person(request)) if each.pk == wanted), None)
-    if found is None:
+    environment_id = number(request.POST.get("environment", ""))
+    environment = next(
+        (item for item in environments.environments_using(row, person(request)) if item.pk == environment_id),
+        None,
+    )
+    if environment is None:
         raise invalid(environment="Choose in which environment it shall run.")
-    return found
+    return environment

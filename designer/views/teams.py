@@ -57,16 +57,16 @@ def team(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, row: Team, **forms: Any) -> HttpResponse:
-    shown = _team(row.slug)
-    rename = TeamForm(initial={"name": shown.name})
-    rename.edits(teams.facts(shown))
+    team_row = _team(row.slug)
+    rename = TeamForm(initial={"name": team_row.name})
+    rename.edits(teams.facts(team_row))
     context = {
-        "team": shown,
+        "team": team_row,
         "form": rename,
-        "member_form": MemberForm(team=shown),
-        "agent_form": MovedAgentForm(team=shown),
-        "members": shown.memberships.select_related("user").order_by("user__username"),
-        "agents": shown.agents.active().filter(parent=None).order_by("name"),
+        "member_form": MemberForm(team=team_row),
+        "agent_form": MovedAgentForm(team=team_row),
+        "members": team_row.memberships.select_related("user").order_by("user__username"),
+        "agents": team_row.agents.active().filter(parent=None).order_by("name"),
     }
     status = max((form.status for form in forms.values()), default=200)
     return render(request, "designer/team.html", context | forms, status=status)

@@ -33,35 +33,35 @@ from people.permissions import person, requires
 @requires(Role.VIEWER)
 def tool_list(request: HttpRequest) -> HttpResponse:
     """The whole page, or only its results while a question is typed."""
-    asked = request.GET
-    seen = Agent.objects.active().visible_to(person(request))
-    if asked.get("agent") and person(request).can_design:
-        kept = {name: asked.getlist(name) for name in add_tools.SEARCH_PARAMETERS}
-        return redirect(add_tools.address(_chosen_agent(request, asked["agent"]), kept))
-    page, problem = found(query_of(asked))
+    query = request.GET
+    visible_agents = Agent.objects.active().visible_to(person(request))
+    if query.get("agent") and person(request).can_design:
+        parameters = {name: query.getlist(name) for name in add_tools.SEARCH_PARAMETERS}
+        return redirect(add_tools.address(_chosen_agent(request, query["agent"]), parameters))
+    page, problem = found(query_of(query))
     context = {
-        "asked": asked,
+        "asked": query,
         "page": page,
         "problem": problem,
         "rows": _shown(page.rows),
-        "count_says": says_count(page, asked.get("kind", "")),
-        "is_filtered": any(asked.get(name) for name in FILTER_PARAMETERS),
+        "count_says": says_count(page, query.get("kind", "")),
+        "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
         "progress": catalog_progress() if is_catching_up() else None,
     }
     if request.headers.get("HX-Request"):
         response = render(request, "designer/_tools.html", context)
-        response["HX-Replace-Url"] = _address(asked)
+        response["HX-Replace-Url"] = _address(query)
         return response
-    endpoints = Endpoint.objects.filter(pk=number(asked.get("endpoint", "")))
-    agents = seen.only("slug", "name")
-    around = {
-        "filters": filters(asked),
-        "endpoint": endpoints.first() if asked.get("endpoint") else None,
+    endpoints = Endpoint.objects.filter(pk=number(query.get("endpoint", "")))
+    agents = visible_agents.only("slug", "name")
+    frame = {
+        "filters": filters(query),
+        "endpoint": endpoints.first() if query.get("endpoint") else None,
         "agents": agents,
         "chosen": last_agent.proposed(request, agents),
     }
-    return render(request, "designer/tools.html", context | around)
+    return render(request, "designer/tools.html", context | frame)
 
 
 def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
@@ -74,7 +74,7 @@ def _chosen_agent(request: HttpRequest, slug: str) -> Agent:
 @requires(Role.DESIGNER)
 @require_POST
 def tool_pin_many(request: HttpRequest) -> HttpResponse:
-    """What is ticked, each in its current version. What is refused stays ticked on the agent's own page."""
+    """Pin the selected tools in their current versions. Refused ones stay selected on the agent's page."""
     agent = _chosen_agent(request, request.POST.get("agent", ""))
     last_agent.remember(request, agent)
     done, refused = add_tools.pin_ticked(request, agent)
@@ -112,8 +112,8 @@ def _use() -> CompiledQuery[tuple[Any, int]]:
 
 def _address(asked: QueryDict) -> str:
     # Without what was left empty, so that the address can be passed on.
-    kept = QueryDict(mutable=True)
+    parameters = QueryDict(mutable=True)
     for name in (*FILTER_PARAMETERS, "sort"):
-        kept.setlist(name, [value for value in asked.getlist(name) if value])
-    query = kept.urlencode()
+        parameters.setlist(name, [value for value in asked.getlist(name) if value])
+    query = parameters.urlencode()
     return f"{reverse('tool-list')}?{query}" if query else reverse("tool-list")

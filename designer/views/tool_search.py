@@ -14,9 +14,9 @@ from catalog.search.listing import ANY_KIND, asked_kinds
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
 from core.errors import DomainError
-from designer.agent_vendors import Allowed
+from designer.agent_vendors import AllowedVendors
 
-EVERYTHING = Allowed()
+EVERYTHING = AllowedVendors()
 ANY_STATUS = "any"
 FILTER_PARAMETERS = ("q", "kind", "vendor", "tag", "protocol", "status", "version", "endpoint")
 SORTS = {
@@ -40,11 +40,11 @@ def found(query: Query) -> tuple[ResultPage, str]:
     try:
         return search.search(query), ""
     except DomainError as error:
-        # What an old address asks for may be gone; then nothing is found, and a sentence says why.
+        # An old address may refer to something that is gone; then the result is empty, with a reason.
         return ResultPage([], None, None, 0, False), next(iter(error.fields.values()), error.message)
 
 
-def query_of(asked: QueryDict, allowed: Allowed = EVERYTHING) -> Query:
+def query_of(asked: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
     status = asked.get("status") or ToolStatus.ACTIVE.value
     return Query(
         q=asked.get("q", ""),
@@ -82,7 +82,7 @@ def says_count(page: ResultPage, kind: str = "") -> str:
 
 
 def filters(
-    asked: QueryDict, allowed: Allowed = EVERYTHING
+    asked: QueryDict, allowed: AllowedVendors = EVERYTHING
 ) -> list[tuple[str, str, list[tuple[str, str, bool]]]]:
     offered = search.choices()
     if offered["kind"]:
@@ -102,7 +102,7 @@ def filters(
 
 
 def _options(choices: Iterable[tuple[str, str]], chosen: str) -> list[tuple[str, str, bool]]:
-    # What is chosen stays on offer, however rare it is.
+    # The current choice remains available, however rare it is.
     offered = list(choices)
     if chosen and chosen not in dict(offered):
         offered.append((chosen, chosen))

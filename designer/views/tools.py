@@ -40,20 +40,24 @@ CHANGES_SHOWN = 5
 @requires(Role.VIEWER)
 def tool(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    # Where there is one agent, it is the one that is meant; among several, the one that is worked on.
-    seen = list(Agent.objects.active().visible_to(person(request)).only("slug"))
-    initial = {"agent": seen[0].slug if len(seen) == 1 else last_agent.proposed(request, seen)}
+    # A single agent is preselected; among several, the one that the user edits.
+    visible_agents = list(Agent.objects.active().visible_to(person(request)).only("slug"))
+    initial = {
+        "agent": visible_agents[0].slug
+        if len(visible_agents) == 1
+        else last_agent.proposed(request, visible_agents)
+    }
     return _overview(request, row, PinForm(tool=row, actor=person(request), initial=initial))
 
 
 def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
     signature = row.current.decoded() if row.current else None
     head = header(row)
-    shown = head["shown"]
+    visible_rows = head["shown"]
     context = {
         "signature": signature,
-        "inputs": effective_texts.inputs(signature, shown) if signature and shown else [],
-        "outputs": effective_texts.outputs(signature, shown) if signature and shown else [],
+        "inputs": effective_texts.inputs(signature, visible_rows) if signature and visible_rows else [],
+        "outputs": effective_texts.outputs(signature, visible_rows) if signature and visible_rows else [],
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
         "why_not_pinned": "The vendor no longer offers this tool.",
@@ -64,11 +68,11 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
 
 
 def _defined(row: Tool) -> dict[str, Any]:
-    named = definitions.parts_of(row).activity
+    activity_name = definitions.parts_of(row).activity
     answers = {None: "that is decided in the environments of each agent", "": "the model itself"}
     return {
         "why_not_pinned": "It was withdrawn.",
-        "answers": answers.get(named, f"the activity “{named}”"),
+        "answers": answers.get(activity_name, f"the activity “{activity_name}”"),
         "history": definitions.history(row)[:CHANGES_SHOWN],
         "activities": _activities_for(row),
         "interface": Reference(tool=row.pk, ordinal=row.current.ordinal) if row.current else "",
@@ -78,7 +82,7 @@ def _defined(row: Tool) -> dict[str, Any]:
 def _activities_for(row: Tool) -> list[tuple[Activity, str]]:
     # Each with the word for its kind.
     rows = Activity.objects.shared().filter(current__interface__tool=row).select_related("current")
-    return [(each, kinds.get(each.current.kind).label) for each in rows[:ACTIVITIES_SHOWN] if each.current]
+    return [(item, kinds.get(item.current.kind).label) for item in rows[:ACTIVITIES_SHOWN] if item.current]
 
 
 @requires(Role.DESIGNER)
@@ -106,26 +110,26 @@ def tool_pin(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _what_answers(row: Tool) -> str:
-    # What to decide next about a tool that no vendor answers for.
+    # What to decide next about a tool without a vendor.
     return " What answers for it is chosen under “Environments”." if row.endpoint.vendor.is_own else ""
 
 
 @transaction.atomic
 def _pin(form: PinForm, row: Tool, actor: User) -> Pin:
-    given = form.cleaned_data
-    agent = given["agent"] or agents.create_agent(actor=actor, name=given["agent_name"])
-    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=given["ordinal"], alias=given["alias"])
+    values = form.cleaned_data
+    agent = values["agent"] or agents.create_agent(actor=actor, name=values["agent_name"])
+    return pins.pin_tool(agent, actor=actor, tool=row, ordinal=values["ordinal"], alias=values["alias"])
 
 
 @requires(Role.VIEWER)
 def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpResponse:
     """All versions, and any two of them beside each other: the older one always at the left."""
     row = find_tool(pk)
-    shown = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
+    visible_rows = list(holds.with_review_state(row.versions.defer("raw"))[:VERSIONS_SHOWN])
     old, new = _chosen(row, request.GET.get("from", ""), request.GET.get("to", f"v{label}" if label else ""))
     if label and old is new is None and asked_version(row, f"v{label}") is None:
         raise Http404
-    context: dict[str, Any] = {"versions": version_words(shown), "old": old, "new": new, **header(row)}
+    context: dict[str, Any] = {"versions": version_words(visible_rows), "old": old, "new": new, **header(row)}
     if old and new:
         context["comparison"] = diff.compare(old.decoded(), new.decoded())
         context["show_raw"] = "raw" in request.GET
@@ -154,10 +158,10 @@ def _chosen(row: Tool, before: str, after: str) -> tuple[ToolVersion | None, Too
 def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     users = pending_work.with_newer(Pin.objects.live().visible_to(person(request)).filter(tool=row))
-    moves = upgrades.of_tool(row, row.current, person(request)) if row.current else []
+    moves = upgrades.upgrades_of_tool(row, row.current, person(request)) if row.current else []
     context = {
         "pins": users.select_related("agent", "version", "created_by").order_by("agent__name"),
-        "felt": [each for each in moves if each.is_felt],
+        "felt": [move for move in moves if move.is_felt],
         "behind_count": len(moves),
         "others": vendor_usage.used_by_others(row, person(request)),
     }
@@ -167,8 +171,8 @@ def tool_usage(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.VIEWER)
 def tool_findings(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
-    found = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
-    return render(request, "designer/tool_findings.html", {"findings": found, **header(row)})
+    finding_rows = row.findings.select_related("version", "resolved_by")[:FINDINGS_SHOWN]
+    return render(request, "designer/tool_findings.html", {"findings": finding_rows, **header(row)})
 
 
 @requires(Role.VIEWER)
@@ -179,12 +183,12 @@ def tool_raw(request: HttpRequest, pk: int) -> HttpResponse:
         version = asked_version(row, request.GET["version"])
         if version is None:
             raise Http404
-    shown = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
-    listed = version.listed_document if version else None
+    visible_rows = row.versions.defer("signature", "raw")[:VERSIONS_SHOWN]
+    listed_document = version.listed_document if version else None
     context = {
         "version": version,
-        "versions": version_words(shown),
-        "listed_raw": pretty(listed.raw) if listed else "",
+        "versions": version_words(visible_rows),
+        "listed_raw": pretty(listed_document.raw) if listed_document else "",
         "raw": pretty(version.raw) if version else "",
         "losses": version.losses() if version else [],
     }
@@ -201,7 +205,7 @@ def tool_tuning(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_tool(pk)
     if row.current is None:
         return redirect("tool", row.pk)
-    tuning = tunings.of(row)
+    tuning = tunings.tuning_of(row)
     form = WordsForm(request.POST or None, version=row.current, words=tunings.words_of(tuning))
     form.edits(tunings.facts(tuning))
     if request.method == "POST" and form.is_valid():
@@ -266,9 +270,9 @@ def _counted(rows: QuerySet[Any]) -> Coalesce:
 
 
 def header(row: Tool) -> dict[str, Any]:
-    # What the head of each of the tool's pages shows.
+    # The data in the head of each page of the tool.
     tuning = getattr(row, "tuning", None)
-    shown = effective_texts.shown([row]).get(row.pk)
+    visible_rows = effective_texts.shown([row]).get(row.pk)
     open_findings = Finding.objects.filter(tool=OuterRef("pk"), state=FindingState.OPEN)
     counts = Tool.objects.filter(pk=row.pk).values(
         usage_count=_counted(Pin.objects.live().filter(tool=OuterRef("pk"))),
@@ -276,7 +280,7 @@ def header(row: Tool) -> dict[str, Any]:
     )[0]
     return {
         "tool": row,
-        "shown": shown,
+        "shown": visible_rows,
         "stale_count": len(tunings.stale_of(tuning, row.current.decoded())) if tuning and row.current else 0,
         "is_configurable": bool(row.current and row.endpoint.speak().configuration(row.current.decoded())),
         "is_offered": row.endpoint.is_live,

@@ -15,7 +15,7 @@ HISTORY_SHOWN = 20
 
 @requires(write=Role.DESIGNER)
 def transfer(request: HttpRequest, slug: str, child: str) -> HttpResponse:
-    """What a model is told about handing over to one sub-agent."""
+    """The name and description of the transfer to one sub-agent."""
     row = _transfer(request, slug, child)
     initial = {"name": row.alias, "description": transfers.description_of(row)}
     form = TransferForm(request.POST or None, initial=initial, transfer=row)

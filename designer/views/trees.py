@@ -28,11 +28,11 @@ def tree_pins(request: HttpRequest, slug: str) -> HttpResponse:
     form = MovePinsForm(request.POST, tree=_rows(row))
     if not form.is_valid():
         return _page(request, row, form)
-    chosen, to = list(form.cleaned_data["pins"]), form.cleaned_data["to"]
+    selected_pins, to = list(form.cleaned_data["pins"]), form.cleaned_data["to"]
     try:
         # Without a name of its own a tool keeps the one that it has.
         alias = form.cleaned_data["alias"] or None
-        moved = pins.move_to_agent(chosen, actor=person(request), to=to, alias=alias)
+        moved = pins.move_to_agent(selected_pins, actor=person(request), to=to, alias=alias)
     except DomainError as error:
         form.refuse(error)
         return _page(request, row, form)
@@ -63,7 +63,7 @@ def tree_agents(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _page(request: HttpRequest, row: Agent, form: OperationForm | None = None) -> HttpResponse:
-    tree = agent_trees.of(row)
+    tree = agent_trees.read_tree(row)
     is_of_pins = isinstance(form, MovePinsForm)
     context = {
         "agent": row,

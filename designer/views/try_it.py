@@ -57,7 +57,7 @@ ARGUMENTS_SHOWN = 160
 NEW = "new"
 THREADS_SHOWN = 20
 DEADLINES = {30: "30 seconds", 60: "One minute", 120: "Two minutes"}
-# A vendor that answers does so sooner; from here on the page says that it waits.
+# Most vendors respond sooner; from here on the page states that it waits.
 LONG_WAIT = timedelta(seconds=5)
 # A browser comes back after this.
 FOLLOWED_SECONDS = 300.0
@@ -95,16 +95,18 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
     form = _run_form(version, request.POST)
     is_confirmed = "confirm" in request.POST
     place = _place(request, row)
-    found = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
-    activity = environments.version_of(found)
-    why = checks.why_confirm(version, activity) if found.runs in ("vendor", "activity") else ""
-    if form.is_valid() and (is_confirmed or not why):
+    resolution = environments.resolve_all(place, [subject := Subject.of_version(version)])[subject]
+    activity = environments.version_of(resolution)
+    confirm_reason = (
+        checks.why_confirm(version, activity) if resolution.runs in ("vendor", "activity") else ""
+    )
+    if form.is_valid() and (is_confirmed or not confirm_reason):
         try:
-            if found.fault:
-                raise found.fault
+            if resolution.fault:
+                raise resolution.fault
             if activity and place:
                 agent_vendors.check_activity(_agents_in(place, row), activity)
-            make = latent.request if found.runs == "latent" else requesting.request_call
+            make = latent.request if resolution.runs == "latent" else requesting.request_call
             call = make(
                 version,
                 actor=person(request),
@@ -112,8 +114,8 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
                 deadline_seconds=_deadline(request),
                 is_confirmed=is_confirmed,
                 call_id=_call_id(request),
-                mode=_mode(version) if found.runs == "vendor" else Mode.WAIT,
-                thread=_thread(request, version) if found.runs == "vendor" else None,
+                mode=_mode(version) if resolution.runs == "vendor" else Mode.WAIT,
+                thread=_thread(request, version) if resolution.runs == "vendor" else None,
                 activity=activity,
                 environment=place.name if place else "",
             )
@@ -121,7 +123,11 @@ def _run(request: HttpRequest, row: Tool) -> HttpResponse:
             form.refuse(error)
         else:
             return _to(call, place)
-    more = {"must_confirm": why, "runs_activity": activity.activity} if activity and why else {}
+    more = (
+        {"must_confirm": confirm_reason, "runs_activity": activity.activity}
+        if activity and confirm_reason
+        else {}
+    )
     return _page(request, row, version, form, None, is_confirmed=is_confirmed, **more)
 
 
@@ -150,7 +156,7 @@ def _page(
     told = _told(call) if call else {}
     protocol = protocols.get(row.endpoint.protocol)
     has_threads = version is not None and threads.can_have(version)
-    asked = request.POST or request.GET
+    data = request.POST or request.GET
     context = {
         "version": version,
         "versions": version_choices(row),
@@ -161,8 +167,8 @@ def _page(
         if form and not protocol.is_own
         else None,
         "is_own": protocol.is_own,
-        "places": environments.of_users_of(row, person(request)),
-        "place": number(asked.get("environment", "")),
+        "places": environments.environments_using(row, person(request)),
+        "place": number(data.get("environment", "")),
         "must_confirm": checks.why_confirm(version) if version else "",
         "unavailable_until": circuit_breaker.unavailable_until(row),
         "is_safe": form is not None and retries.is_harmless(effective_texts.effects(row, form.signature)),
@@ -183,32 +189,32 @@ def _page(
 @requires(Role.DESIGNER)
 @require_POST
 def tool_thread_end(request: HttpRequest, pk: int, thread: str) -> HttpResponse:
-    found = get_object_or_404(_threads(find_tool(pk), person(request)), key=thread)
+    thread_row = get_object_or_404(_threads(find_tool(pk), person(request)), key=thread)
     try:
-        threads.remove(found, actor=person(request))
+        threads.remove(thread_row, actor=person(request))
     except DomainError as error:
         messages.error(request, error.message)
     else:
-        messages.success(request, f"{found} was ended, at its vendor too.")
+        messages.success(request, f"{thread_row} was ended, at its vendor too.")
     return redirect("tool-try", pk)
 
 
 @requires(Role.VIEWER)
 def tool_call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
-    # What has become of a call: the part of the page that asks again until it is over.
+    # The state of a call: the part of the page that polls until it is over.
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row, person(request)), pk=call)
+    call_row = get_object_or_404(_calls(row, person(request)), pk=call)
     if not request.headers.get("HX-Request"):
-        return _to(found)
-    return render(request, "designer/_call.html", {"tool": row, **_told(found)})
+        return _to(call_row)
+    return render(request, "designer/_call.html", {"tool": row, **_told(call_row)})
 
 
 @requires(Role.VIEWER)
 def tool_call_events(request: HttpRequest, pk: int, call: int) -> HttpResponseBase:
-    """What has come of a call so far, each time as the part of the page that shows it."""
-    found = get_object_or_404(_calls(find_tool(pk), person(request)), pk=call)
+    """Stream the state of a call, each time as the part of the page that shows it."""
+    call_row = get_object_or_404(_calls(find_tool(pk), person(request)), pk=call)
     return StreamingHttpResponse(
-        _Followed(found),
+        _Followed(call_row),
         headers={"Cache-Control": "no-cache, no-transform", "X-Accel-Buffering": "no"},
         content_type="text/event-stream",
     )
@@ -224,17 +230,17 @@ class _Followed:
         self._is_held = True
 
     def __iter__(self) -> Iterator[bytes]:
-        seen, ends = events.FIRST, time.monotonic() + FOLLOWED_SECONDS
+        last_id, ends = events.FIRST, time.monotonic() + FOLLOWED_SECONDS
         while time.monotonic() < ends:
             is_active = queue.settled(self._call).is_active
             give_back()
-            heard = events.after(self._call.key, seen, LOOK_SECONDS if is_active else 0.01)
-            newest = [event for event in heard if event.kind == events.PARTIAL][-1:]
+            new_events = events.after(self._call.key, last_id, LOOK_SECONDS if is_active else 0.01)
+            newest = [event for event in new_events if event.kind == events.PARTIAL][-1:]
             for event in newest:
                 part = render_to_string("designer/_call_partial.html", {"partial": event.data})
                 yield f"event: partial\ndata: {json.dumps(part)}\n\n".encode()
-            seen = heard[-1].id if heard else seen
-            if not is_active and not heard:
+            last_id = new_events[-1].id if new_events else last_id
+            if not is_active and not new_events:
                 yield b"event: ended\ndata: {}\n\n"
                 return
             # A reader who has left is noticed by this.
@@ -250,51 +256,51 @@ class _Followed:
 @require_POST
 def tool_call_cancel(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row, person(request)), pk=call)
+    call_row = get_object_or_404(_calls(row, person(request)), pk=call)
     try:
-        cancellation.cancel(found, actor=person(request))
+        cancellation.cancel(call_row, actor=person(request))
     except DomainError as error:
         messages.info(request, error.message)
-    return _to(found)
+    return _to(call_row)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def tool_call_continue(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row, person(request)), pk=call)
-    questions = _questions(found, request.POST)
+    call_row = get_object_or_404(_calls(row, person(request)), pk=call)
+    questions = _questions(call_row, request.POST)
     is_declined = "decline" in request.POST
     if is_declined or all(question.form is None or question.form.is_valid() for question in questions):
         try:
             answers = {q.asked.id: None if is_declined else _answer(q) for q in questions}
             following = requesting.continue_call(
-                found, actor=person(request), answers=answers, call_id=_call_id(request)
+                call_row, actor=person(request), answers=answers, call_id=_call_id(request)
             )
         except DomainError as error:
             messages.error(request, error.message)
-            return _to(found)
+            return _to(call_row)
         return _to(following)
-    form = _run_form(found.version, given=found.arguments)
-    return _page(request, row, found.version, form, found, questions=questions)
+    form = _run_form(call_row.version, given=call_row.arguments)
+    return _page(request, row, call_row.version, form, call_row, questions=questions)
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
-    """What a person answers to a latent call, in place of the model."""
+    """Store a user's answer to a latent call, in place of the model's."""
     row = find_tool(pk)
-    found = get_object_or_404(_calls(row, person(request)), pk=call)
-    form = _output_form(found, request.POST)
+    call_row = get_object_or_404(_calls(row, person(request)), pk=call)
+    form = _output_form(call_row, request.POST)
     if form.is_valid():
         output = latent.given(form.arguments, by=latent.GIVEN_BY_A_PERSON)
         try:
-            latent.answer(found, actor=person(request), output=output)
+            latent.answer(call_row, actor=person(request), output=output)
         except DomainError as error:
             messages.error(request, error.message)
-        return _to(found, _place(request, row))
-    inputs = _run_form(found.version, given=found.arguments)
-    return _page(request, row, found.version, inputs, found, output_form=form)
+        return _to(call_row, _place(request, row))
+    inputs = _run_form(call_row.version, given=call_row.arguments)
+    return _page(request, row, call_row.version, inputs, call_row, output_form=form)
 
 
 @requires(Role.DESIGNER)
@@ -332,7 +338,7 @@ def tool_example_run(request: HttpRequest, pk: int, example: int) -> HttpRespons
             )
         )
     except DomainError as error:
-        # There is no form yet to say at its inputs what is wrong with them.
+        # No form exists yet that could show the errors at its inputs.
         fields = list(error.fields.items())[:3] if isinstance(error, checks.ArgumentsError) else []
         faults = [f"“{printable(name, 60)}” {why}." for name, why in fields]
         messages.error(request, " ".join([error.message, *faults]))
@@ -351,50 +357,52 @@ def tool_example_remove(request: HttpRequest, pk: int, example: int) -> HttpResp
 
 def _threads(row: Tool, user: User) -> QuerySet[Thread]:
     """Those that the user has begun while trying the tool."""
-    mine = row.threads.filter(requested_by=user, agent=None, removed_at=None)
-    return mine.order_by("-used_at", "-pk")
+    own_threads = row.threads.filter(requested_by=user, agent=None, removed_at=None)
+    return own_threads.order_by("-used_at", "-pk")
 
 
 def _thread(request: HttpRequest, version: ToolVersion) -> Thread | None:
     """Raises DomainError."""
-    asked = request.POST.get("thread", "")
-    if not asked:
+    data = request.POST.get("thread", "")
+    if not data:
         return None
-    if asked == NEW:
+    if data == NEW:
         # By the key of the form, so that one that is sent twice begins one thread.
         key = _key(request)
-        named = uuid.uuid5(key, NEW) if key else None
-        return threads.create(version, actor=person(request), key=named)
+        thread_key = uuid.uuid5(key, NEW) if key else None
+        return threads.create(version, actor=person(request), key=thread_key)
     try:
-        found = _threads(version.tool, person(request)).filter(key=uuid.UUID(asked)).first()
+        thread_row = _threads(version.tool, person(request)).filter(key=uuid.UUID(data)).first()
     except ValueError:
-        found = None
-    if found is None:
+        thread_row = None
+    if thread_row is None:
         raise DomainError("thread_removed", "This thread is gone. Choose another one, or begin one.")
-    return threads.begin(found, version)
+    return threads.begin(thread_row, version)
 
 
 def _mode(version: ToolVersion) -> Mode:
-    # Where something may be heard before the end, it is passed on.
+    # If the vendor may send partial results, they are passed on.
     may_tell = version.tool.endpoint.speak().may_tell_partials(version.decoded())
     return Mode.STREAM if may_tell else Mode.WAIT
 
 
 def _place(request: HttpRequest, row: Tool) -> Place | None:
-    # That of an agent which has pinned the tool; none runs it as it does outside of all.
-    wanted = number(request.POST.get("environment", ""))
-    if not wanted:
+    # The environment of an agent that has pinned the tool; None runs the tool outside of all.
+    environment_id = number(request.POST.get("environment", ""))
+    if not environment_id:
         return None
-    found = [each for each in environments.of_users_of(row, person(request)) if each.pk == wanted]
-    if not found:
+    matches = [
+        item for item in environments.environments_using(row, person(request)) if item.pk == environment_id
+    ]
+    if not matches:
         raise Http404
-    return Place(found[0].pk, found[0].name, found[0].is_default)
+    return Place(matches[0].pk, matches[0].name, matches[0].is_default)
 
 
 def _to(call: Call, place: Place | None = None) -> HttpResponse:
     # The next call is tried where this one was, unless the user chooses otherwise.
-    at = f"&environment={place.pk}" if place else ""
-    return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}{at}#call")
+    environment_query = f"&environment={place.pk}" if place else ""
+    return redirect(f"{reverse('tool-try', args=[call.tool_id])}?call={call.pk}{environment_query}#call")
 
 
 def _calls(row: Tool, reader: User) -> QuerySet[Call]:
@@ -405,8 +413,8 @@ def _calls(row: Tool, reader: User) -> QuerySet[Call]:
 
 def _version(row: Tool, asked: str, call: Call | None) -> ToolVersion | None:
     if asked:
-        chosen = asked_version(row, asked)
-        return get_object_or_404(_versions(row), pk=chosen.pk if chosen else 0)
+        version_row = asked_version(row, asked)
+        return get_object_or_404(_versions(row), pk=version_row.pk if version_row else 0)
     if call:
         return get_object_or_404(_versions(row), pk=call.version_id)
     if row.current:
@@ -428,8 +436,8 @@ def _given(request: HttpRequest, row: Tool, call: Call | None) -> Mapping[str, A
 
 
 def _deadline(request: HttpRequest) -> int:
-    asked = number(request.POST.get("deadline", ""))
-    return asked if asked in DEADLINES else requesting.DEADLINE
+    seconds = number(request.POST.get("deadline", ""))
+    return seconds if seconds in DEADLINES else requesting.DEADLINE
 
 
 def _key(request: HttpRequest) -> uuid.UUID | None:
@@ -478,14 +486,14 @@ def _output_form(call: Call, typed: Any = None) -> OutputsForm:
 
 
 def _questions(call: Call, typed: Any = None) -> list[Question]:
-    found = []
+    question_list = []
     for n, ask in enumerate(call.decoded().asks):
         signature = results.questions(ask)
         form = (
             ArgumentsForm(typed, signature=signature, prefix=f"ask-{n}") if ask.schema is not None else None
         )
-        found.append(Question(ask, form))
-    return found
+        question_list.append(Question(ask, form))
+    return question_list
 
 
 def _answer(question: Question) -> Any:

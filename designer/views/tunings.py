@@ -1,4 +1,4 @@
-"""What the pages of a pin and of a tool do alike with words of ours."""
+"""Code that the pages of a pin and of a tool share for tuned texts."""
 
 from typing import cast
 

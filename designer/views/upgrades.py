@@ -18,7 +18,7 @@ from designer.binding_moves import Acceptance
 from designer.errors import ChecksFailedError
 from designer.models import Agent, Environment, Pin
 from designer.readiness.judgement import SEVERITIES
-from designer.upgrades import Wanted
+from designer.upgrades import RequestedMove
 from people.models import Role
 from people.permissions import person, requires
 
@@ -27,22 +27,24 @@ MAX_MOVES = 500
 
 @requires(Role.VIEWER)
 def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
-    """After a move it offers the way back: the address says where the moved pins came from."""
+    """The upgrades of an agent. After a move the page offers to move back: the address contains the earlier
+    versions.
+    """
     agent = _agent(request, slug)
     assessed = agent_readiness.assess_default(agent)
-    found = [each for each in assessed.upgrades if each.pin.agent_id == agent.pk]
-    wanted = {each.pin: each for each in _wanted(request.GET.getlist("back"))}
-    moved = agent.pins.live().filter(pk__in=wanted).select_related("version", "tool")
+    upgrade_list = [upgrade for upgrade in assessed.upgrades if upgrade.pin.agent_id == agent.pk]
+    earlier_versions = {row.pin: row for row in _wanted(request.GET.getlist("back"))}
+    moved = agent.pins.live().filter(pk__in=earlier_versions).select_related("version", "tool")
     context = {
         "agent": agent,
-        "upgrades": found,
-        "safe": [each for each in found if each.is_safe],
-        "refused": [each for each in found if each.refusal],
+        "upgrades": upgrade_list,
+        "safe": [row for row in upgrade_list if row.is_safe],
+        "refused": [row for row in upgrade_list if row.refusal],
         "breaking_below": upgrades.breaking_below(agent, person(request)),
         "ready": sorted(assessed.ready, key=lambda tool: SEVERITIES.index(tool.state.severity)),
         "activity_updates": activity_updates.updates_of(agent),
         "refused_move": _refused_move(request, agent),
-        "back": [(pin, _written(pin, wanted[pin.pk].ordinal)) for pin in moved],
+        "back": [(pin, _written(pin, earlier_versions[pin.pk].ordinal)) for pin in moved],
     }
     return render(request, "designer/upgrades.html", context)
 
@@ -52,41 +54,41 @@ def agent_upgrades(request: HttpRequest, slug: str) -> HttpResponse:
 def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
     """First what would happen, then the move of exactly what was shown."""
     agent = _agent(request, slug)
-    wanted = _wanted(request.POST.getlist("move"))
+    earlier_versions = _wanted(request.POST.getlist("move"))
     asks_for_safe = request.POST.get("do") == "look-safe"
-    if not wanted and not asks_for_safe:
+    if not earlier_versions and not asks_for_safe:
         messages.error(request, "Tick what is to move, or choose all that are safe.")
         return redirect("agent-upgrades", slug)
     is_dry = request.POST.get("do") != "move"
     try:
-        told = upgrades.move(
+        results = upgrades.move(
             agent,
             actor=person(request),
-            wanted=[] if asks_for_safe else wanted,
+            wanted=[] if asks_for_safe else earlier_versions,
             all_safe=asks_for_safe,
             is_dry=is_dry,
         )
     except DomainError as error:
         messages.error(request, error.message)
         return redirect("agent-upgrades", slug)
-    done = [each for each in told if each.error is None]
+    done = [row for row in results if row.error is None]
     if is_dry:
         context: dict[str, Any] = {
             "agent": agent,
-            "told": told,
-            "moves": [_written(each.upgrade.pin, each.upgrade.version.ordinal) for each in done],
+            "told": results,
+            "moves": [_written(row.upgrade.pin, row.upgrade.version.ordinal) for row in done],
         }
         return render(request, "designer/upgrades_move.html", context)
-    for each in told:
-        if each.error is not None:
-            messages.error(request, f"“{each.name}” was not moved. {each.error.message}")
+    for row in results:
+        if row.error is not None:
+            messages.error(request, f"“{row.name}” was not moved. {row.error.message}")
         else:
-            for lost in each.upgrade.lost:
-                messages.warning(request, lost.message)
+            for lost_words in row.upgrade.lost:
+                messages.warning(request, lost_words.message)
     if not done:
         return redirect("agent-upgrades", slug)
     if request.POST.get("undo"):
-        names = ", ".join(f"“{each.name}”" for each in done[:5])
+        names = ", ".join(f"“{row.name}”" for row in done[:5])
         more = f" and {len(done) - 5} more" if len(done) > 5 else ""
         messages.success(request, f"Moved back: {names}{more}.")
         return redirect("agent-upgrades", slug)
@@ -95,7 +97,7 @@ def upgrades_move(request: HttpRequest, slug: str) -> HttpResponse:
         messages.success(request, f"“{done[0].name}” is now pinned to version {version}.")
     else:
         messages.success(request, f"{len(done)} pins are moved. Publish the agent for runtimes to get them.")
-    back = [_written(each.upgrade.pin, each.upgrade.pin.version.ordinal) for each in done]
+    back = [_written(row.upgrade.pin, row.upgrade.pin.version.ordinal) for row in done]
     query = urlencode({"back": back}, doseq=True)
     return redirect(f"{reverse('agent-upgrades', args=[slug])}?{query}")
 
@@ -169,8 +171,8 @@ def _written(pin: Pin, ordinal: int | None) -> str:
     return f"{pin.pk}:{ordinal}"
 
 
-def _wanted(written: list[str]) -> list[Wanted]:
-    # What is no pair of numbers was not written by the page.
-    pairs = [each.partition(":") for each in written[:MAX_MOVES]]
-    read = [(number(pin), number(ordinal)) for pin, _, ordinal in pairs]
-    return [Wanted(pin, ordinal=ordinal) for pin, ordinal in read if pin and ordinal]
+def _wanted(written: list[str]) -> list[RequestedMove]:
+    # Anything but a pair of numbers does not come from the page.
+    pairs = [row.partition(":") for row in written[:MAX_MOVES]]
+    number_pairs = [(number(pin), number(ordinal)) for pin, _, ordinal in pairs]
+    return [RequestedMove(pin, ordinal=ordinal) for pin, ordinal in number_pairs if pin and ordinal]

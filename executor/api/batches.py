@@ -36,11 +36,11 @@ from executor.api.call_documents import (
     MAX_REASONING_LENGTH,
     RuntimeCallInput,
     RuntimeCallOutput,
-    asked_format,
+    build_wish,
     document_of,
-    wished,
+    requested_format,
 )
-from executor.batches import Until, Wanted
+from executor.batches import BatchCall, Until
 from executor.calls import Answer, UnknownToolError
 from executor.serve.base import ThrottledError, refusal_of
 from people.api.generics import GenericAPIView
@@ -50,9 +50,9 @@ from people.throttling import is_within_limit
 from protocols.server import CONFIRM_HEADER, USER_HEADER
 
 logger = logging.getLogger(__name__)
-# The members of a model's call, by what the same is called where `calls` are given.
-SAME = {TOOL: "tool", REASONING: "reasoning"}
-BESIDE = (TOOL, ACTIVITY, REASONING, OUTPUT)
+# The members of a model's call, with their names in `calls`.
+MEMBER_NAMES = {TOOL: "tool", REASONING: "reasoning"}
+KNOWN_MEMBERS = (TOOL, ACTIVITY, REASONING, OUTPUT)
 UNFIT = "Some of this call cannot be taken."
 IDEMPOTENCY_KEY = OpenApiParameter(
     "Idempotency-Key",
@@ -67,7 +67,7 @@ UNTIL = (
     "Which calls are waited for: `all`; `any`, until the first one has worked; `race`, until the first one "
     "has ended. Then those under way are cancelled, and the others are not made."
 )
-BESIDE_AN_ARRAY = [
+ARRAY_PARAMETERS = [
     OpenApiParameter("until", str, enum=list(Until), description="As the member beside `calls`."),
     OpenApiParameter(
         "environment", str, description="In which all calls of an array run: one of the agent's."
@@ -127,8 +127,8 @@ class BatchInput(Input):
 
 
 class ModelCallInput(serializers.Serializer[Any]):
-    """A call as a model writes it by the format `tool-system`. All other members are inputs of the tool, by
-    the names of `format`, or of `tool-system` unless told. None of those begins with an underscore.
+    """A call as a model writes it in the format `tool-system`. All other members are inputs of the tool, by
+    the names of `format`, by default those of `tool-system`. No input begins with an underscore.
     """
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
@@ -155,7 +155,7 @@ class ModelCallInput(serializers.Serializer[Any]):
 
 
 class BatchErrorOutput(serializers.Serializer[Any]):
-    """The body that the call alone would have been refused with."""
+    """The body of the error if the call had been sent alone."""
 
     code = serializers.CharField()
     message = serializers.CharField()
@@ -184,13 +184,12 @@ class BatchOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["invoke"])
 class ReleaseCalls(GenericAPIView[Release]):
-    """Run several tools of a release side by side, and wait for the outcomes.
+    """Run several tools of a release in parallel, and wait for the outcomes.
 
-    Each call is made, judged, limited and noted as if it came alone, and none waits for another that is
-    refused. Calls beyond what the key may have under way wait for their turn.
-
-    The body is what a model writes by the format `tool-system`: an object with `calls`, or their array alone.
-    Or it is an object with `calls` by `tool`, whose members say more about each.
+    Each call is sent, checked, limited and recorded as if it came alone, and none waits for another that is
+    refused. Calls beyond the limit of the key wait for their turn.
+    The body is what a model writes in the format `tool-system`: an object with `calls`, or their array alone.
+    Or it is an object with `calls` by `tool`, with more members for each call.
     """
 
     write_role = Role.DESIGNER
@@ -202,7 +201,7 @@ class ReleaseCalls(GenericAPIView[Release]):
 
     @extend_schema(
         operation_id="agents_releases_calls",
-        parameters=[NUMBER, FORMAT_PARAMETER, IDEMPOTENCY_KEY, *BESIDE_AN_ARRAY],
+        parameters=[NUMBER, FORMAT_PARAMETER, IDEMPOTENCY_KEY, *ARRAY_PARAMETERS],
         request=PolymorphicProxySerializer(
             component_name="CallsInput",
             serializers=[BatchInput, ModelCallInput(many=True)],
@@ -215,126 +214,132 @@ class ReleaseCalls(GenericAPIView[Release]):
         try:
             release = found_release(request, slug, number)
         except Http404:
-            _note_unknown(request, slug, "")
+            _record_unknown(request, slug, "")
             raise
-        document, are_a_models = _document(request)
-        given = BatchInput(data=document)
-        given.is_valid(raise_exception=True)
-        asked, actor, key = given.validated_data, person(request), key_of(request)
-        if are_a_models and "environment" in asked:
+        document, are_model_calls = _document(request)
+        serializer = BatchInput(data=document)
+        serializer.is_valid(raise_exception=True)
+        options, actor, key = serializer.validated_data, person(request), key_of(request)
+        if are_model_calls and "environment" in options:
             message = "A model wrote these calls, so the address says where they run: ?environment=…"
             raise invalid(environment=message)
-        until = Until(asked["until"])
-        if are_a_models:
-            take = partial(_taken_from_a_model, _said_of_all(request))
+        until = Until(options["until"])
+        if are_model_calls:
+            parse = partial(_parse_model_call, _common_options(request))
         else:
-            take = partial(_taken, {name: asked[name] for name in ("environment",) if name in asked})
-        format_ = asked_format(request) or (tool_system.FORMAT.name if are_a_models else "")
-        read = [
-            _read(request, slug, index, take, each, format_, until)
-            for index, each in enumerate(asked["calls"])
+            parse = partial(
+                _parse_call, {name: options[name] for name in ("environment",) if name in options}
+            )
+        format_ = requested_format(request) or (tool_system.FORMAT.name if are_model_calls else "")
+        parsed = [
+            _build_call(request, slug, index, parse, call, format_, until)
+            for index, call in enumerate(options["calls"])
         ]
-        runs = [index for index, each in enumerate(read) if isinstance(each, Wanted)]
-        came_of_all = batches.run(
+        runs = [index for index, call in enumerate(parsed) if isinstance(call, BatchCall)]
+        batch_result = batches.run(
             release,
-            [each for each in read if isinstance(each, Wanted)],
+            [call for call in parsed if isinstance(call, BatchCall)],
             actor=actor,
             key=key,
-            seconds=asked.get("deadline_seconds", requesting.MAX_DEADLINE_SECONDS),
+            seconds=options.get("deadline_seconds", requesting.MAX_DEADLINE_SECONDS),
             until=until,
         )
-        made = iter(came_of_all.answers)
+        answers = iter(batch_result.answers)
         results = []
-        for index, each in enumerate(read):
-            if isinstance(each, Wanted):
-                came, wish = next(made), each.wish
+        for index, call in enumerate(parsed):
+            if isinstance(call, BatchCall):
+                answer, wish = next(answers), call.wish
                 calls_back = wish.callback is not None
-                if isinstance(came, UnknownToolError):
-                    _note_unknown(request, slug, wish.tool)
+                if isinstance(answer, UnknownToolError):
+                    _record_unknown(request, slug, wish.tool)
                 surface = f"{wish.sub_agent}/invoke" if wish.sub_agent else "invoke"
-                receipts.note_served(key, release, surface=surface, name=number)
+                receipts.record_served(key, release, surface=surface, name=number)
             else:
-                came, calls_back = each, False
-            results.append({"index": index, **_told(came, release, request, format_, calls_back=calls_back)})
-        first = None if came_of_all.first is None else runs[came_of_all.first]
+                answer, calls_back = call, False
+            results.append(
+                {"index": index, **_result_document(answer, release, request, format_, calls_back=calls_back)}
+            )
+        first = None if batch_result.first is None else runs[batch_result.first]
         return Response({"results": results, "first": first})
 
 
 def _document(request: Request) -> tuple[object, bool]:
-    # And whether a model wrote the calls: alone, or as the one member of its answer.
+    # Returns also whether a model wrote the calls: as an array, or as the only member of its answer.
     document = request.data
     if isinstance(document, list):
         document = {"calls": document}
-    elif not (isinstance(document, dict) and _are_a_models(document.get("calls"))):
+    elif not (isinstance(document, dict) and _are_model_calls(document.get("calls"))):
         return document, False
     until = request.query_params.get("until")
     return {"until": until, **document} if until is not None else document, True
 
 
-def _are_a_models(calls: object) -> bool:
-    return isinstance(calls, list) and any(isinstance(each, dict) and TOOL in each for each in calls)
+def _are_model_calls(calls: object) -> bool:
+    return isinstance(calls, list) and any(isinstance(call, dict) and TOOL in call for call in calls)
 
 
-def _taken(said_of_all: Mapping[str, Any], document: object) -> dict[str, Any]:
-    given = BatchedCallInput(data={**said_of_all, **document} if isinstance(document, dict) else document)
+def _parse_call(common: Mapping[str, Any], document: object) -> dict[str, Any]:
+    serializer = BatchedCallInput(data={**common, **document} if isinstance(document, dict) else document)
     try:
-        given.is_valid(raise_exception=True)
+        serializer.is_valid(raise_exception=True)
     except ValidationError as error:
         general, fields = sentences(error.detail)
         raise DomainError("invalid", general or UNFIT, fields=fields) from error
-    asked: dict[str, Any] = given.validated_data
-    return asked
+    call: dict[str, Any] = serializer.validated_data
+    return call
 
 
-def _said_of_all(request: Request) -> dict[str, Any]:
-    # The array is a model's text, so nothing in it confirms a call or says for whom it runs.
+def _common_options(request: Request) -> dict[str, Any]:
+    # The array is a model's text, so nothing in it confirms a call or names its user.
     confirmed, user = (request.headers.get(name, "").strip() for name in (CONFIRM_HEADER, USER_HEADER))
-    said: dict[str, Any] = {"confirm": confirmed.lower() in ("true", "1", "yes")}
+    common: dict[str, Any] = {"confirm": confirmed.lower() in ("true", "1", "yes")}
     if user:
-        said["on_behalf_of"] = {"id": user}
+        common["on_behalf_of"] = {"id": user}
     for name in ("mode", "environment"):
         if value := request.query_params.get(name):
-            said[name] = value
-    return said
+            common[name] = value
+    return common
 
 
-def _taken_from_a_model(said_of_all: Mapping[str, Any], call: object) -> dict[str, Any]:
+def _parse_model_call(common: Mapping[str, Any], call: object) -> dict[str, Any]:
     if not isinstance(call, dict):
         raise DomainError("invalid", f"A call is an object with “{TOOL}” and the inputs of the tool.")
     faults = refusals(
-        (name for name in call if name.startswith("_") and name not in BESIDE), BESIDE, "member"
+        (name for name in call if name.startswith("_") and name not in KNOWN_MEMBERS), KNOWN_MEMBERS, "member"
     )
     if not isinstance(call.get(ACTIVITY), str | None):
         faults[ACTIVITY] = "must be a text"
-    item = {ours: call[theirs] for theirs, ours in SAME.items() if theirs in call}
+    item = {
+        rest_name: call[model_name] for model_name, rest_name in MEMBER_NAMES.items() if model_name in call
+    }
     inputs = {name: value for name, value in call.items() if not name.startswith("_")}
     try:
-        asked = _taken(said_of_all, {**item, "arguments": inputs})
+        parsed = _parse_call(common, {**item, "arguments": inputs})
     except DomainError as error:
-        named = {ours: theirs for theirs, ours in SAME.items()}
-        faults |= {named.get(name, name): says for name, says in error.fields.items()}
+        model_names = {rest_name: model_name for model_name, rest_name in MEMBER_NAMES.items()}
+        faults |= {model_names.get(name, name): message for name, message in error.fields.items()}
     if faults:
         raise DomainError("invalid", UNFIT, fields=faults)
-    return asked | {"activity": call.get(ACTIVITY), "output": call.get(OUTPUT), "is_a_models": True}
+    return parsed | {"activity": call.get(ACTIVITY), "output": call.get(OUTPUT), "is_a_models": True}
 
 
-def _read(
+def _build_call(
     request: Request,
     slug: str,
     index: int,
-    take: Callable[[object], dict[str, Any]],
+    parse: Callable[[object], dict[str, Any]],
     document: object,
     format_: str,
     until: Until,
-) -> Wanted | DomainError:
+) -> BatchCall | DomainError:
     try:
-        asked = take(document)
-        if until != Until.ALL and asked.get("mode", Mode.WAIT) != Mode.WAIT:
+        options = parse(document)
+        if until != Until.ALL and options.get("mode", Mode.WAIT) != Mode.WAIT:
             message = "Is waited for, where “until” is “any” or “race”."
             raise DomainError("invalid", UNFIT, fields={"mode": message})
-        sub_agent = asked.get("agent", "")
+        sub_agent = options.get("agent", "")
         sub_agent = "" if sub_agent == slug else sub_agent
-        wish = wished(asked, request, tool=asked["tool"], sub_agent=sub_agent, format_=format_)
+        wish = build_wish(options, request, tool=options["tool"], sub_agent=sub_agent, format_=format_)
     except DomainError as error:
         return error
     name = request.headers.get("Idempotency-Key", "").strip()
@@ -346,37 +351,37 @@ def _read(
         wish = replace(wish, call_id=client_call_id(name, call_keys.batch_part(index)))
 
     def admit() -> None:
-        # The request itself was counted as one.
+        # The request itself counts as the first call.
         if index and not is_within_limit("invoke", request.user.pk, key.pk if key else None, time.time()):
             raise ThrottledError(rate_limits.seconds_left(time.time()))
 
-    return Wanted(wish=wish, admit=admit)
+    return BatchCall(wish=wish, admit=admit)
 
 
-def _note_unknown(request: Request, slug: str, tool: str) -> None:
-    # As of a single call: the key hears what it would of a tool that is not there.
+def _record_unknown(request: Request, slug: str, tool: str) -> None:
+    # As for a single call: the key gets the same answer as for a tool that does not exist.
     key = key_of(request)
     if isinstance(key, ApiKey) and Scope.INVOKE in key.scopes:
         calls.note_refusal(key, actor=person(request), agent=slug, tool=tool)
 
 
-def _told(
-    came: Answer | Exception, release: Release, request: Request, format_: str, *, calls_back: bool
+def _result_document(
+    result: Answer | Exception, release: Release, request: Request, format_: str, *, calls_back: bool
 ) -> dict[str, Any]:
-    if isinstance(came, Answer):
-        document = document_of(came, release, request, calls_back=calls_back, format_=format_)
-        is_under_way = came.call is not None and came.call.is_active
+    if isinstance(result, Answer):
+        document = document_of(result, release, request, calls_back=calls_back, format_=format_)
+        is_under_way = result.call is not None and result.call.is_active
         return {"status": 202 if is_under_way else 200, "answer": document, "error": None}
     retry_after = None
-    if isinstance(came, DomainError | Http404):
-        refusal = refusal_of(came)
+    if isinstance(result, DomainError | Http404):
+        refusal = refusal_of(result)
         status, code, message, fields = refusal.status, refusal.code, refusal.message, refusal.fields
-        retry_after = came.retry_after if isinstance(came, DomainError) else None
-    elif away := outage(came):
-        status, code, message, fields = 503, away.code, away.message, {}
+        retry_after = result.retry_after if isinstance(result, DomainError) else None
+    elif outage_error := outage(result):
+        status, code, message, fields = 503, outage_error.code, outage_error.message, {}
         retry_after = RETRY_AFTER
     else:
-        logger.error("a call of a batch failed", exc_info=came)
+        logger.error("a call of a batch failed", exc_info=result)
         message = "Pegboard failed to make this call. Look for its effect before it is called again."
         status, code, fields = 500, "server_error", {}
     error = {"code": code, "message": message, "fields": dict(fields), "retry_after": retry_after}

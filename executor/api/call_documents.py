@@ -139,14 +139,14 @@ class RuntimeCallInput(CallInput):
 
 
 class NextOutput(serializers.Serializer[Any]):
-    """Addresses within the release that the transfer was made in."""
+    """Addresses in the release where the transfer happened."""
 
     tools = serializers.URLField()
     procedures = serializers.URLField()
 
 
 class RuntimeCallOutput(serializers.Serializer[Any]):
-    """Nothing of the vendor's headers, cookies or addresses; names are those of the format."""
+    """Contains none of the vendor's headers, cookies or addresses; names are those of the format."""
 
     call = serializers.IntegerField(allow_null=True, help_text="Null when nothing was sent.")
     idempotency_key = serializers.CharField(
@@ -194,44 +194,44 @@ class RuntimeCallOutput(serializers.Serializer[Any]):
     )
 
 
-def wished(
-    asked: dict[str, Any], request: Request, *, tool: str, sub_agent: str, format_: str | None = None
+def build_wish(
+    options: dict[str, Any], request: Request, *, tool: str, sub_agent: str, format_: str | None = None
 ) -> Wish:
-    """What a call asks for. Raises DomainError for two ids, and for a format that there is not."""
-    named = asked.get("on_behalf_of")
-    acting = OnBehalfOf(named["id"], asked.get("resume_when_granted", False)) if named else None
+    """Build the request of a call. Raises DomainError for two ids, and for an unknown format."""
+    user = options.get("on_behalf_of")
+    on_behalf_of = OnBehalfOf(user["id"], options.get("resume_when_granted", False)) if user else None
     return Wish(
         tool=tool,
         sub_agent=sub_agent,
-        arguments=asked.get("arguments", {}),
-        format_=asked_format(request) if format_ is None else format_,
-        deadline_seconds=asked.get("deadline_seconds"),
-        is_confirmed=asked.get("confirm", False),
-        call_id=_call_id(asked),
-        on_behalf_of=acting,
+        arguments=options.get("arguments", {}),
+        format_=requested_format(request) if format_ is None else format_,
+        deadline_seconds=options.get("deadline_seconds"),
+        is_confirmed=options.get("confirm", False),
+        call_id=_call_id(options),
+        on_behalf_of=on_behalf_of,
         site=public_url("/", request).rstrip("/"),
-        mode=Mode(asked.get("mode", Mode.WAIT)),
-        callback=Recipient(asked["callback"]) if asked.get("callback") else None,
-        thread=asked.get("thread"),
-        ordinal=asked.get("ordinal"),
-        configuration=asked.get("configuration"),
-        reasoning=asked.get("reasoning", ""),
-        environment=asked.get("environment", ""),
-        activity=asked.get("activity"),
-        output=asked.get("output"),
-        is_a_models=asked.get("is_a_models", False),
+        mode=Mode(options.get("mode", Mode.WAIT)),
+        callback=Recipient(options["callback"]) if options.get("callback") else None,
+        thread=options.get("thread"),
+        ordinal=options.get("ordinal"),
+        configuration=options.get("configuration"),
+        reasoning=options.get("reasoning", ""),
+        environment=options.get("environment", ""),
+        activity=options.get("activity"),
+        output=options.get("output"),
+        is_a_models=options.get("is_a_models", False),
     )
 
 
-def _call_id(asked: dict[str, Any]) -> ClientCallId | None:
-    ids = {client_call_id(str(asked[name])) for name in ("idempotency_key", "id") if asked.get(name)}
+def _call_id(options: dict[str, Any]) -> ClientCallId | None:
+    ids = {client_call_id(str(options[name])) for name in ("idempotency_key", "id") if options.get(name)}
     if len(ids) > 1:
         raise invalid(idempotency_key="Give this or “id”; the two name different calls.")
     return next(iter(ids), None)
 
 
-def asked_format(request: Request) -> str:
-    """The export format by whose names the caller goes; "" where it does not say."""
+def requested_format(request: Request) -> str:
+    """Return the export format whose names the caller uses, "" if not stated."""
     name = request.query_params.get("format")
     return publishing.find_format(name).name if name is not None else ""
 
@@ -239,14 +239,14 @@ def asked_format(request: Request) -> str:
 def answer_document(
     answer: Answer, release: Release, request: Request, format_: str | None = None
 ) -> dict[str, Any]:
-    """`format_` is that of the names, where it is another one than the request asks for."""
-    format_ = asked_format(request) if format_ is None else format_
+    """`format_` overrides the format of the request."""
+    format_ = requested_format(request) if format_ is None else format_
     call, tool, result = answer.call, answer.tool, answer.result
     resume = continued_by = None
     if call and result.resume is not None:
         continued_by = call.continued_by.order_by("-pk").values_list("pk", flat=True).first()
-        at = {"slug": release.agent.slug, "call": call.pk}
-        resume = _in_format(reverse("api-agent-call-resume", kwargs=at, request=request), format_)
+        url_kwargs = {"slug": release.agent.slug, "call": call.pk}
+        resume = _in_format(reverse("api-agent-call-resume", kwargs=url_kwargs, request=request), format_)
     is_transfer = answer.outcome == transfers.KIND
     return {
         "call": call.pk if call else None,
@@ -258,7 +258,7 @@ def answer_document(
         "ordinal": None if tool.signature.kind == transfers.KIND else tool.version.ordinal,
         "outcome": answer.outcome,
         "agent": answer.transfer_to if is_transfer else None,
-        "next": _next(release, answer.transfer_to, request, format_) if is_transfer else None,
+        "next": _next_addresses(release, answer.transfer_to, request, format_) if is_transfer else None,
         "outputs": result.outputs,
         "parsed": result.parsed,
         "outputs_cut": bool(result.cut),
@@ -277,11 +277,12 @@ def answer_document(
     }
 
 
-def _next(release: Release, sub_agent: str, request: Request, format_: str) -> dict[str, str]:
-    # By its number, so that the conversation stays within the release in which it was handed over.
-    at = {"slug": release.agent.slug, "number": release.number, "sub": sub_agent}
+def _next_addresses(release: Release, sub_agent: str, request: Request, format_: str) -> dict[str, str]:
+    # Addressed by number, so that the conversation stays within the release of the transfer.
+    url_kwargs = {"slug": release.agent.slug, "number": release.number, "sub": sub_agent}
     tools, procedures = (
-        reverse(f"api-release-agent-{what}", kwargs=at, request=request) for what in ("tools", "procedures")
+        reverse(f"api-release-agent-{part}", kwargs=url_kwargs, request=request)
+        for part in ("tools", "procedures")
     )
     return {"tools": _in_format(tools, format_), "procedures": procedures}
 
@@ -293,14 +294,16 @@ def _in_format(url: str, format_: str) -> str:
 def document_of(
     answer: Answer, release: Release, request: Request, *, calls_back: bool, format_: str | None = None
 ) -> dict[str, Any]:
-    """The answer to a call that may have named an address to hear of its end."""
+    """Return the answer to a call that may have a callback."""
     document = answer_document(answer, release, request, format_)
     if calls_back and answer.call and answer.outcome != "unknown":
         document["callback_secret"] = callbacks.secret_of(answer.call)
     return document
 
 
-def answered(answer: Answer, release: Release, request: Request, *, calls_back: bool = False) -> Response:
+def build_response(
+    answer: Answer, release: Release, request: Request, *, calls_back: bool = False
+) -> Response:
     is_under_way = answer.call is not None and answer.call.is_active
     document = document_of(answer, release, request, calls_back=calls_back)
     return Response(document, status=202 if is_under_way else 200)

@@ -16,7 +16,7 @@ from executor.api.call_documents import (
     FORMAT_PARAMETER,
     RuntimeCallOutput,
     answer_document,
-    asked_format,
+    requested_format,
 )
 from executor.api.calls import found_call
 from executor.streams import Told
@@ -25,7 +25,7 @@ from protocols.server import EVENT_STREAM
 
 
 class AnyAccept(BaseContentNegotiation):
-    """A caller that asks for a stream is answered in JSON where there is none, such as by an error."""
+    """Errors are answered in JSON even if the caller accepts only a stream."""
 
     def select_parser(self, request: Request, parsers: Any) -> Any:
         return DefaultContentNegotiation().select_parser(request, parsers)
@@ -42,8 +42,8 @@ def event_stream(
     after: str = "",
     place: ExitStack | None = None,
 ) -> StreamingHttpResponse:
-    """The call as server-sent events; `place` as for `streams.follow`."""
-    followed = streams.follow(call, tool, asked_format(request), after, place)
+    """Return the call as server-sent events; `place` as for `streams.follow`."""
+    followed = streams.follow(call, tool, requested_format(request), after, place)
     body = streams.Written(followed, lambda told: _event(told, release, request))
     return StreamingHttpResponse(body, headers=streams.HEADERS, content_type=EVENT_STREAM)
 
@@ -63,12 +63,12 @@ LAST_EVENT_ID = OpenApiParameter(
 
 @extend_schema(tags=["runtime-calls"])
 class AgentCallEvents(GenericAPIView[Call]):
-    """A call as it goes, in server-sent events.
+    """The progress of a call, in server-sent events.
 
     `started` comes first, then each `partial` that the vendor sends, and one of `final`, `interrupted` and
-    `error` at the end. `data` of a `partial` is an object with `outputs`, which replace those before,
-    `progress` or `custom`; all others have the call. A stream ends after 15 minutes: come back with the id of
-    the last event. Partial results are kept for an hour.
+    `error` at the end. `data` of a `partial` is an object with `outputs`, which replace earlier ones,
+    `progress` or `custom`; all others have the call. A stream ends after 15 minutes: reconnect with the id of
+    the last event. Partial results are stored for an hour.
     """
 
     invokes = True
@@ -83,13 +83,13 @@ class AgentCallEvents(GenericAPIView[Call]):
         responses={(200, EVENT_STREAM): OpenApiTypes.STR},
     )
     def get(self, request: Request, call: int, slug: str = "") -> StreamingHttpResponse:
-        found, release, tool = found_call(request, slug, call)
-        return event_stream(found, release, tool, request, request.headers.get("Last-Event-ID", ""))
+        call_row, release, tool = found_call(request, slug, call)
+        return event_stream(call_row, release, tool, request, request.headers.get("Last-Event-ID", ""))
 
 
 @extend_schema(tags=["runtime-calls"])
 class RuntimeCallEvents(AgentCallEvents):
-    """A call as it goes, as below an agent."""
+    """The progress of a call, as below an agent."""
 
     @extend_schema(
         operation_id="calls_events",

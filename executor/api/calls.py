@@ -21,7 +21,7 @@ from executor.api.call_documents import (
     MAX_NAME_LENGTH,
     RuntimeCallOutput,
     answer_document,
-    asked_format,
+    requested_format,
 )
 from executor.batches import MAX_CALLS
 from people.api.generics import GenericAPIView, ListAPIView
@@ -32,20 +32,20 @@ MAX_WAIT = 60  # seconds, which proxies let a request take
 
 
 def found_call(request: Request, slug: str, pk: int) -> tuple[Call, Release, ReleasedTool]:
-    """A call that a runtime made; `slug` is its agent's where the address names it, else ""."""
-    call = get_object_or_404(_seen(request, slug), pk=pk)
+    """Return a call that a runtime sent; `slug` is its agent's if the address contains it, else ""."""
+    call = get_object_or_404(_visible_calls(request, slug), pk=pk)
     return call, *calls.made_through(call)
 
 
-def _seen(request: Request, slug: str = "") -> QuerySet[Call]:
+def _visible_calls(request: Request, slug: str = "") -> QuerySet[Call]:
     rows = Call.objects.select_related("version__tool__endpoint__vendor", "activity__activity", "thread")
     if slug:
         rows = rows.filter(agent=chosen_agent(request, slug).pk)
     else:
-        seen = Agent.objects.live().visible_to(person(request), key_of(request))
-        rows = rows.filter(agent__in=seen.values("pk"))
+        visible_agents = Agent.objects.live().visible_to(person(request), key_of(request))
+        rows = rows.filter(agent__in=visible_agents.values("pk"))
     key = key_of(request)
-    # A key of a runtime finds what it called itself; a user who designs the agent finds all of its calls.
+    # A runtime's key finds only its own calls; a user who designs the agent finds all of its calls.
     if key and set(key.scopes) <= RUNTIME_SCOPES:
         rows = rows.filter(api_key=key)
     return rows
@@ -61,12 +61,7 @@ IDEMPOTENCY_KEY = OpenApiParameter(
 
 @extend_schema(tags=["runtime-calls"])
 class RuntimeCalls(ListAPIView[Call]):
-    """Find calls by the id that their caller chose, the newest first.
-
-    A batch and a call that was continued have several. A key of a runtime finds its own calls; a user finds
-    those of the agents that the user may see. 409 `call_forgotten` says that such a call was made, and that
-    its outcome is not stored any more. An empty list says that no call was made with this id in the last day.
-    """
+    """Find calls by the id that their caller chose, the newest first."""
 
     invokes = True
     serializer_class = RuntimeCallOutput
@@ -79,8 +74,8 @@ class RuntimeCalls(ListAPIView[Call]):
         if not 0 < len(text) <= MAX_NAME_LENGTH or "\0" in text:
             message = f"Name the id of a call in 1 to {MAX_NAME_LENGTH} characters."
             raise DomainError("invalid", message, fields={"idempotency_key": message})
-        call_id, format_ = client_call_id(text), asked_format(request)
-        rows = _seen(request).filter(idempotency_key=call_id.stored_text)
+        call_id, format_ = client_call_id(text), requested_format(request)
+        rows = _visible_calls(request).filter(idempotency_key=call_id.stored_text)
         page = self.paginate_queryset(rows) or ()
         if not page and not rows.exists():
             _refuse_forgotten(request, call_id.text)
@@ -93,10 +88,10 @@ class RuntimeCalls(ListAPIView[Call]):
 
 
 def _refuse_forgotten(request: Request, text: str) -> None:
-    # As far as the caller's own ids go: those of others are not told.
+    # Only the caller's own ids are reported.
     parts = ["", "run", *map(call_keys.batch_part, range(MAX_CALLS))]
     actor, key = person(request), key_of(request)
-    keys = [each for part in parts for each in calls.keys_of(ClientCallId(text, part), actor=actor, key=key)]
+    keys = [key_ for part in parts for key_ in calls.keys_of(ClientCallId(text, part), actor=actor, key=key)]
     if requesting.knows_id(keys):
         message = "A call was made with this id, and what came of it is not stored any more."
         raise DomainError("call_forgotten", message, status=409)
@@ -112,7 +107,7 @@ WAIT = OpenApiParameter(
 
 @extend_schema(tags=["runtime-calls"])
 class AgentCall(GenericAPIView[Call]):
-    """What became of a call that a runtime of this agent made."""
+    """The state of a call that a runtime of this agent sent."""
 
     invokes = True
     serializer_class = RuntimeCallOutput
@@ -121,18 +116,18 @@ class AgentCall(GenericAPIView[Call]):
 
     @extend_schema(operation_id="agents_calls_retrieve", parameters=[FORMAT_PARAMETER, WAIT])
     def get(self, request: Request, call: int, slug: str = "") -> Response:
-        asked = request.query_params.get("wait", "0")
-        if not asked.isascii() or not asked.isdigit() or int(asked) > MAX_WAIT:
+        wait = request.query_params.get("wait", "0")
+        if not wait.isascii() or not wait.isdigit() or int(wait) > MAX_WAIT:
             message = f"“wait” is a whole number of seconds, from 0 to {MAX_WAIT}."
             raise DomainError("invalid", message, fields={"wait": message})
-        found, release, tool = found_call(request, slug, call)
-        answer = calls.answer_of(invocation.follow(found, int(asked)), tool, asked_format(request))
+        call_row, release, tool = found_call(request, slug, call)
+        answer = calls.answer_of(invocation.follow(call_row, int(wait)), tool, requested_format(request))
         return Response(answer_document(answer, release, request))
 
 
 @extend_schema(tags=["runtime-calls"])
 class RuntimeCall(AgentCall):
-    """What became of a call that a runtime made."""
+    """The state of a call that a runtime sent."""
 
     @extend_schema(operation_id="calls_retrieve", parameters=[FORMAT_PARAMETER, WAIT])
     def get(self, request: Request, call: int, slug: str = "") -> Response:
@@ -141,10 +136,10 @@ class RuntimeCall(AgentCall):
 
 @extend_schema(tags=["runtime-call-endings"])
 class AgentCallCancel(GenericAPIView[Call]):
-    """End a call that is under way.
+    """End a call that is running.
 
-    The vendor is told where its protocol can; what had been sent may have done its work. 409 `call_ended`
-    says that the call had ended by itself.
+    The vendor is notified if its protocol allows; a request that was sent may have had its effect. 409
+    `call_ended`: the call had ended by itself.
     """
 
     write_role = Role.DESIGNER
@@ -155,15 +150,15 @@ class AgentCallCancel(GenericAPIView[Call]):
 
     @extend_schema(operation_id="agents_calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
-        found, release, tool = found_call(request, slug, call)
-        ended = calls.cancel(found, release, actor=person(request), key=key_of(request))
-        answer = calls.answer_of(ended, tool, asked_format(request))
+        call_row, release, tool = found_call(request, slug, call)
+        ended = calls.cancel(call_row, release, actor=person(request), key=key_of(request))
+        answer = calls.answer_of(ended, tool, requested_format(request))
         return Response(answer_document(answer, release, request))
 
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallCancel(AgentCallCancel):
-    """End a call that is under way, as below an agent."""
+    """End a call that is running, as below an agent."""
 
     @extend_schema(operation_id="calls_cancel", parameters=[FORMAT_PARAMETER], request=None)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
@@ -178,10 +173,10 @@ class OutputInput(Input):
 
 @extend_schema(tags=["runtime-call-endings"])
 class AgentCallOutput(GenericAPIView[Call]):
-    """Give the output of a call that is latent: what the model itself answers.
+    """Send the output of a latent call: the answer of the model itself.
 
-    It is judged by the schema of the tool's output and kept with the call, whose outcome becomes `ok`. The
-    same output may be given again; another one is 409 `output_given`.
+    It is checked against the schema of the tool's output and stored with the call, whose outcome becomes
+    `ok`. The same output may be sent again; another one is 409 `output_given`.
     """
 
     write_role = Role.DESIGNER
@@ -192,25 +187,25 @@ class AgentCallOutput(GenericAPIView[Call]):
 
     @extend_schema(operation_id="agents_calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
     def post(self, request: Request, call: int, slug: str = "") -> Response:
-        # First whether the caller may see the call at all.
-        found, release, tool = found_call(request, slug, call)
-        given = OutputInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        # Checked first: whether the caller may see the call at all.
+        call_row, release, tool = found_call(request, slug, call)
+        serializer = OutputInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         answer = calls.give_output(
-            found,
+            call_row,
             release,
             tool,
             actor=person(request),
             key=key_of(request),
-            output=given.validated_data["output"],
-            format_=asked_format(request),
+            output=serializer.validated_data["output"],
+            format_=requested_format(request),
         )
         return Response(answer_document(answer, release, request))
 
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallOutputs(AgentCallOutput):
-    """Give the output of a call that is latent, as below an agent."""
+    """Send the output of a latent call, as below an agent."""
 
     @extend_schema(operation_id="calls_output", parameters=[FORMAT_PARAMETER], request=OutputInput)
     def post(self, request: Request, call: int, slug: str = "") -> Response:

@@ -44,7 +44,7 @@ class ErrorsOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["invoke"])
 class ReleaseErrors(GenericAPIView[Release]):
-    """In which ways a call of a tool may fail: Pegboard's codes, and those that its vendor declares."""
+    """The ways in which a call of a tool may fail: Pegboard's codes, and those that its vendor declares."""
 
     runtime = True
     serializer_class = ErrorsOutput
@@ -60,17 +60,17 @@ class ReleaseErrors(GenericAPIView[Release]):
         if tool.signature.kind != transfers.KIND:
             version = released_version(tool)
             declared = version.tool.endpoint.speak().errors(version.decoded())
-        told = {
+        document = {
             "tool": tool.signature.name,
-            "ours": [each._asdict() for each in call_errors.OURS],
-            "vendor": [each._asdict() for each in declared],
+            "ours": [kind._asdict() for kind in call_errors.OURS],
+            "vendor": [kind._asdict() for kind in declared],
         }
-        return Response(ErrorsOutput(told).data)
+        return Response(ErrorsOutput(document).data)
 
 
 @extend_schema(tags=["invoke"])
 class ReleaseAgentErrors(ReleaseErrors):
-    """The same of a tool of one agent of a release."""
+    """The possible errors of a tool of one agent of a release."""
 
     @extend_schema(operation_id="agents_releases_agents_tools_errors", parameters=[NUMBER, SUB, NAME])
     def get(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:

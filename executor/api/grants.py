@@ -17,7 +17,9 @@ from people.permissions import person
 
 
 class GrantOutput(serializers.Serializer[Any]):
-    """What one user of an agent has authorized, or is asked to. No token is shown, and no name of a user."""
+    """An authorization that one user of an agent has granted, or is asked for. No token and no name of a user
+    is shown.
+    """
 
     id = serializers.UUIDField()
     agent = serializers.SlugField(allow_null=True, help_text="Null where the agent is removed.")
@@ -73,7 +75,7 @@ def slugs_of(rows: list[UserGrant]) -> dict[int, str]:
 
 @extend_schema(tags=["grants"])
 class GrantList(ListAPIView[UserGrant]):
-    """What users of agents have authorized at the providers that vendors name, the newest first."""
+    """The authorizations of agents' users at the providers that vendors name, the newest first."""
 
     serializer_class = GrantOutput
     ordering = ("-opened_at", "id")
@@ -104,10 +106,10 @@ class GrantDetail(GenericAPIView[UserGrant]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, grant: str) -> Response:
-        """Forget it, with its tokens.
+        """Delete the authorization with its tokens.
 
-        Where the provider names an address for that (RFC 7009), it is told that they are not wanted any more.
-        What became of that stands in the audit trail.
+        If the provider has a revocation address (RFC 7009), the tokens are revoked there. The audit trail has
+        the result.
         """
         row = get_object_or_404(grants.visible_to(person(request)), pk=grant)
         grants.forget(row, actor=person(request))

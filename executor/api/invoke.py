@@ -20,8 +20,8 @@ from executor.api.call_documents import (
     MAX_NAME_LENGTH,
     RuntimeCallInput,
     RuntimeCallOutput,
-    answered,
-    wished,
+    build_response,
+    build_wish,
 )
 from executor.api.call_events import AnyAccept, event_stream
 from executor.calls import UnknownToolError
@@ -38,35 +38,34 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="In place of `idempotency_key` in the body.",
 )
 # By status and kind of content.
-ANSWERED = {
+ANSWER_RESPONSES = {
     (200, JSON): RuntimeCallOutput,
     (200, EVENT_STREAM): OpenApiTypes.STR,
     (202, JSON): RuntimeCallOutput,
 }
 
 
-def _named(asked: dict[str, Any], request: Request) -> dict[str, Any]:
-    # The header says what the member of the body does.
+def _with_header_key(options: dict[str, Any], request: Request) -> dict[str, Any]:
+    # The header has the same meaning as the member of the body.
     name = request.headers.get("Idempotency-Key", "").strip()
     if not name:
-        return asked
+        return options
     if len(name) > MAX_NAME_LENGTH:
         raise invalid(**{"Idempotency-Key": f"has at most {MAX_NAME_LENGTH} characters"})
-    if asked.get("idempotency_key", name) != name:
+    if options.get("idempotency_key", name) != name:
         raise invalid(idempotency_key="Give this or the header; the two name different calls.")
-    return {**asked, "idempotency_key": name}
+    return {**options, "idempotency_key": name}
 
 
 @extend_schema(tags=["invoke"])
 class ReleaseInvoke(GenericAPIView[Release]):
     """Run a tool of a release and wait for the outcome, or let a worker run it: `mode`.
 
-    `arguments` go by the names of the format that the release was read in: say which in `format`, and the
-    `outputs` come back by the same. Presets and hidden inputs are added here. The call is checked against the
-    version that the release holds, and made to that version. A release runs by its number or digest as
-    long as it is kept, so that a session ends with the tools that it began with; what review has stopped does
-    not run in any. 202 says that the call is under way: a worker makes it, or another request with the
-    same `id`.
+    `arguments` use the names of the format in which the release was read: set it in `format`, and the
+    `outputs` use the same names. Presets and hidden inputs are added here. The call is checked against the
+    version in the release, and sent to that version. A release runs by its number or digest as long as it is
+    stored, so that a session ends with the tools that it began with; a version that review has stopped does
+    not run in any. 202: the call is running, in a worker or in another request with the same `id`.
     """
 
     write_role = Role.DESIGNER
@@ -80,43 +79,46 @@ class ReleaseInvoke(GenericAPIView[Release]):
         operation_id="agents_releases_tools_invoke",
         parameters=[NUMBER, NAME, FORMAT_PARAMETER, IDEMPOTENCY_KEY],
         request=RuntimeCallInput,
-        responses=ANSWERED,
+        responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, slug: str, number: str, name: str) -> HttpResponseBase:
         return self.invoked(request, slug, number, name)
 
     def invoked(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
-        asked, sub = _named(RuntimeCallInput.parse(request.data), request), "" if sub == slug else sub
+        options, sub = (
+            _with_header_key(RuntimeCallInput.parse(request.data), request),
+            "" if sub == slug else sub,
+        )
         actor, key = person(request), key_of(request)
         try:
             release = found_release(request, slug, number)
             holder = invocation.holder_for(actor.pk, release.agent_id, key.pk if key else None)
-            with streams.placed(holder) if asked.get("mode") == Mode.STREAM else ExitStack() as place:
-                wish = wished(asked, request, tool=name, sub_agent=sub)
+            with streams.reserve_room(holder) if options.get("mode") == Mode.STREAM else ExitStack() as place:
+                wish = build_wish(options, request, tool=name, sub_agent=sub)
                 answer = calls.run(release, wish, actor=actor, key=key)
-                held = place.pop_all()
+                room_stack = place.pop_all()
         except (Http404, UnknownToolError) as error:
-            # A key that asks for another agent's tools is noted, and hears what it would of one that is not
-            # there.
+            # A key that requests another agent's tools is recorded, and gets the same answer as for an agent
+            # that does not exist.
             if key and Scope.INVOKE in key.scopes:
                 calls.note_refusal(key, actor=actor, agent=slug, tool=name)
             raise Http404 from error
-        with held:
-            receipts.note_served(key, release, surface=f"{sub}/invoke" if sub else "invoke", name=number)
-            if asked.get("mode") == Mode.STREAM and answer.call:
-                return event_stream(answer.call, release, answer.tool, request, place=held)
-            return answered(answer, release, request, calls_back=bool(asked.get("callback")))
+        with room_stack:
+            receipts.record_served(key, release, surface=f"{sub}/invoke" if sub else "invoke", name=number)
+            if options.get("mode") == Mode.STREAM and answer.call:
+                return event_stream(answer.call, release, answer.tool, request, place=room_stack)
+            return build_response(answer, release, request, calls_back=bool(options.get("callback")))
 
 
 @extend_schema(tags=["invoke"])
 class ReleaseAgentInvoke(ReleaseInvoke):
-    """Run a tool of one agent of a release, or hand over to a sub-agent of it."""
+    """Run a tool of one agent of a release, or transfer to a sub-agent of it."""
 
     @extend_schema(
         operation_id="agents_releases_agents_tools_invoke",
         parameters=[NUMBER, SUB, NAME, FORMAT_PARAMETER, IDEMPOTENCY_KEY],
         request=RuntimeCallInput,
-        responses=ANSWERED,
+        responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> HttpResponseBase:
         return self.invoked(request, slug, number, name, sub)

@@ -18,7 +18,7 @@ from people.permissions import key_of
 from protocols.base import MAX_USER_LENGTH
 from protocols.server import USER_HEADER
 
-# In a header, so that it stands in no log of addresses.
+# A header, because logs contain addresses.
 FOR_USER = OpenApiParameter(
     USER_HEADER,
     str,
@@ -62,7 +62,7 @@ class PreflightOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["runtimes"])
 class ReleasePreflight(GenericAPIView[Release]):
-    """Whether every tool of a release can run now. No vendor is asked, and nothing is changed."""
+    """Whether every tool of a release can run now. No request is sent to a vendor, and nothing changes."""
 
     runtime = True
     serializer_class = PreflightOutput
@@ -75,25 +75,27 @@ class ReleasePreflight(GenericAPIView[Release]):
         user = request.headers.get(USER_HEADER, "")
         if len(user) > MAX_USER_LENGTH:
             raise invalid(on_behalf_of=f"Give a name of at most {MAX_USER_LENGTH} characters.")
-        place = environments.chosen(release, key_of(request), request.query_params.get("environment", ""))
+        place = environments.choose_environment(
+            release, key_of(request), request.query_params.get("environment", "")
+        )
         released = release_document.decode(release.document)
-        found = obstacles.of_document(release.agent, released, user=user, place=place)
+        rows = obstacles.of_document(release.agent, released, user=user, place=place)
         document = {
             "release": release.number,
             "served_at": runtimes_url(f"/serve/{release.agent.slug}/{number}/", request),
             "environment": place.name if place else "",
-            "can_run": all(each.can_run for each in found),
+            "can_run": all(row.can_run for row in rows),
             "tools": [
                 {
-                    "agent": each.agent,
-                    "tool": each.name,
-                    "runs": each.runs,
-                    "activity": each.activity,
-                    "can_run": each.can_run,
-                    "obstacles": each.obstacles,
-                    "state": each.state,
+                    "agent": row.agent,
+                    "tool": row.name,
+                    "runs": row.runs,
+                    "activity": row.activity,
+                    "can_run": row.can_run,
+                    "obstacles": row.obstacles,
+                    "state": row.state,
                 }
-                for each in found
+                for row in rows
             ],
         }
         return Response(PreflightOutput(document).data)

@@ -13,10 +13,10 @@ from core.public_url import public_url
 from designer.api.asked_releases import tell_if_retired
 from designer.releases import receipts
 from executor import calls, streams
-from executor.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, answered, asked_format
+from executor.api.call_documents import FORMAT_PARAMETER, RuntimeCallOutput, build_response, requested_format
 from executor.api.call_events import AnyAccept, event_stream
 from executor.api.calls import found_call
-from executor.api.invoke import ANSWERED
+from executor.api.invoke import ANSWER_RESPONSES
 from people.api.generics import GenericAPIView
 from people.models import Role
 from people.permissions import key_of, person
@@ -33,10 +33,10 @@ class RuntimeResumeInput(ResumeInput):
 
 @extend_schema(tags=["runtime-call-endings"])
 class AgentCallResume(GenericAPIView[Call]):
-    """Go on with a call that stopped to ask, through the release that it was made through.
+    """Continue a call that stopped to ask, through the release that it was made through.
 
-    It becomes another call, with an outcome of its own. A `stream` has what the vendor sends from the answer
-    on, and nothing from before it.
+    The result is another call, with an outcome of its own. A `stream` has the vendor's events from the answer
+    on, and none from before it.
     """
 
     write_role = Role.DESIGNER
@@ -50,45 +50,49 @@ class AgentCallResume(GenericAPIView[Call]):
         operation_id="agents_calls_resume",
         parameters=[FORMAT_PARAMETER],
         request=RuntimeResumeInput,
-        responses=ANSWERED,
+        responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, call: int, slug: str = "") -> HttpResponseBase:
-        given = RuntimeResumeInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        mode = Mode(given.validated_data.get("mode", Mode.WAIT))
-        found, release, tool = found_call(request, slug, call)
-        # What was begun in a retired release may be ended in it; the caller is told.
+        serializer = RuntimeResumeInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
+        mode = Mode(serializer.validated_data.get("mode", Mode.WAIT))
+        call_row, release, tool = found_call(request, slug, call)
+        # A call that was begun in a retired release may be finished there; headers notify the caller.
         tell_if_retired(request, release, hands_out=False)
-        with streams.placed(invocation.holder_of(found)) if mode == Mode.STREAM else ExitStack() as place:
+        with (
+            streams.reserve_room(invocation.holder_of(call_row))
+            if mode == Mode.STREAM
+            else ExitStack() as place
+        ):
             answer = calls.resume(
-                found,
+                call_row,
                 release,
                 tool,
                 actor=person(request),
                 key=key_of(request),
-                answers=given.validated_data.get("answers", {}),
-                format_=asked_format(request),
+                answers=serializer.validated_data.get("answers", {}),
+                format_=requested_format(request),
                 site=public_url("/", request).rstrip("/"),
                 mode=mode,
             )
-            held = place.pop_all()
-        with held:
-            surface = f"{found.sub_agent}/invoke" if found.sub_agent else "invoke"
-            receipts.note_served(key_of(request), release, surface=surface, name=str(release.number))
+            room_stack = place.pop_all()
+        with room_stack:
+            surface = f"{call_row.sub_agent}/invoke" if call_row.sub_agent else "invoke"
+            receipts.record_served(key_of(request), release, surface=surface, name=str(release.number))
             if mode == Mode.STREAM and answer.call:
-                return event_stream(answer.call, release, answer.tool, request, place=held)
-            return answered(answer, release, request)
+                return event_stream(answer.call, release, answer.tool, request, place=room_stack)
+            return build_response(answer, release, request)
 
 
 @extend_schema(tags=["runtime-call-endings"])
 class RuntimeCallResume(AgentCallResume):
-    """Go on with a call that stopped to ask, as below an agent."""
+    """Continue a call that stopped to ask, as below an agent."""
 
     @extend_schema(
         operation_id="calls_resume",
         parameters=[FORMAT_PARAMETER],
         request=RuntimeResumeInput,
-        responses=ANSWERED,
+        responses=ANSWER_RESPONSES,
     )
     def post(self, request: Request, call: int, slug: str = "") -> HttpResponseBase:
         return super().post(request, call)

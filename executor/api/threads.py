@@ -22,7 +22,7 @@ from designer.models import Release
 from executor import calls, threads
 from executor.api.invoke import NAME
 from executor.calls import UnknownToolError
-from executor.threads import Shown
+from executor.threads import ThreadView
 from people.api.generics import GenericAPIView, ListAPIView
 from people.models import Role, Scope
 from people.permissions import key_of, person
@@ -59,7 +59,9 @@ class ThreadNoteOutput(serializers.Serializer[Any]):
 
 
 class StateOutput(serializers.Serializer[Any]):
-    """What the vendor tells. `notes` say where it is not as its schema has it, and what is not passed on."""
+    """The state that the vendor reports. `notes`: where it does not match its schema, and what is left
+    out.
+    """
 
     values = serializers.JSONField(allow_null=True)
     messages = serializers.ListField(child=serializers.JSONField(), allow_null=True)
@@ -83,11 +85,11 @@ class HistoryOutput(serializers.Serializer[Any]):
     results = StateOutput(many=True, help_text="The newest first.")
 
 
-def _row(about: Shown, *, is_busy: bool) -> dict[str, Any]:
-    thread = about.thread
+def _row(view: ThreadView, *, is_busy: bool) -> dict[str, Any]:
+    thread = view.thread
     return {
         "id": str(thread.key),
-        "tool": about.tool.signature.name if about.tool else None,
+        "tool": view.tool.signature.name if view.tool else None,
         "release": thread.release,
         "status": ThreadStatus.BUSY if is_busy else thread.status,
         "requested_by": thread.requested_name,
@@ -96,43 +98,43 @@ def _row(about: Shown, *, is_busy: bool) -> dict[str, Any]:
     }
 
 
-def _state(found: ThreadState) -> dict[str, Any]:
+def _state(state: ThreadState) -> dict[str, Any]:
     return {
-        "values": found.values,
-        "messages": None if found.messages is None else list(found.messages),
-        "metadata": dict(found.metadata),
-        "checkpoint": found.checkpoint,
-        "notes": [{"code": note.code, "message": note.message} for note in found.notes],
+        "values": state.values,
+        "messages": None if state.messages is None else list(state.messages),
+        "metadata": dict(state.metadata),
+        "checkpoint": state.checkpoint,
+        "notes": [{"code": note.code, "message": note.message} for note in state.notes],
     }
 
 
 def _document(thread: Thread) -> dict[str, Any]:
-    (about,), state, error = threads.shown([thread]), None, None
+    (view,), state, error = threads.view_threads([thread]), None, None
     try:
-        found = vendors_threads.state(thread)
+        state_row = vendors_threads.state(thread)
         thread.refresh_from_db(fields=["status"])
-        state = _state(threads.for_the_caller(found, about))
-    except DomainError as failed:
-        error = {"code": failed.code, "message": failed.message}
-    newest = list(thread.calls.order_by("-pk").only("pk", "status", "thread")[:CALLS_SHOWN])
+        state = _state(threads.hide_values(state_row, view))
+    except DomainError as failure:
+        error = {"code": failure.code, "message": failure.message}
+    newest_calls = list(thread.calls.order_by("-pk").only("pk", "status", "thread")[:CALLS_SHOWN])
     return {
-        **_row(about, is_busy=any(call.is_active for call in newest)),
+        **_row(view, is_busy=any(call.is_active for call in newest_calls)),
         "state": state,
         "error": error,
-        "state_schema": about.state_schema,
-        "calls": [call.pk for call in newest],
+        "state_schema": view.state_schema,
+        "calls": [call.pk for call in newest_calls],
     }
 
 
-def _seen(request: Request, slug: str) -> QuerySet[Thread]:
+def _visible_threads(request: Request, slug: str) -> QuerySet[Thread]:
     return calls.threads_of(chosen_agent(request, slug).pk, key_of(request))
 
 
 @extend_schema(tags=["threads"])
 class ReleaseThreads(GenericAPIView[Release]):
-    """Begin a thread: what one run of the tool leaves there is where the next one goes on.
+    """Begin a thread: each run of the tool on it continues with the state that the last one left.
 
-    409 `no_threads` says that the tool's vendor keeps none. Calls name the thread in `thread`.
+    409 `no_threads`: the tool's vendor has none. Calls name the thread in `thread`.
     """
 
     write_role = Role.DESIGNER
@@ -148,8 +150,8 @@ class ReleaseThreads(GenericAPIView[Release]):
         responses={201: ThreadOutput},
     )
     def post(self, request: Request, slug: str, number: str, name: str, sub: str = "") -> Response:
-        given = ThreadInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        serializer = ThreadInput(data=request.data)
+        serializer.is_valid(raise_exception=True)
         actor, key = person(request), key_of(request)
         try:
             thread = threads.begin(
@@ -158,8 +160,8 @@ class ReleaseThreads(GenericAPIView[Release]):
                 actor=actor,
                 key=key,
                 sub_agent="" if sub == slug else sub,
-                thread_id=given.validated_data.get("id"),
-                metadata=given.validated_data.get("metadata"),
+                thread_id=serializer.validated_data.get("id"),
+                metadata=serializer.validated_data.get("metadata"),
             )
         except (Http404, UnknownToolError) as error:
             if key and Scope.INVOKE in key.scopes:
@@ -184,32 +186,29 @@ class ReleaseAgentThreads(ReleaseThreads):
 
 @extend_schema(tags=["threads"])
 class AgentThreads(ListAPIView[Thread]):
-    """The threads that runtimes of this agent have begun, the newest first.
-
-    A key of a runtime is shown its own.
-    """
+    """The threads that runtimes of this agent have begun, the newest first."""
 
     invokes = True
     serializer_class = ThreadRow
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Thread]:
-        under_way = Call.objects.filter(status__in=ACTIVE_CALLS).only("pk", "thread")
-        rows = _seen(self.request, self.kwargs["slug"])
-        return rows.prefetch_related(Prefetch("calls", under_way, to_attr="under_way"))
+        running = Call.objects.filter(status__in=ACTIVE_CALLS).only("pk", "thread")
+        rows = _visible_threads(self.request, self.kwargs["slug"])
+        return rows.prefetch_related(Prefetch("calls", running, to_attr="under_way"))
 
     def list(self, request: Request, *args: Any, **kwargs: Any) -> Response:
         rows = self.paginate_queryset(self.get_queryset()) or ()
-        told = [
-            _row(about, is_busy=bool(about.thread.under_way))  # type: ignore[attr-defined]
-            for about in threads.shown(rows)
+        rows_with_state = [
+            _row(view, is_busy=bool(view.thread.under_way))  # type: ignore[attr-defined]
+            for view in threads.view_threads(rows)
         ]
-        return self.get_paginated_response(ThreadRow(told, many=True).data)
+        return self.get_paginated_response(ThreadRow(rows_with_state, many=True).data)
 
 
 @extend_schema(tags=["threads"])
 class AgentThread(GenericAPIView[Thread]):
-    """A thread, and what it holds now: the vendor is asked."""
+    """A thread with its current state, which is requested from the vendor."""
 
     write_role = Role.DESIGNER
     invokes = True
@@ -219,19 +218,21 @@ class AgentThread(GenericAPIView[Thread]):
 
     @extend_schema(operation_id="agents_threads_retrieve")
     def get(self, request: Request, slug: str, thread: str) -> Response:
-        return Response(ThreadOutput(_document(get_object_or_404(_seen(request, slug), key=thread))).data)
+        return Response(
+            ThreadOutput(_document(get_object_or_404(_visible_threads(request, slug), key=thread))).data
+        )
 
     @extend_schema(operation_id="agents_threads_destroy", responses={204: None})
     def delete(self, request: Request, slug: str, thread: str) -> Response:
-        """Give it up, at the vendor, too. 409 `thread_busy` while a call is under way."""
-        row = get_object_or_404(_seen(request, slug), key=thread)
+        """End the thread, at the vendor too. 409 `thread_busy` while a call is running."""
+        row = get_object_or_404(_visible_threads(request, slug), key=thread)
         vendors_threads.remove(row, actor=person(request))
         return Response(status=204)
 
 
 @extend_schema(tags=["threads"])
 class AgentThreadHistory(GenericAPIView[Thread]):
-    """Earlier states of a thread, as the vendor keeps them."""
+    """Earlier states of a thread, as the vendor stores them."""
 
     invokes = True
     serializer_class = HistoryOutput
@@ -248,12 +249,12 @@ class AgentThreadHistory(GenericAPIView[Thread]):
         ],
     )
     def get(self, request: Request, slug: str, thread: str) -> Response:
-        asked = request.query_params.get("limit", str(DEFAULT_HISTORY))
-        if not asked.isascii() or not asked.isdigit() or not 1 <= int(asked) <= MAX_HISTORY:
+        limit = request.query_params.get("limit", str(DEFAULT_HISTORY))
+        if not limit.isascii() or not limit.isdigit() or not 1 <= int(limit) <= MAX_HISTORY:
             message = f"“limit” is a whole number from 1 to {MAX_HISTORY}."
             raise DomainError("invalid", message, fields={"limit": message})
-        row = get_object_or_404(_seen(request, slug), key=thread)
-        (about,), before = threads.shown([row]), request.query_params.get("before", "")
-        found = vendors_threads.history(row, limit=int(asked), before=before[:255])
-        results = [_state(threads.for_the_caller(each, about)) for each in found]
+        row = get_object_or_404(_visible_threads(request, slug), key=thread)
+        (view,), before = threads.view_threads([row]), request.query_params.get("before", "")
+        states = vendors_threads.history(row, limit=int(limit), before=before[:255])
+        results = [_state(threads.hide_values(state, view)) for state in states]
         return Response(HistoryOutput({"results": results}).data)

@@ -1,5 +1,5 @@
-"""The registry of protocols that releases are served in. A new one is one name in `SERVED`: its server, and
-what opens a release for it.
+"""The registry of protocols that releases are served in. A new protocol is one entry in `SERVED`: its server,
+and the function that opens a release for it.
 
 `executor.calls` runs the tools for all of them; docs/runtimes.md has the addresses.
 """
@@ -13,7 +13,7 @@ from protocols.a2t.server import A2TServer
 from protocols.oxp.server import OXPServer
 from protocols.server import Server
 
-# As *Connect* shows them: what most clients speak comes first.
+# In the order of *Connect*: the protocol of most clients comes first.
 SERVED: Mapping[Server[Any], Callable[[Operations], Any]] = {
     mcp.PROTOCOL: lambda operations: operations,
     A2TServer(): a2t.open_release,

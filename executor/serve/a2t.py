@@ -16,7 +16,7 @@ def open_release(operations: Operations) -> VersionedRelease:
 
 def _find(release: Release, node: int, tool_id: str, label: str) -> Iterable[EffectiveVersion]:
     try:
-        rows = effective_versions.of_uuid(release, node, UUID(tool_id))
+        rows = effective_versions.versions_by_uuid(release, node, UUID(tool_id))
     except ValueError:
         return []
     return [row for row in rows if label in ("", str(row.number))]

@@ -1,9 +1,8 @@
-"""ACP of AGNTCY, 0.2: each tool of a release as an agent that is found, described and run.
+"""Serves AGNTCY's ACP 0.2: each tool of a release is an agent that clients find, describe and run.
 
-Schemas, and names of inputs and outputs, are those of the export for MCP, which asks for objects too.
-Threads, questions and configurations are those of tools that are agents at their vendor. A transfer is no
-agent that could be run here.
-
+Schemas and the names of inputs and outputs are those of the export for MCP, which requires objects too.
+Threads, questions and configurations are those of tools that are agents at their vendor. A transfer is not an
+agent that could run here.
 https://github.com/agntcy/acp-spec
 """
 
@@ -35,9 +34,9 @@ from protocols.server import EVENT_STREAM, Refusal, Reply, Request, Server, Snip
 
 MAX_MARK_LENGTH = 255
 SECRET_HEADER = "Pegboard-Callback-Secret"  # noqa: S105 - a name
-# A client that waits longer asks again.
+# A client that waits longer sends another request.
 WAIT_SECONDS = 55.0
-LOOK_EVERY = 5.0  # seconds, for a client that has closed its stream
+CHECK_SECONDS = 5.0  # seconds, to notice a client that has closed its stream
 
 
 class ACP(Server[Operations]):
@@ -45,14 +44,14 @@ class ACP(Server[Operations]):
     label = "ACP (AGNTCY)"
 
     def snippets(self, address: str, agent: str) -> Sequence[Snippet]:
-        # The protocol lists agents by a search, which is sent with POST.
+        # The protocol lists agents by a search with POST.
         everything = """-H "Content-Type: application/json" -d '{}'"""
         return super().snippets(f"{everything} {address}/agents/search", agent)
 
     def answer(self, request: Request, operations: Operations) -> Reply:
         kind, *path = request.path.strip("/").split("/")
-        about = {"agents": _about_agents, "runs": _about_runs, "threads": _about_threads}
-        answer = about.get(kind)
+        handlers = {"agents": _answer_agents, "runs": _answer_runs, "threads": _answer_threads}
+        answer = handlers.get(kind)
         if answer is None:
             raise Http404
         return answer(request, operations, path)
@@ -64,25 +63,25 @@ class ACP(Server[Operations]):
 PROTOCOL = ACP()
 
 
-def _about_agents(request: Request, operations: Operations, path: list[str]) -> Reply:
+def _answer_agents(request: Request, operations: Operations, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", ["search"]:
-            return json_reply(acp_agents.searched(operations, _object(request)))
+            return json_reply(acp_agents.search_agents(operations, _object(request)))
         case "GET", [agent_id]:
-            return json_reply(acp_agents.summary(operations, acp_agents.found(operations, agent_id)))
+            return json_reply(acp_agents.summary(operations, acp_agents.find_agent(operations, agent_id)))
         case "GET", [agent_id, "descriptor"]:
-            return json_reply(acp_agents.descriptor(operations, acp_agents.found(operations, agent_id)))
+            return json_reply(acp_agents.descriptor(operations, acp_agents.find_agent(operations, agent_id)))
         case "GET", [agent_id, "manifest"]:
-            return json_reply(acp_agents.manifest(operations, acp_agents.found(operations, agent_id)))
+            return json_reply(acp_agents.manifest(operations, acp_agents.find_agent(operations, agent_id)))
     raise Http404
 
 
-def _about_threads(request: Request, operations: Operations, path: list[str]) -> Reply:
+def _answer_threads(request: Request, operations: Operations, path: list[str]) -> Reply:
     match request.method, path:
         case "POST", []:
-            return json_reply(acp_threads.begun(operations, _object(request)))
+            return json_reply(acp_threads.create_thread(operations, _object(request)))
         case "POST", ["search"]:
-            return json_reply(acp_threads.found(operations, _object(request)))
+            return json_reply(acp_threads.search_threads(operations, _object(request)))
         case "GET", [thread]:
             return json_reply(acp_threads.read(operations, _uuid(thread)))
         case "DELETE", [thread]:
@@ -91,48 +90,50 @@ def _about_threads(request: Request, operations: Operations, path: list[str]) ->
         case "GET", [thread, "history"]:
             return json_reply(acp_threads.history(operations, _uuid(thread), request.parameters))
         case "GET", [thread, "runs"]:
-            return json_reply(_listed(operations, _uuid(thread), request.parameters))
+            return json_reply(_list_runs(operations, _uuid(thread), request.parameters))
         case _, [thread, "runs", *below]:
-            return _about_runs(request, operations, below, _uuid(thread))
+            return _answer_runs(request, operations, below, _uuid(thread))
     raise Http404
 
 
-def _about_runs(
+def _answer_runs(
     request: Request, operations: Operations, path: list[str], thread: uuid.UUID | None = None
 ) -> Reply:
     match request.method, path:
         case "POST", []:
-            begun = _run(request, operations, Mode.ASYNC, thread)
-            return json_reply(begun["run"], headers=_secret(operations, begun))
+            started = _run(request, operations, Mode.ASYNC, thread)
+            return json_reply(started["run"], headers=_secret(operations, started))
         case "POST", ["wait"]:
-            return _waited_for(request, operations, thread)
+            return _run_and_wait(request, operations, thread)
         case "POST", ["stream"]:
-            with streams.placed(operations.holder) as place:
+            with streams.reserve_room(operations.holder) as place:
                 has_left = run_options.disconnect_check(_object(request), request.has_left)
-                begun = _run(request, operations, Mode.STREAM, thread)
-                secret = _secret(operations, begun)
-                reply = _streamed(operations, _uuid(begun["run"]["run_id"]), place=place, has_left=has_left)
+                started = _run(request, operations, Mode.STREAM, thread)
+                secret = _secret(operations, started)
+                reply = _stream_run(
+                    operations, _uuid(started["run"]["run_id"]), place=place, has_left=has_left
+                )
             return replace(reply, headers={**reply.headers, **secret})
         case "POST", ["search"] if thread is None:
-            return json_reply(_marked(request, operations))
+            return json_reply(_find_marked_run(request, operations))
         case _, [run, *below]:
-            return _about_run(request, operations, _uuid(run), below, thread)
+            return _answer_run(request, operations, _uuid(run), below, thread)
     raise Http404
 
 
-def _about_run(
+def _answer_run(
     request: Request, operations: Operations, run: uuid.UUID, path: list[str], thread: uuid.UUID | None
 ) -> Reply:
     match request.method, path:
         case "GET", []:
-            return json_reply(_made(operations, run, thread)["run"])
+            return json_reply(_read_run(operations, run, thread)["run"])
         case "POST", []:
-            return json_reply(_resumed(operations, run, thread, request)["run"])
+            return json_reply(_resume_run(operations, run, thread, request)["run"])
         case "GET", ["wait"]:
-            return json_reply(_made(operations, run, thread, WAIT_SECONDS))
+            return json_reply(_read_run(operations, run, thread, WAIT_SECONDS))
         case "GET", ["stream"]:
             after = request.headers.get("Last-Event-ID", "")
-            return _streamed(operations, run, thread, after)
+            return _stream_run(operations, run, thread, after)
         case "POST", ["cancel"]:
             run_options.check_cancelling(request.parameters.get("action"), request.parameters.get("wait", ""))
             operations.cancel(operations.newest(run, thread).pk)
@@ -146,28 +147,28 @@ def _about_run(
 def _run(
     request: Request, operations: Operations, mode: Mode = Mode.WAIT, thread: uuid.UUID | None = None
 ) -> dict[str, Any]:
-    asked = _object(request)
-    run_options.check(asked)
+    body = _object(request)
+    run_options.check(body)
     try:
-        agent = acp_agents.found(operations, asked.get("agent_id"))
+        agent = acp_agents.find_agent(operations, body.get("agent_id"))
     except Http404:
-        operations.note_unknown(str(asked.get("agent_id")))
+        operations.note_unknown(str(body.get("agent_id")))
         raise
-    given, webhook, mark = asked.get("input"), asked.get("webhook"), wire.mark_of(asked)
-    if given is not None and not isinstance(given, dict):
+    input_object, webhook, mark = body.get("input"), body.get("webhook"), wire.mark_of(body)
+    if input_object is not None and not isinstance(input_object, dict):
         raise DomainError("invalid", "“input” is no object.")
     if webhook is not None and not isinstance(webhook, str):
         raise DomainError("invalid", "“webhook” is no address.")
-    configuration = acp_server.configuration_of(asked)
+    configuration = acp_server.configuration_of(body)
     call_id = read_call_id(request) or _id_of_marked(mark)
     if thread and not operations.threads().filter(key=thread).exists():
-        if asked.get("if_not_exists") == "create":
+        if body.get("if_not_exists") == "create":
             operations.begin_thread(thread)
         elif not operations.has_made(call_id):
             raise Http404
     wish = Wish(
         tool=agent.document["name"],
-        arguments=given or {},
+        arguments=input_object or {},
         format_=acp_agents.FORMAT,
         is_confirmed=request.is_confirmed,
         call_id=call_id,
@@ -178,66 +179,68 @@ def _run(
         configuration=configuration,
         mark=mark if len(mark) <= MAX_MARK_LENGTH else "",
         side=CallerSide(
-            has_left=run_options.disconnect_check(asked, request.has_left) if mode == Mode.WAIT else None
+            has_left=run_options.disconnect_check(body, request.has_left) if mode == Mode.WAIT else None
         ),
     )
-    return _ended(operations, agent, operations.run(wish), asked)
+    return _run_document(operations, agent, operations.run(wish), body)
 
 
-def _waited_for(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
+def _run_and_wait(request: Request, operations: Operations, thread: uuid.UUID | None) -> Reply:
     if not _object(request).get("webhook"):
         return json_reply(_run(request, operations, thread=thread))
     run_options.disconnect_check(_object(request), request.has_left)
-    # A callback is told by the worker that makes the call.
-    with streams.placed(operations.holder):
-        begun = _run(request, operations, Mode.ASYNC, thread)
-        secret = _secret(operations, begun)  # there until it is sent
-        run = _uuid(begun["run"]["run_id"])
-        ended = _made(operations, run, thread, WAIT_SECONDS, has_room=True)
-    return json_reply(ended, headers=secret)
+    # The worker that runs the call notifies the callback.
+    with streams.reserve_room(operations.holder):
+        started = _run(request, operations, Mode.ASYNC, thread)
+        secret = _secret(operations, started)  # it exists until it is sent
+        run = _uuid(started["run"]["run_id"])
+        document = _read_run(operations, run, thread, WAIT_SECONDS, has_room=True)
+    return json_reply(document, headers=secret)
 
 
-def _secret(operations: Operations, begun: Mapping[str, Any]) -> dict[str, str]:
-    # The protocol has no place for what signs its callbacks. Nothing can be read once the database was lost.
-    is_unknown = begun["output"].get("errcode") == wire.ERRORS["unknown"]
-    if is_unknown or not begun["run"]["creation"].get("webhook"):
+def _secret(operations: Operations, started: Mapping[str, Any]) -> dict[str, str]:
+    # The protocol has no member for the secret that signs callbacks. Without the database nothing can be
+    # read.
+    is_unknown = started["output"].get("errcode") == wire.ERRORS["unknown"]
+    if is_unknown or not started["run"]["creation"].get("webhook"):
         return {}
-    return {SECRET_HEADER: operations.callback_secret(_uuid(begun["run"]["run_id"]))}
+    return {SECRET_HEADER: operations.callback_secret(_uuid(started["run"]["run_id"]))}
 
 
 def _id_of_marked(mark: str) -> ClientCallId | None:
-    # It is another call than the one that an Idempotency-Key of the same text names.
+    # This id differs from an Idempotency-Key with the same text.
     return ClientCallId(mark, part="run") if mark else None
 
 
-def _marked(request: Request, operations: Operations) -> list[dict[str, Any]]:
-    # Runs are found by their mark, and never without.
-    asked = _object(request)
-    _, offset = acp_server.page_of(asked)
-    call_id = _id_of_marked(wire.mark_of(asked))
-    marked = operations.made_with(call_id) if call_id else None
-    if marked is None:
+def _find_marked_run(request: Request, operations: Operations) -> list[dict[str, Any]]:
+    # Runs can be found by their mark, and only so.
+    body = _object(request)
+    _, offset = acp_server.page_of(body)
+    call_id = _id_of_marked(wire.mark_of(body))
+    call = operations.made_with(call_id) if call_id else None
+    if call is None:
         return []
     try:
-        run = _made(operations, marked.key)["run"]
+        run = _read_run(operations, call.key)["run"]
     except Http404:
         return []
-    if not run_options.matches_search(asked, run) or offset:
+    if not run_options.matches_search(body, run) or offset:
         return []
-    return [{**run, "creation": {"metadata": asked["metadata"]}}]
+    return [{**run, "creation": {"metadata": body["metadata"]}}]
 
 
-def _listed(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _list_runs(operations: Operations, thread: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = acp_server.page_of(asked)
-    found = threads_of_runtimes.runs(
+    run_rows = threads_of_runtimes.runs(
         operations.thread(thread), offset=offset, limit=limit, format_=acp_agents.FORMAT
     )
     return [
-        _ended(operations, _agent_of(operations, answer), answer, {}, run)["run"] for run, answer in found
+        _run_document(operations, _agent_of(operations, answer), answer, {}, run)["run"]
+        for run, answer in run_rows
     ]
 
 
-def _streamed(
+def _stream_run(
     operations: Operations,
     run: uuid.UUID,
     thread: uuid.UUID | None = None,
@@ -245,10 +248,10 @@ def _streamed(
     place: ExitStack | None = None,
     has_left: Callable[[], bool] | None = None,
 ) -> Reply:
-    """With `has_left` the run is cancelled once its client has closed the stream."""
+    """Stream a run. With `has_left`, cancel it once its client has closed the stream."""
     call = operations.newest(run, thread)
-    often = {"alive_every": LOOK_EVERY} if has_left else {}
-    followed = operations.follow(call.pk, format_=acp_agents.FORMAT, after=after, place=place, **often)
+    options = {"alive_every": CHECK_SECONDS} if has_left else {}
+    followed = operations.follow(call.pk, format_=acp_agents.FORMAT, after=after, place=place, **options)
     if has_left:
         body: streams.Written = _Cancelling(operations, call.pk, followed, str(run), has_left)
     else:
@@ -257,7 +260,9 @@ def _streamed(
 
 
 class _Cancelling(streams.Written):
-    """The server closes it, whether or not it was ever read. A run goes on where the server itself stops."""
+    """Cancels the run when the server closes the stream because the client left. The run continues if the
+    server itself stops.
+    """
 
     def __init__(
         self,
@@ -272,25 +277,25 @@ class _Cancelling(streams.Written):
         self._has_ended = False
 
     def __iter__(self) -> Iterator[bytes]:
-        for written in super().__iter__():
+        for chunk in super().__iter__():
             if self._has_left():
                 return
-            yield written
-        # Or it has lasted as long as a stream may, and its client comes back.
+            yield chunk
+        # Or the stream has reached its maximal time, and its client reconnects.
         self._has_ended = True
 
     def close(self) -> None:
         super().close()
         if not self._has_ended and self._has_left():
-            # A call that has ended is left as it is.
+            # A call that has ended stays as it is.
             with suppress(DomainError):
                 self._operations.cancel(self._call)
 
 
 def _update(operations: Operations, told: Told, run_id: str) -> bytes:
     if told.answer and told.condition != "started":
-        ended = _ended(operations, None, told.answer, {})
-        update = wire.update(ended["output"], run_id, ended["run"]["status"])
+        document = _run_document(operations, None, told.answer, {})
+        update = wire.update(document["output"], run_id, document["run"]["status"])
     elif told.condition == "started" or "outputs" in (told.partial or {}):
         update = wire.update(wire.result((told.partial or {}).get("outputs", {})), run_id, "pending")
     else:
@@ -298,7 +303,7 @@ def _update(operations: Operations, told: Told, run_id: str) -> bytes:
     return acp_server.event(update, told.id)
 
 
-def _made(
+def _read_run(
     operations: Operations,
     run: uuid.UUID,
     thread: uuid.UUID | None = None,
@@ -307,55 +312,59 @@ def _made(
     has_room: bool = False,
 ) -> dict[str, Any]:
     call = operations.newest(run, thread)
-    answer = operations.made(call.pk, format_=acp_agents.FORMAT, wait=wait, has_room=has_room)
-    return _ended(operations, _agent_of(operations, answer), answer, {})
+    answer = operations.read_call(call.pk, format_=acp_agents.FORMAT, wait=wait, has_room=has_room)
+    return _run_document(operations, _agent_of(operations, answer), answer, {})
 
 
-def _resumed(
+def _resume_run(
     operations: Operations, run: uuid.UUID, thread: uuid.UUID | None, request: Request
 ) -> dict[str, Any]:
-    given = _object(request)
+    body = _object(request)
     call = operations.newest(run, thread)
-    if call.continues and _is_repeated(call, operations, request, given):
+    if call.continues and _is_repeated(call, operations, request, body):
         call = call.continues
-    before = operations.made(call.pk, format_=acp_agents.FORMAT)
-    agent = _agent_of(operations, before)
+    answer_before = operations.read_call(call.pk, format_=acp_agents.FORMAT)
+    agent = _agent_of(operations, answer_before)
     if agent is None:
         raise Http404
-    answers = acp_server.answers_of(given, [ask.id for ask in before.result.asks])
-    name = before.tool.signature.name
-    # Clients say one name with each step of a run, and each step is a call here.
+    answers = acp_server.answers_of(body, [ask.id for ask in answer_before.result.asks])
+    name = answer_before.tool.signature.name
+    # Clients send one name with each step of a run, and each step is a call here.
     call_id = read_call_id(request, str(call.key))
     answer = operations.resume(call.pk, name, answers, format_=acp_agents.FORMAT, call_id=call_id)
-    return _ended(operations, agent, answer, given)
+    return _run_document(operations, agent, answer, body)
 
 
 def _is_repeated(call: Call, operations: Operations, request: Request, given: Mapping[str, Any]) -> bool:
-    """Whether this is once more the answer that `call` was made by: its client lost ours."""
+    """Return whether the request repeats the answer that created `call`: its client did not get the reply."""
     before = call.continues
     call_id = read_call_id(request, str(before.key)) if before else None
     if before is None or call_id is None:
         return False
-    asked = [ask.id for ask in before.decoded().asks]
-    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(given, asked)
+    question_ids = [ask.id for ask in before.decoded().asks]
+    return operations.made_with(call_id) == call and call.answers == acp_server.answers_of(
+        given, question_ids
+    )
 
 
 def _agent_of(operations: Operations, answer: Answer) -> acp_agents.Agent | None:
-    # None where the release that is served now shows no such tool any more.
+    # None if the served release no longer has such a tool.
     name = answer.tool.signature.name
-    return next((each for each in acp_agents.listed(operations) if each.document["name"] == name), None)
+    return next(
+        (agent for agent in acp_agents.list_agents(operations) if agent.document["name"] == name), None
+    )
 
 
-def _ended(
+def _run_document(
     operations: Operations,
     agent: acp_agents.Agent | None,
     answer: Answer,
     asked: Mapping[str, Any],
     first: Call | None = None,
 ) -> dict[str, Any]:
-    """A run with its output. Raises DomainError where nothing was sent, so that there is no run.
+    """Return a run with its output. Raises DomainError if nothing was sent, so that there is no run.
 
-    To its client a run that was answered is the same run; `first` is the call that it began with.
+    For its client a run that was answered is the same run; `first` is the call that it began with.
     """
     call, result = answer.call, operations.result_of(answer)
     if call is None:

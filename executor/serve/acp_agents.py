@@ -1,4 +1,4 @@
-"""Agents of ACP as they are served: found and described. Their runs: executor/serve/acp.py."""
+"""The agents of ACP that a release is served as. Their runs: executor/serve/acp.py."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,14 +46,14 @@ _QUESTIONS = {
 
 
 class Agent(msgspec.Struct, frozen=True):
-    """A tool as the export writes it, with the number of its effective signature."""
+    """A tool in the export's form, with its effective version."""
 
     document: dict[str, Any]
     version: EffectiveVersion
     tool: ReleasedTool
 
 
-def listed(operations: Operations) -> list[Agent]:
+def list_agents(operations: Operations) -> list[Agent]:
     key = ("acp", operations.release.pk, operations.sub_agent)
     return sealed(operations.release).derived(key, lambda: _read(operations))
 
@@ -61,31 +61,31 @@ def listed(operations: Operations) -> list[Agent]:
 def _read(operations: Operations) -> list[Agent]:
     documents = msgspec.json.decode(operations.exported(FORMAT))["tools"]
     node = operations.node
-    shown = numbering.shown(operations.whole(), operations.release.agent_id)
+    shown = numbering.tools_of_document(operations.full_document(), operations.release.agent_id)
     tools = {key: tool for key, tool in shown.items() if key.node == node}
-    held = effective_versions.held_by(operations.release, node, tools.items())
+    version_by_key = effective_versions.versions_of_tools(operations.release, node, tools.items())
     rows = {
-        tool.signature.name: (held[key], tool)
+        tool.signature.name: (version_by_key[key], tool)
         for key, tool in tools.items()
         if tool.signature.kind != transfers.KIND
     }
-    return [Agent(each, *rows[each["name"]]) for each in documents if each["name"] in rows]
+    return [Agent(document, *rows[document["name"]]) for document in documents if document["name"] in rows]
 
 
-def found(operations: Operations, agent_id: object) -> Agent:
-    """Raises Http404."""
-    agent = next((each for each in listed(operations) if str(each.version.uuid) == agent_id), None)
+def find_agent(operations: Operations, agent_id: object) -> Agent:
+    """Return the agent with this id. Raises Http404."""
+    agent = next((row for row in list_agents(operations) if str(row.version.uuid) == agent_id), None)
     if agent is None:
         raise Http404
     return agent
 
 
-def searched(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def search_agents(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = page_of(asked)
-    wanted = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
-    rows = [summary(operations, each) for each in listed(operations)]
-    fitting = [row for row in rows if wanted.items() <= row["metadata"]["ref"].items()]
-    return fitting[offset : offset + limit]
+    condition = {name: asked[name] for name in ("name", "version") if asked.get(name) is not None}
+    rows = [summary(operations, agent) for agent in list_agents(operations)]
+    matches = [row for row in rows if condition.items() <= row["metadata"]["ref"].items()]
+    return matches[offset : offset + limit]
 
 
 def summary(operations: Operations, agent: Agent) -> dict[str, Any]:
@@ -99,11 +99,11 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
     tool = agent.tool.signature
     version = versions.find(agent.tool.id, agent.tool.version.ordinal)
     has_threads = version is not None and threads.can_have(version)
-    asks = _interrupts(operations, agent.tool, version) if version else []
+    interrupt_kinds = _interrupts(operations, agent.tool, version) if version else []
     specs: dict[str, Any] = {
         "capabilities": {
             "threads": has_threads,
-            "interrupts": bool(asks),
+            "interrupts": bool(interrupt_kinds),
             "callbacks": True,
             "streaming": {"values": True, "custom": False},
         },
@@ -111,9 +111,9 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
         "output": agent.document.get("outputSchema", {"type": "object"}),
         "config": NO_CONFIG,
     }
-    if asks:
-        specs["interrupts"] = asks
-    # What a designer hid may be said again by what a thread holds, so that is not told.
+    if interrupt_kinds:
+        specs["interrupts"] = interrupt_kinds
+    # The state of a thread may repeat outputs that a designer has hidden, so it is not described.
     if (
         version
         and has_threads
@@ -122,56 +122,58 @@ def descriptor(operations: Operations, agent: Agent) -> dict[str, Any]:
     ):
         specs["thread_state"] = state
     config = configurations.parameter_of(version) if version else None
-    shown = {each.parameter.name: each.parameter for each in tool.inputs}
-    if config and config.name in shown:
-        specs |= _configurable(tool, shown[config.name])
+    visible_inputs = {row.parameter.name: row.parameter for row in tool.inputs}
+    if config and config.name in visible_inputs:
+        specs |= _configurable_specs(tool, visible_inputs[config.name])
     return {"metadata": summary(operations, agent)["metadata"], "specs": specs}
 
 
 def _interrupts(operations: Operations, tool: ReleasedTool, version: ToolVersion) -> list[dict[str, Any]]:
-    # What runs is decided for an environment, and may be changed without another release.
+    # An environment decides what runs, and it may change without a new release.
     try:
-        place = environments.chosen(operations.release, operations.caller.key)
-        runs = environments.resolve(place, Subject.of(tool), agent=operations.release.agent_id)
+        place = environments.choose_environment(operations.release, operations.caller.key)
+        resolution = environments.resolve(place, Subject.of_released(tool), agent=operations.release.agent_id)
     except DomainError:
         return []  # nothing runs
-    if runs.runs == "vendor" and _says_its_questions(version):
+    if resolution.runs == "vendor" and _declares_questions(version):
         return list(interrupts(version.decoded()).values())
-    activity = environments.version_of(runs)
-    may_ask = _activity_may_ask(activity) if activity else runs.runs == "vendor" and _vendor_may_ask(version)
+    activity = environments.version_of(resolution)
+    may_ask = (
+        _activity_may_ask(activity) if activity else resolution.runs == "vendor" and _vendor_may_ask(version)
+    )
     return [_QUESTIONS] if may_ask else []
 
 
 def _activity_may_ask(activity: ActivityVersion) -> bool:
-    found = reach.reached([activity])[activity.pk]
-    asks_itself = any(kinds.get(each.kind).may_ask(each.config) for each in found.versions)
-    return asks_itself or any(map(_vendor_may_ask, found.tools))
+    calls_reached = reach.reached([activity])[activity.pk]
+    asks_itself = any(kinds.get(row.kind).may_ask(row.config) for row in calls_reached.versions)
+    return asks_itself or any(map(_vendor_may_ask, calls_reached.tools))
 
 
 def _vendor_may_ask(version: ToolVersion) -> bool:
-    if _says_its_questions(version):
+    if _declares_questions(version):
         return bool(interrupts(version.decoded()))
     return version.tool.endpoint.speak().may_ask()
 
 
-def _says_its_questions(version: ToolVersion) -> bool:
+def _declares_questions(version: ToolVersion) -> bool:
     return version.tool.endpoint.protocol == VENDORS_ACP.name
 
 
 def kind_of(ask: Asked, call: Call) -> str:
-    """The kind of interrupt that a question of a call is."""
-    is_vendors = call.activity_id is None and _says_its_questions(call.version)
+    """Return the interrupt type of a call's question."""
+    is_vendors = call.activity_id is None and _declares_questions(call.version)
     return ask.id if is_vendors else QUESTION
 
 
-def _configurable(tool: Effective, config: Parameter) -> dict[str, Any]:
-    # To a client of this protocol a configuration is no input. One that the release has chosen is not shown.
-    said = config.schema
-    tells = said.get("description", CONFIG) if isinstance(said, dict) else CONFIG
-    if isinstance(said, dict) and config.description != tells:
-        said = {**said, "description": config.description}
-    others = tuple(each for each in tool.inputs if each.parameter.name != config.name)
-    return {"input": schema.as_the_vendor_does(structs.replace(tool, inputs=others)), "config": said}
+def _configurable_specs(tool: Effective, config: Parameter) -> dict[str, Any]:
+    # In this protocol a configuration is not an input. One that the release has chosen is not shown.
+    config_schema = config.schema
+    description = config_schema.get("description", CONFIG) if isinstance(config_schema, dict) else CONFIG
+    if isinstance(config_schema, dict) and config.description != description:
+        config_schema = {**config_schema, "description": config.description}
+    others = tuple(row for row in tool.inputs if row.parameter.name != config.name)
+    return {"input": schema.as_the_vendor_does(structs.replace(tool, inputs=others)), "config": config_schema}
 
 
 def manifest(operations: Operations, agent: Agent) -> dict[str, Any]:

@@ -1,7 +1,4 @@
-"""Threads of ACP as they are served: begun, found, read and given up. Runs on them: executor/serve/acp.py.
-
-A thread belongs to the tool that runs on it first, because the protocol names no agent before.
-"""
+"""The threads of ACP: created, found, read and ended. Runs on them: executor/serve/acp.py."""
 
 import uuid
 from collections.abc import Mapping
@@ -22,22 +19,24 @@ from protocols.base import ThreadState
 IF_EXISTS = ("raise", "do_nothing")
 
 
-def begun(operations: Operations, asked: Mapping[str, Any]) -> dict[str, Any]:
-    named, metadata, if_exists = (asked.get(member) for member in ("thread_id", "metadata", "if_exists"))
+def create_thread(operations: Operations, asked: Mapping[str, Any]) -> dict[str, Any]:
+    requested_id, metadata, if_exists = (
+        asked.get(member) for member in ("thread_id", "metadata", "if_exists")
+    )
     if metadata is not None and not isinstance(metadata, dict):
         raise DomainError("invalid", "“metadata” is no object.")
     if if_exists not in (None, *IF_EXISTS):
         raise DomainError("invalid", f"“if_exists” is one of: {', '.join(IF_EXISTS)}.")
-    key = None if named is None else _uuid(named)
+    key = None if requested_id is None else _uuid(requested_id)
     if key and if_exists != "do_nothing" and operations.threads().filter(key=key).exists():
         message = "There is such a thread. Say “if_exists”: “do_nothing” to go on with it."
         raise DomainError("key_taken", message, status=409)
     return document(operations.begin_thread(key, metadata))
 
 
-def found(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def search_threads(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, offset = page_of(asked)
-    rows = operations.threads().annotate(is_busy=Exists(_under_way()))
+    rows = operations.threads().annotate(is_busy=Exists(_running_calls()))
     if (metadata := asked.get("metadata")) is not None:
         if not isinstance(metadata, dict):
             raise DomainError("invalid", "“metadata” is no object.")
@@ -49,26 +48,27 @@ def found(operations: Operations, asked: Mapping[str, Any]) -> list[dict[str, An
             raise DomainError("invalid", f"“status” is one of: {', '.join(ThreadStatus.values)}.")
         is_busy = status == ThreadStatus.BUSY
         rows = rows.filter(is_busy=is_busy, **({} if is_busy else {"status": status}))
-    return [document(each, is_busy=each.is_busy) for each in rows.order_by("-pk")[offset : offset + limit]]
+    rows = rows.order_by("-pk")[offset : offset + limit]
+    return [document(thread, is_busy=thread.is_busy) for thread in rows]
 
 
 def read(operations: Operations, key: uuid.UUID) -> dict[str, Any]:
-    """With what it holds, as its vendor tells it now."""
+    """Return the thread with its state, as its vendor reports it now."""
     thread = operations.thread(key)
     state = vendors_threads.state(thread)
     thread.refresh_from_db(fields=["status"])
-    (about,) = threads.shown([thread])
-    told = threads.for_the_caller(state, about)
-    is_busy = _under_way(thread.pk).exists()
-    return {**document(thread, is_busy=is_busy), **_held(told)}
+    (view,) = threads.view_threads([thread])
+    visible_state = threads.hide_values(state, view)
+    is_busy = _running_calls(thread.pk).exists()
+    return {**document(thread, is_busy=is_busy), **_present_members(visible_state)}
 
 
 def history(operations: Operations, key: uuid.UUID, asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     limit, _ = page_of(asked, vendors_threads.MAX_HISTORY)
     thread = operations.thread(key)
-    (about,) = threads.shown([thread])
+    (view,) = threads.view_threads([thread])
     states = vendors_threads.history(thread, limit=limit, before=str(asked.get("before", ""))[:255])
-    return [_state(threads.for_the_caller(each, about)) for each in states]
+    return [_state(threads.hide_values(state, view)) for state in states]
 
 
 def document(thread: Thread, *, is_busy: bool = False) -> dict[str, Any]:
@@ -81,17 +81,21 @@ def document(thread: Thread, *, is_busy: bool = False) -> dict[str, Any]:
     }
 
 
-def _state(found: ThreadState) -> dict[str, Any]:
-    held = {"values": found.values, **_held(found)}
-    return {"checkpoint": {"checkpoint_id": found.checkpoint}, "metadata": dict(found.metadata), **held}
+def _state(state_row: ThreadState) -> dict[str, Any]:
+    members_ = {"values": state_row.values, **_present_members(state_row)}
+    return {
+        "checkpoint": {"checkpoint_id": state_row.checkpoint},
+        "metadata": dict(state_row.metadata),
+        **members_,
+    }
 
 
-def _held(found: ThreadState) -> dict[str, Any]:
-    held = {"values": found.values, "messages": found.messages and list(found.messages)}
-    return {member: value for member, value in held.items() if value is not None}
+def _present_members(state_row: ThreadState) -> dict[str, Any]:
+    members_ = {"values": state_row.values, "messages": state_row.messages and list(state_row.messages)}
+    return {member: value for member, value in members_.items() if value is not None}
 
 
-def _under_way(thread: Any = OuterRef("pk")) -> Any:  # noqa: B008 - a reference, and no state
+def _running_calls(thread: Any = OuterRef("pk")) -> Any:  # noqa: B008 - a reference, and no state
     return Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS)
 
 

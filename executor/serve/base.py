@@ -1,4 +1,4 @@
-"""The operations that the servers of protocols are built on, for one caller and one agent of one release."""
+"""The operations that the servers of protocols use, for one caller and one agent of one release."""
 
 import time
 import uuid
@@ -50,12 +50,12 @@ def on_behalf_of(user: str) -> OnBehalfOf | None:
 
 
 def read_call_id(request: Request, part: str = "") -> ClientCallId | None:
-    """Return the id that the client has chosen for its call in a header; None without one."""
+    """Return the id that the client chose for its call in a header; None without one."""
     return client_call_id(request.call_name, part) if request.call_name else None
 
 
-def explained(answer: Answer) -> tuple[str, str]:
-    """A code and a sentence for whatever is no success."""
+def explain_failure(answer: Answer) -> tuple[str, str]:
+    """Return a code and a message for every result that is not a success."""
     error = answer.result.error or {}
     if answer.outcome == "latent" and answer.call:
         names = f"?format={answer.format_}" if answer.format_ else ""
@@ -81,14 +81,14 @@ class ThrottledError(DomainError):
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """A key that may list the tools of the agent; `may_not_run` says why it may not run them."""
+    """A key that may list the agent's tools. `may_not_run`: why it may not run them."""
 
     user: User
     key: ApiKey
     may_not_run: DomainError | None = None
 
     def spend(self, kind: Kind) -> None:
-        """Counts one more call with the key, as the API does. Raises ThrottledError."""
+        """Count one more call of the key, as the API does. Raises ThrottledError."""
         now = time.time()
         if not is_within_limit(kind, self.user.pk, self.key.pk, now):
             raise ThrottledError(rate_limits.seconds_left(now))
@@ -96,12 +96,13 @@ class Caller:
 
 @dataclass(frozen=True, kw_only=True)
 class Operations:
-    """What a served protocol may do: for one caller, with one agent of one release.
+    """The operations of a served protocol, for one caller and one agent of one release.
 
-    `agent` is the slug in the address, and `named` how the address names the release: by a number, a digest
-    or a channel. `sub_agent` is the slug of the agent of the tree that is served, "" for the one that was
-    published. `site` is our own address, where users authorize us, and `served_at` the one that runtimes
-    reach; both without a slash at their end.
+    agent: the slug in the address.
+    named: how the address names the release: a number, a digest or a channel.
+    sub_agent: the slug of the served sub-agent, "" for the published agent.
+    site: Pegboard's own address, where users authorize. `served_at`: the address for runtimes. Neither ends
+        with a slash.
     """
 
     caller: Caller
@@ -115,44 +116,47 @@ class Operations:
 
     @property
     def holder(self) -> Holder:
-        """Who holds the places of calls that are followed."""
+        """Return the owner of the rooms that followed calls occupy."""
         return invocation.holder_for(self.caller.user.pk, self.release.agent_id, self.caller.key.pk)
 
     def shown(self) -> ReleaseDocument:
-        """What a model is shown: tools, transfers among them, and procedures."""
-        shown = calls.shown(self.release, self.sub_agent)
-        if shown is None:
+        """Return what a model sees: tools, with transfers among them, and procedures."""
+        document = calls.shown(self.release, self.sub_agent)
+        if document is None:
             raise Http404
-        return shown
+        return document
 
-    def whole(self) -> ReleaseDocument:
-        """The release with all agents of its tree."""
+    def full_document(self) -> ReleaseDocument:
+        """Return the release with all agents of its tree."""
         return sealed(self.release).document
 
     @property
     def node(self) -> int:
-        """The primary key of the agent that is served. Raises Http404 where the release has no such."""
+        """Return the primary key of the served agent. Raises Http404 if the release does not contain it."""
         if not self.sub_agent:
             return self.release.agent_id
-        below = {each.slug: each.id for each in self.whole().agents}
-        if self.sub_agent not in below:
+        sub_agent_ids = {agent.slug: agent.id for agent in self.full_document().agents}
+        if self.sub_agent not in sub_agent_ids:
             raise Http404
-        return below[self.sub_agent]
+        return sub_agent_ids[self.sub_agent]
 
     def exported(self, format_name: str) -> bytes:
-        """What a model is shown in an export format, without the tools that it cannot carry: the same bytes
-        for as long as the release is kept. Raises DomainError where it can carry none."""
+        """Return what a model sees in an export format, without tools that it cannot carry. The bytes never
+        change for a release. Raises DomainError if it can carry none.
+        """
         return publishing.export(self.release, format_name, is_partial=True, sub_agent=self.sub_agent)[0]
 
     def address(self, sub_agent: str = "") -> str:
-        """Where this protocol is served for an agent of the same release, by its number: a conversation
-        that goes on there stays within the release, whichever way channels move."""
+        """Return the address of this protocol for an agent of the release, by its number, so that a
+        conversation stays within the release when channels move.
+        """
         agent = f"agents/{sub_agent}/" if sub_agent else ""
         return f"{self.served_at}/serve/{self.agent}/{self.release.number}/{agent}{self.protocol}"
 
     def run(self, wish: Wish) -> Answer:
-        """As `executor.calls.run`, of the agent that is served. Raises DomainError where the key may list
-        tools and not run them."""
+        """Run a tool as `executor.calls.run` does. Raises DomainError if the key may list tools but not run
+        them.
+        """
         self._spend_a_call()
         wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
         try:
@@ -166,8 +170,7 @@ class Operations:
         return answer
 
     def run_request(self, request: ToolCallRequest, format_name: str) -> ToolCallResult:
-        """The same for a server that knows no more than its protocol. Names are those of the export
-        format."""
+        """Run a tool for a server that only knows its protocol. Names are those of the export format."""
         wish = Wish(
             tool=request.tool_name,
             arguments=request.arguments,
@@ -179,9 +182,9 @@ class Operations:
         return self.result_of(self.run(wish))
 
     def result_of(self, answer: Answer) -> ToolCallResult:
-        """Return what a server may report of a call."""
+        """Return the result that a server may report."""
         result = answer.result
-        code, message = explained(answer)
+        code, message = explain_failure(answer)
         checks = (result.resume or {}).get("check_urls") or {}
         transfer = None
         if answer.outcome == transfers.KIND:
@@ -203,13 +206,14 @@ class Operations:
             notes=notes_on_inputs(result),
         )
 
-    def made(
+    def read_call(
         self, call: uuid.UUID | int, *, format_: str = "", wait: float = 0.0, has_room: bool = False
     ) -> Answer:
-        """What became of a call that this key made through this agent, at its end or after so many seconds;
-        `has_room` where `streams.placed` is held. Raises Http404 for any other call."""
-        found, _, tool = self._own_call(call)
-        return calls.answer_of(invocation.follow(found, wait, has_room=has_room), tool, format_)
+        """Return the result of this key's call, at its end or after `wait` seconds; `has_room` if
+        `streams.reserve_room` is open. Raises Http404 for any other call.
+        """
+        row, _, tool = self._own_call(call)
+        return calls.answer_of(invocation.follow(row, wait, has_room=has_room), tool, format_)
 
     def follow(
         self,
@@ -218,44 +222,44 @@ class Operations:
         format_: str = "",
         after: str = "",
         place: ExitStack | None = None,
-        alive_every: float = streams.ALIVE_EVERY,
+        alive_every: float = streams.KEEPALIVE_SECONDS,
     ) -> Followed:
-        """Such a call as it goes, as `streams.follow` tells it."""
-        found, _, tool = self._own_call(call)
-        return streams.follow(found, tool, format_, after, place, alive_every)
+        """Stream this key's call, as `streams.follow` does."""
+        row, _, tool = self._own_call(call)
+        return streams.follow(row, tool, format_, after, place, alive_every)
 
     def callback_secret(self, call: uuid.UUID) -> str:
-        """What signs the callback of such a call; "" once it was sent."""
+        """Return the secret that signs the callback of this key's call; "" once it was sent."""
         return callbacks.secret_of(self._own_call(call)[0])
 
     def cancel(self, call: uuid.UUID | int) -> None:
-        """Ends such a call, as `executor.calls.cancel` does."""
+        """End this key's call, as `executor.calls.cancel` does."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
-        found, release, _ = self._own_call(call)
-        calls.cancel(found, release, actor=self.caller.user, key=self.caller.key)
+        row, release, _ = self._own_call(call)
+        calls.cancel(row, release, actor=self.caller.user, key=self.caller.key)
 
     def remove(self, call: uuid.UUID | int) -> None:
-        """Such a call is found here no more, and ends if it is under way."""
+        """Delete this key's call, and end it if it is running."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
-        found, release, _ = self._own_call(call)
-        why = calls.runtime_of(release, self.caller.key).why
-        cancellation.remove(found, actor=self.caller.user, why=why)
+        row, release, _ = self._own_call(call)
+        reason = calls.runtime_of(release, self.caller.key).why
+        cancellation.remove(row, actor=self.caller.user, why=reason)
 
     def cancel_marked(self, mark: str) -> None:
-        """Ends such calls as carry this mark and are under way."""
+        """End this key's running calls with this mark."""
         marked = self._calls().filter(requested_by=self.caller.user, mark=mark, status__in=ACTIVE_CALLS)
         for call in marked.values_list("pk", flat=True):
-            # One that has ended meanwhile is left as it is.
+            # A call that has ended in the meantime stays as it is.
             with suppress(DomainError):
                 self.cancel(call)
 
     def give_up(self, call: int) -> None:
-        """Tells the vendor of such a call that no answer comes to what it asked, unless one has come."""
-        found, _, _ = self._own_call(call)
-        if not found.continued_by.exists():
-            cancellation.tell_of_no_answer(found, found.decoded().resume)
+        """Tell the vendor that no answer to its question will come, unless one has come."""
+        row, _, _ = self._own_call(call)
+        if not row.continued_by.exists():
+            cancellation.tell_of_no_answer(row, row.decoded().resume)
 
     def resume(
         self,
@@ -269,22 +273,23 @@ class Operations:
         mark: str = "",
         is_followed: bool = False,
     ) -> Answer:
-        """Goes on with a call of the tool `name` that this key made through this agent, in the release that
-        it was made through, as `executor.calls.resume` does; one that `is_followed` is made by a thread of
-        this process. Answers to what was not asked are left out.
-        Raises Http404 for any other call."""
+        """Continue this key's call of the tool `name` through its release, as `executor.calls.resume` does.
+        If it `is_followed`, a thread of this process sends it. Answers to unknown questions are ignored.
+
+        Raises Http404 for any other call.
+        """
         self._spend_a_call()
-        found, release, tool = self._own_call(call)
+        row, release, tool = self._own_call(call)
         if tool.signature.name != name:
             raise Http404
-        asked = {ask.id for ask in found.decoded().asks}
+        question_ids = {ask.id for ask in row.decoded().asks}
         return calls.resume(
-            found,
+            row,
             release,
             tool,
             actor=self.caller.user,
             key=self.caller.key,
-            answers={name: answer for name, answer in answers.items() if name in asked},
+            answers={name: answer for name, answer in answers.items() if name in question_ids},
             format_=format_,
             call_id=call_id,
             site=self.site,
@@ -295,36 +300,37 @@ class Operations:
         )
 
     def refuse_other_user(self, call: int, user: OnBehalfOf | None) -> None:
-        """Raises Http404 where such a call was not begun for this user of the agent."""
-        begun, _, _ = self._own_call(call)
-        while begun.continues:
-            begun = begun.continues
-        if begun.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
+        """Raise Http404 if this key's call was not begun for this user of the agent."""
+        first_call, _, _ = self._own_call(call)
+        while first_call.continues:
+            first_call = first_call.continues
+        if first_call.on_behalf_of != (end_users.digest_of(self.release.agent_id, user.name) if user else ""):
             raise Http404
 
     def note_unknown(self, tool: str) -> None:
-        """Notes that the key asked to run what is not there, or is not its own."""
+        """Record that the key requested a tool that does not exist or that it may not run."""
         note_refusal(self.caller, agent=self.agent, tool=tool)
 
     def has_made(self, call_id: ClientCallId | None) -> bool:
-        """Whether there is such a call by this id."""
+        """Return whether this key has sent a call with this id."""
         return call_id is not None and self.made_with(call_id) is not None
 
     def made_with(self, call_id: ClientCallId) -> Call | None:
-        """Return such a call by the id that its client has chosen."""
+        """Return this key's call with the id that its client chose."""
         caller = self.caller
         return calls.made_with([call_id], self._calls(), actor=caller.user, key=caller.key).first()
 
     def newest(self, call: uuid.UUID, thread: uuid.UUID | None = None) -> Call:
-        """The call that goes on where such a call stopped to ask, or that call itself; made on the `thread`
-        where one is named. Raises Http404."""
-        found = get_object_or_404(self._calls(), key=call, **({"thread__key": thread} if thread else {}))
-        return threads.newest([found])[found.pk]
+        """Return the newest continuation of this key's call, or the call itself. It has to be on `thread` if
+        that is given. Raises Http404.
+        """
+        row = get_object_or_404(self._calls(), key=call, **({"thread__key": thread} if thread else {}))
+        return threads.find_newest([row])[row.pk]
 
     def begin_thread(
         self, thread: uuid.UUID | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Thread:
-        """A thread for the tool that runs on it first, as `executor.threads.begin` has it."""
+        """Begin a thread for the tool that first runs on it, as `executor.threads.begin` does."""
         self._spend_a_call()
         return threads.begin(
             self.release,
@@ -337,16 +343,16 @@ class Operations:
         )
 
     def threads(self) -> QuerySet[Thread]:
-        """Those that this key has begun through this agent."""
+        """Return the threads that this key has begun through this agent."""
         rows = calls.threads_of(self.release.agent_id, self.caller.key)
         return rows.filter(api_key=self.caller.key, sub_agent=self.sub_agent)
 
     def thread(self, key: uuid.UUID) -> Thread:
-        """Raises Http404."""
+        """Return one of these threads. Raises Http404."""
         return get_object_or_404(self.threads(), key=key)
 
     def remove_thread(self, key: uuid.UUID) -> None:
-        """As `catalog.calls.threads.remove`."""
+        """Remove a thread, as `catalog.calls.threads.remove` does."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
         vendors_threads.remove(self.thread(key), actor=self.caller.user)
@@ -360,8 +366,8 @@ class Operations:
         )
 
     def _own_call(self, call: uuid.UUID | int) -> tuple[Call, Release, ReleasedTool]:
-        found = get_object_or_404(self._calls(), **{"pk" if isinstance(call, int) else "key": call})
-        return found, *calls.made_through(found)
+        row = get_object_or_404(self._calls(), **{"pk" if isinstance(call, int) else "key": call})
+        return row, *calls.made_through(row)
 
     def _spend_a_call(self) -> None:
         if self.caller.may_not_run:
@@ -370,6 +376,7 @@ class Operations:
 
 
 def note_refusal(caller: Caller, *, agent: str, tool: str) -> None:
-    # A key that asks for another agent's tools is noted, and hears what it would of one that is not there.
+    # A key that requests another agent's tools is recorded, and gets the same answer as for an agent that
+    # does not exist.
     if Scope.INVOKE in caller.key.scopes:
         calls.note_refusal(caller.key, actor=caller.user, agent=agent, tool=tool)

@@ -1,5 +1,6 @@
-"""Releases for the server of OXP, whose ids are a toolkit and a tool, and whose versions are three
-numbers."""
+"""Releases for the server of OXP, whose ids consist of a toolkit and a tool, and whose versions have three
+numbers.
+"""
 
 from designer.exports import oxp
 from designer.releases import effective_versions
@@ -14,5 +15,5 @@ def open_release(operations: Operations) -> VersionedRelease:
 FORM = Form(
     oxp.FORMAT.name,
     lambda version: (version.dotted_name, version.semver),
-    effective_versions.of_dotted_name,
+    effective_versions.versions_by_dotted_name,
 )

@@ -6,7 +6,7 @@ from executor.serve.views import serve
 
 
 class AnyPath:
-    """What a protocol has below its root, which may be nothing."""
+    """The path of a protocol below its root, which may be empty."""
 
     regex = ".*"
 
@@ -20,7 +20,7 @@ class AnyPath:
 register_converter(AnyPath, "any")
 
 RELEASE = "<slug:slug>/<str:number>/"
-# Before the others, which would take “agents” for the name of a protocol.
+# Before the others, which would match “agents” as the name of a protocol.
 urlpatterns = [
     path(f"{RELEASE}agents/<slug:sub>/<slug:protocol>", serve, name="serve-agent"),
     path(f"{RELEASE}agents/<slug:sub>/<slug:protocol>/<any:rest>", serve, name="serve-agent-below"),

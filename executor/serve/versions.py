@@ -1,5 +1,4 @@
-"""Releases for the servers of protocols whose clients know versions: each tool in one version, and its older
-ones."""
+"""Releases for protocols whose clients know versions: each tool in one version, with its older versions."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -34,8 +33,7 @@ class Form:
 
 @dataclass(frozen=True)
 class Shown:
-    """The tools that an agent of a release shows in a format, in its order. `node` is the agent's primary
-    key."""
+    """The tools of a release's agent in a format, in its order. `node`: the agent's primary key."""
 
     node: int
     tools: tuple[ServedTool, ...]
@@ -60,7 +58,7 @@ class VersionedRelease:
         return [_version(row, self.form) for row in rows]
 
     def find_version(self, version: ToolVersion) -> tuple["VersionedRelease", ServedTool] | None:
-        """This release runs the version if it holds it, else the newest release before it."""
+        """Return this release if it contains the version, else the newest release before it that does."""
         row: EffectiveVersion = version.key
         if tool := _with(row, self.tools()):
             return self, tool
@@ -68,7 +66,7 @@ class VersionedRelease:
         if release is None:
             return None
         nodes = sealed(release).document.nodes
-        # A sub-agent may have had another name then.
+        # A sub-agent may have had another slug then.
         slug = next(node.slug for node in nodes if (node.id or release.agent_id) == row.node)
         sub_agent = "" if row.node == release.agent_id else slug
         older = replace(self, operations=replace(self.operations, release=release, sub_agent=sub_agent))
@@ -98,13 +96,13 @@ def _shown(release: Release, sub_agent: str, form: Form) -> Shown:
     node = pks[agent.agent.slug]
     fitting = carried(agent, format_.limits).fitting
     keys = [numbering.key_of(tool, node=node, pks=pks) for tool in fitting.tools]
-    rows = effective_versions.held_by(release, node, zip(keys, fitting.tools, strict=True))
+    rows = effective_versions.versions_of_tools(release, node, zip(keys, fitting.tools, strict=True))
     versions = [_version(rows[key], form) for key in keys]
     tools = tuple(
         _numbered(tool, version, form) for tool, version in zip(fitting.tools, versions, strict=True)
     )
-    written = format_.write(structs.replace(fitting, tools=tools))
-    documents = tools_in(written, format_.places) if format_.places else []
+    document_text = format_.write(structs.replace(fitting, tools=tools))
+    documents = tools_in(document_text, format_.places) if format_.places else []
     return Shown(
         node,
         tuple(
@@ -119,7 +117,7 @@ def _version(row: EffectiveVersion, form: Form) -> ToolVersion:
 
 
 def _numbered(tool: ReleasedTool, version: ToolVersion, form: Form) -> ReleasedTool:
-    # By our ids and versions, which the format writes as it writes those of a vendor with the same rules.
+    # With our ids and versions, which the format writes like those of a vendor with the same rules.
     return structs.replace(
         tool,
         tool_id=version.tool_id,

@@ -1,7 +1,8 @@
-"""The door of all served protocols: whose key it is, how often it has asked, and which release is meant.
+"""The entry point of all served protocols: authenticates the key, checks its rate limit and finds the
+release.
 
-Plain Django, because these are the most frequent requests of all. Keys, scopes and limits are judged by the
-code that judges them for REST.
+Plain Django, because these requests are the most frequent ones. The code that checks keys, scopes and limits
+for REST also does it here.
 """
 
 import select
@@ -33,12 +34,12 @@ from people.permissions import allows, public, reason_against
 from protocols.server import Refusal, Reply, Request, Server, json_reply
 
 _keys = RuntimeAuthentication()
-# That its other end was closed: not all systems tell of it before something is written.
-_HANGS_UP = getattr(select, "POLLRDHUP", 0)
+# The event that the peer closed the connection: not all systems report it before something is written.
+_PEER_CLOSED_EVENT = getattr(select, "POLLRDHUP", 0)
 
 
 class _Listing:
-    """What `allows` asks of a view: a key of the scope `invoke` lists what it may run."""
+    """The attributes of a view that `allows` reads: a key with the scope `invoke` lists what it may run."""
 
     runtime = invokes = True
 
@@ -52,31 +53,31 @@ class _Running:
 def serve(
     request: HttpRequest, slug: str, number: str, protocol: str, rest: str = "", sub: str = ""
 ) -> HttpResponseBase:
-    spoken = served.get(protocol)
+    server = served.get(protocol)
     try:
         _refuse_foreign_page(request)
-        asked = _request(request, rest)
-        if spoken and (reply := spoken.answer_anyone(asked, _is_ready)):
+        protocol_request = _request(request, rest)
+        if server and (reply := server.answer_anyone(protocol_request, _is_ready)):
             return _response(request, reply)
-        if spoken:
-            request.asks_for = spoken.asks_for(asked)  # type: ignore[attr-defined]
-        caller = _caller(request, spoken.key_header if spoken else "")
-        # What runs a tool counts as that besides.
+        if server:
+            request.asks_for = server.asks_for(protocol_request)  # type: ignore[attr-defined]
+        caller = _caller(request, server.key_header if server else "")
+        # A tool call counts as an invocation too.
         caller.spend("read")
         operations = _operations(request, caller, slug, number, protocol, "" if sub == slug else sub)
-        if spoken is None:
-            known = ", ".join(each.name for each in served.SERVED)
-            raise DomainError("unknown_protocol", f"Releases are served in: {known}.", status=404)
-        reply = spoken.answer(asked, served.SERVED[spoken](operations))
+        if server is None:
+            protocol_names = ", ".join(row.name for row in served.SERVED)
+            raise DomainError("unknown_protocol", f"Releases are served in: {protocol_names}.", status=404)
+        reply = server.answer(protocol_request, served.SERVED[server](operations))
     except (APIException, DomainError, Http404) as error:
-        return _response(request, _refused(spoken, error, request))
+        return _response(request, _refusal_reply(server, error, request))
     try:
         if reply.status < 400:
-            _note(caller, operations)
-            readable.tell(request.META, caller.key.pk, operations.release.pk)
+            _record_receipt(caller, operations)
+            readable.mark_answered(request.META, caller.key.pk, operations.release.pk)
         return _response(request, reply)
     except BaseException:
-        # The server closes only what it was given, and an open stream holds the place of another one.
+        # The server closes only a response that it got, and an open stream occupies a room.
         if close := getattr(reply.body, "close", None):
             close()
         raise
@@ -85,40 +86,45 @@ def serve(
 @public
 @require_http_methods(["GET", "HEAD", "OPTIONS"])
 def protected_resource(request: HttpRequest, path: str) -> HttpResponse:
-    """Which authorization server gives access tokens for an address below /serve/ (RFC 9728)."""
-    said = access_tokens.metadata(f"{ROOT}{path}")
-    if said is None:
+    """Describe the authorization server of an address below /serve/ (RFC 9728)."""
+    document = access_tokens.metadata(f"{ROOT}{path}")
+    if document is None:
         return JsonResponse({"code": "not_found", "message": "Clients sign in with an API key."}, status=404)
-    # It holds no secret, and clients in browsers read it from pages of other sites, with more headers.
+    # The document contains no secret, and browser clients on other sites read it with more headers.
     if request.method == "OPTIONS":
         allowed = {"Access-Control-Allow-Methods": "GET, HEAD", "Access-Control-Allow-Headers": "*"}
         return HttpResponse(status=204, headers={"Access-Control-Allow-Origin": "*", **allowed})
-    return JsonResponse(said, headers={"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"})
+    return JsonResponse(
+        document, headers={"Access-Control-Allow-Origin": "*", "Cache-Control": "max-age=300"}
+    )
 
 
 def problem(request: HttpRequest, status: int, code: str, message: str) -> HttpResponse:
-    """An error outside of the view, such as a body that is too large to be read, in the words of the protocol
-    that was asked."""
+    """Format an error from outside the view, such as a body that is too large, in the protocol of the
+    address.
+    """
     try:
-        spoken = served.get(resolve(request.path_info).kwargs.get("protocol", ""))
+        server = served.get(resolve(request.path_info).kwargs.get("protocol", ""))
     except Resolver404:
-        spoken = None
-    reply = _worded(spoken, Refusal(status, code, message), b"")
+        server = None
+    reply = _format_refusal(server, Refusal(status, code, message), b"")
     return HttpResponse(reply.body, status=status, headers=reply.headers, content_type=reply.media_type)
 
 
 def _caller(request: HttpRequest, key_header: str) -> Caller:
-    # No session: a browser sends its cookies whichever page made it ask.
-    found = _keys.authenticate(request)
-    if found is None and key_header and (given := request.headers.get(key_header, "")):
-        found = _keys.owner_of(given.strip(), request)
-    if found is None:
+    # No session: a browser sends its cookies with requests of any page.
+    owner_and_key = _keys.authenticate(request)
+    if owner_and_key is None and key_header and (header_value := request.headers.get(key_header, "")):
+        owner_and_key = _keys.owner_of(header_value.strip(), request)
+    if owner_and_key is None:
         or_token = (
-            ", or the access token of a user whom the client signed in" if access_tokens.accepted() else ""
+            ", or the access token of a user whom the client signed in"
+            if access_tokens.trusted_provider()
+            else ""
         )
         raise NotAuthenticated(f"Send an API key of Pegboard: “Authorization: Bearer pgb_…”{or_token}.")
-    user, key = found
-    # Middleware and helpers of REST ask the request.
+    user, key = owner_and_key
+    # Middleware and helpers of REST read them from the request.
     request.user = user
     request.auth = key  # type: ignore[attr-defined]
     if not allows(key, _Listing, "GET", Role.VIEWER):
@@ -143,7 +149,8 @@ def _operations(
     except Http404:
         note_refusal(caller, agent=slug, tool="")
         raise
-    # Once for all protocols: some answer without reading what is served, and a receipt names the sub-agent.
+    # Checked here for all protocols: some answer without reading the document, and a receipt names the
+    # sub-agent.
     if sub and shown(release, sub) is None:
         note_refusal(caller, agent=slug, tool="")
         raise Http404
@@ -160,11 +167,11 @@ def _operations(
     )
 
 
-def _note(caller: Caller, operations: Operations) -> None:
+def _record_receipt(caller: Caller, operations: Operations) -> None:
     surface = f"serve/{operations.protocol}"
     if operations.sub_agent:
         surface = f"{operations.sub_agent}/{surface}"
-    receipts.note_served(caller.key, operations.release, surface=surface, name=operations.named)
+    receipts.record_served(caller.key, operations.release, surface=surface, name=operations.named)
 
 
 def _request(request: HttpRequest, rest: str) -> Request:
@@ -179,22 +186,22 @@ def _request(request: HttpRequest, rest: str) -> Request:
 
 
 def _refuse_foreign_page(request: HttpRequest) -> None:
-    # Against DNS rebinding (MCP 2026-07-28, Transports, Security Warning), in every protocol.
+    # Protects every protocol against DNS rebinding (MCP 2026-07-28, Transports, Security Warning).
     if is_foreign_page(request):
         message = "Pages of other sites cannot send requests here. Send them from a program."
         raise DomainError("foreign_origin", message, status=403)
 
 
 def _has_left(client: socket.socket | None) -> bool:
-    # Nothing is read: what a client has sent meanwhile is its next request.
+    # Nothing is read: the client's next request may be in the buffer.
     if client is None or (number := client.fileno()) < 0:
         return False
-    looked = select.poll()
-    looked.register(number, _HANGS_UP)
-    return bool(looked.poll(0))
+    poll = select.poll()
+    poll.register(number, _PEER_CLOSED_EVENT)
+    return bool(poll.poll(0))
 
 
-def _refused(
+def _refusal_reply(
     spoken: Server[Any] | None, error: APIException | DomainError | Http404, request: HttpRequest
 ) -> Reply:
     headers: dict[str, str] = {}
@@ -207,11 +214,11 @@ def _refused(
         refusal = refusal_of(error)
         if isinstance(error, DomainError) and error.retry_after:
             headers["Retry-After"] = str(error.retry_after)
-    reply = _worded(spoken, refusal, request.body)
+    reply = _format_refusal(spoken, refusal, request.body)
     return replace(reply, headers={**reply.headers, **headers})
 
 
-def _worded(spoken: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
+def _format_refusal(spoken: Server[Any] | None, refusal: Refusal, body: bytes) -> Reply:
     if spoken:
         return spoken.refusal(refusal, body)
     return json_reply({"code": refusal.code, "message": refusal.message}, refusal.status)

@@ -19,7 +19,7 @@ from designer.models import Agent, Pin
 from designer.pins import pin_tool
 from designer.procedures.editing import create_procedure
 from designer.rehearsals import sentences
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.releases import publishing
 from people.models import User
 from protocols.definition import Parts
@@ -69,10 +69,10 @@ SENDERS: dict[str, tuple[str, str, Mapping[str, str], str]] = {
     ),
 }
 SENTENCES = (
-    Wanted("How far is refill RF-20391?", "get_refill_status", {"refill_number": "RF-20391"}),
-    Wanted("Is my refill ready to be picked up?", "get_refill_status"),
-    Wanted("Write to ada@example.com that it is ready.", "sendEmail", {"recipient": "ada@example.com"}),
-    Wanted("Send me a mail about it, please.", "sendEmail"),
+    NewSentence("How far is refill RF-20391?", "get_refill_status", {"refill_number": "RF-20391"}),
+    NewSentence("Is my refill ready to be picked up?", "get_refill_status"),
+    NewSentence("Write to ada@example.com that it is ready.", "sendEmail", {"recipient": "ada@example.com"}),
+    NewSentence("Send me a mail about it, please.", "sendEmail"),
 )
 
 
@@ -111,7 +111,7 @@ def make_reminders(designer: User) -> None:
     mail = definitions.define(actor=designer, parts=SEND_EMAIL)
     pins = [pin_tool(agent, actor=designer, tool=tool) for tool in (status, mail)]
     write_procedure(agent, designer, "remind", "Remind a patient")
-    sentences.add(agent, actor=designer, wanted=SENTENCES)
+    sentences.add(agent, actor=designer, new_sentences=SENTENCES)
     bind(agent, designer, *pins)
     publishing.publish(
         agent,

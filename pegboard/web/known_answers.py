@@ -24,9 +24,9 @@ from django.http import HttpResponse
 from core import log_context
 from core.query_deadline import limit_queries
 from designer.access_tokens import ROOT
-from designer.middleware import fetched
+from designer.middleware import parse_conditional_read
 from designer.releases import readable
-from designer.releases.readable import Readable, Wanted
+from designer.releases.readable import ReadAccess, ReleaseRequest
 from pegboard.web import tracing
 from people.throttling import is_within_limit
 
@@ -53,7 +53,7 @@ _FACTS = ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE", "wsgi.u
 class _Question:
     # All that was asked, but for the key and the number of the message.
     name: Hashable
-    wanted: Wanted
+    wanted: ReleaseRequest
     number: bytes
     size: int
 
@@ -137,7 +137,7 @@ def _question(meta: Environ) -> _Question | None:
         number = found[1]
         body = body[: found.start(1)] + b"\0" + body[found.end(1) :]
     else:
-        wanted = fetched(meta)
+        wanted = parse_conditional_read(meta)
         if wanted is None:
             return None
     headers = [
@@ -149,7 +149,7 @@ def _question(meta: Environ) -> _Question | None:
     return _Question(asked, wanted, number, len(body) + sum(len(name) + len(text) for name, text in headers))
 
 
-def _served(meta: Mapping[str, Any]) -> Wanted | None:
+def _served(meta: Mapping[str, Any]) -> ReleaseRequest | None:
     length = meta.get("CONTENT_LENGTH", "")
     if meta["REQUEST_METHOD"] != "POST" or not (length.isascii() and length.isdigit()):
         return None
@@ -157,12 +157,12 @@ def _served(meta: Mapping[str, Any]) -> Wanted | None:
     if found is None or int(length) > MAX_BODY_BYTES:
         return None
     slug, name, part = found.groups()
-    return readable.wanted(meta, slug, name, "serve/mcp", part or "", is_open_to_calls=True)
+    return readable.parse_request(meta, slug, name, "serve/mcp", part or "", is_open_to_calls=True)
 
 
-def _found(question: _Question) -> tuple[Readable, _Answer] | None:
+def _found(question: _Question) -> tuple[ReadAccess, _Answer] | None:
     with limit_queries(settings.QUERY_DEADLINE):
-        row = readable.read(question.wanted)
+        row = readable.find_access(question.wanted)
     # As at the end of each request of Django's.
     if not (ours := connections[DEFAULT_DB_ALIAS]).in_atomic_block:
         ours.close_if_unusable_or_obsolete()
@@ -176,7 +176,7 @@ def _length(answer: _Answer, body: bytes) -> list[tuple[str, str]]:
     return [("Content-Length", str(len(body)))] if answer.status.startswith("200") else []
 
 
-def _trace(meta: Environ, row: Readable, answer: _Answer, number: str, began: float) -> None:
+def _trace(meta: Environ, row: ReadAccess, answer: _Answer, number: str, began: float) -> None:
     token = log_context.begin({"request_id": number, "user_id": row.owner, "route": answer.route})
     try:
         took = time.perf_counter() - began

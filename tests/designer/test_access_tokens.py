@@ -33,12 +33,12 @@ METADATA = f"{SITE}/.well-known/oauth-protected-resource"
 @pytest.fixture
 def signed(idp, owner, settings):
     """The provider, at which `owner` has signed in before."""
-    access_tokens.forget()
+    access_tokens.clear_cache()
     settings.PUBLIC_URL = SITE
     settings.OIDC |= {"runtimes": "marked", "audiences": [], "runtime_scopes": []}
     Identity.objects.create(user=owner, issuer=idp.issuer, subject="ada-1")
     yield idp
-    access_tokens.forget()
+    access_tokens.clear_cache()
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_a_user_who_is_unlinked_loses_access_within_a_minute(desk, signed):
     token = signed.access_token(AUDIENCE)
     assert listed(token).status_code == 200
     Identity.objects.all().delete()
-    access_tokens._believed.clear()  # as time does
+    access_tokens._cache.clear()  # as time does
     assert listed(token).status_code == 403
 
 

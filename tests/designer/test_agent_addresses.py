@@ -38,7 +38,7 @@ def test_an_address_that_was_published_is_given_to_no_other_agent(api, desk, ali
     agents.update_agent(desk, actor=alice, slug="counter")
     refused = api.post(URL, {"name": "Other", "slug": "desk"})
     assert (refused.status_code, refused.json()["code"]) == (409, "slug_taken")
-    assert "Another agent was published" in refused.json()["fields"]["slug"]
+    assert "Another agent has published" in refused.json()["fields"]["slug"]
     other = api.post(URL, {"name": "Desk"}).json()
     assert other["slug"] == "desk-2"
     moved = api.patch(f"{URL}desk-2/", {"slug": "desk"})

@@ -47,7 +47,7 @@ def copy_of(api, **asked) -> Agent:
 def shown(agent: Agent) -> list[str]:
     """The procedures as they are read, in their order."""
     rows = list(agent.procedures.live())
-    known = vocabulary.of_agent(agent, texts=[row.text for row in rows])
+    known = vocabulary.vocabulary_of(agent, texts=[row.text for row in rows])
     return [references.shown(references.parse(row.text, known)) for row in rows]
 
 
@@ -64,10 +64,10 @@ def test_a_copy_has_mocks_and_assertions_of_its_own_and_no_environment(api, alic
     copy, tree = copy_of(api), copy_of(api, with_sub_agents=True)
 
     for each, asserted in ((copy, never[:1]), (tree, never)):
-        own = mocks.of_pin(each.pins.live().get()).activity
+        own = mocks.mock_of_pin(each.pins.live().get()).activity
         assert own != mocked
         assert operations.current(own).config == operations.current(mocked).config
-        assert msgspec.to_builtins(mocks.asserted(each)) == asserted
+        assert msgspec.to_builtins(mocks.assertions_of(each)) == asserted
         assert not each.environments.exists()
 
 
@@ -80,7 +80,7 @@ def test_a_mock_that_does_not_fit_any_more_goes_along_as_it_is(api, alice, desk)
 
     copy = copy_of(api)
 
-    (copied,) = (each for each in mocks.of(copy) if each.pin.name == "weigh")
+    (copied,) = (each for each in mocks.mocked_tools(copy) if each.pin.name == "weigh")
     assert set(copied.problems) == {"examples.0.outputs"}
 
 
@@ -91,7 +91,7 @@ def test_a_copy_has_tools_words_and_procedures_of_its_own(api, desk):
     original, pin = desk.pins.live().get(), copy.pins.live().get()
     assert (pin.version, pin.alias, pin.name) == (original.version, "find_account", "find_account")
     assert pin.version != pin.tool.current
-    assert tunings.facts(tunings.of(pin)) == tunings.facts(tunings.of(original))
+    assert tunings.facts(tunings.tuning_of(pin)) == tunings.facts(tunings.tuning_of(original))
     procedure = copy.procedures.get()
     assert procedure.text == (
         f"Call {{in:{pin.pk}/city}}. Then old_one(), then to_refills() for {{item:account_id}}."
@@ -122,7 +122,7 @@ def test_a_change_of_the_copy_leaves_the_original_as_it_is(api, alice, desk):
     pins.set_alias(copy.pins.get(), actor=alice, alias="seek")
 
     assert (list(desk.pins.values()), list(desk.procedures.values())) == before
-    assert tunings.of(desk.pins.live().get()).description == "Finds an account."
+    assert tunings.tuning_of(desk.pins.live().get()).description == "Finds an account."
     assert shown(copy)[0].startswith("Call seek(city)")
     assert shown(desk)[0].startswith("Call find_account(city)")
 

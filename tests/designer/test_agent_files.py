@@ -145,7 +145,7 @@ def test_what_is_missing_is_listed_before_anything_is_written(api, actor, file):
         ]
     )
     assert (refused.status_code, refused.json()["code"]) == (409, "import_incomplete")
-    assert "And 1 more. Nothing was made." in refused.json()["message"]
+    assert "And 1 more. Nothing was imported." in refused.json()["message"]
     assert rows() == before
 
     done = api.post(URL, {"file": file, "accept_missing": True})
@@ -212,7 +212,7 @@ def test_what_is_no_file_of_an_agent_says_where(api, file, change, says):
 )
 def test_any_json_is_read_or_refused(document):
     with pytest.raises(DomainError):
-        agent_files.read(json.dumps(document).encode())
+        agent_files.read_file(json.dumps(document).encode())
 
 
 def test_a_file_goes_to_a_team_of_ones_own_only(file, db):
@@ -254,11 +254,11 @@ def test_page_shows_what_is_missing_and_imports_on_the_second_press(file):
     ("body", "says"),
     [
         (b"", "empty"),
-        (b"\xff\xfe", "no file of an agent"),
-        (b"[" * 5_000, "no file of an agent"),
-        (b"{}", "no file of an agent"),
+        (b"\xff\xfe", "not the file of an agent"),
+        (b"[" * 5_000, "not the file of an agent"),
+        (b"{}", "not the file of an agent"),
         (b'{"schema": "\\u0000"}', "NUL"),
-        (b" " * 950_000, "900,000 are the most"),
+        (b" " * 950_000, "at most 900,000 are allowed"),
     ],
 )
 def test_page_says_what_is_wrong_with_a_file(db, body, says):
@@ -283,23 +283,23 @@ def test_definitions_go_along_with_the_agents_that_pin_them(actor):
     desk = make_agent(slug="desk", name="Desk")
     ours = definitions.define(actor=actor, parts=parts_of(SEND))
     pins.pin_tool(desk, actor=actor, tool=ours)
-    written = agent_files.write(desk)
+    written = agent_files.write_file(desk)
     assert canonical(written["agents"][0]["pins"][0]["definition"]) == canonical(SEND)
-    back = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    back = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
     assert (back.missing, back.agents["desk"].pins.get().tool) == ([], ours)
 
     # Elsewhere it has no such id: one of its name stands for it, or else it is defined.
     written["agents"][0]["pins"][0]["tool_id"] = "of another installation"
-    again = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    again = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
     assert (again.missing, again.agents["desk"].pins.get().tool) == ([], ours)
     definitions.withdraw(ours, actor=actor)
-    new = agent_files.bring_in(agent_files.checked(written), actor=actor, is_dry_run=False)
+    new = agent_files.import_file(agent_files.parse_file(written), actor=actor, is_dry_run=False)
     made = new.agents["desk"].pins.get().tool
     assert (new.missing, made.name, made == ours) == ([], "sendEmail", False)
 
     definitions.withdraw(made, actor=actor)
     del written["agents"][0]["pins"][0]["definition"]
-    lacking = agent_files.bring_in(
-        agent_files.checked(written), actor=actor, is_dry_run=False, accept_missing=True
+    lacking = agent_files.import_file(
+        agent_files.parse_file(written), actor=actor, is_dry_run=False, accept_missing=True
     )
     assert [each.code for each in lacking.missing] == ["tool_missing"]

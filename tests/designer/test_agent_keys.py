@@ -84,7 +84,7 @@ def test_moving_an_agent_below_another_opens_nothing(owner, desk, other):
 def test_key_follows_its_agent_to_another_address_and_not_its_address_to_another_agent(owner, desk, other):
     client = program(owner, desk)
     agents.update_agent(desk, actor=owner, slug="front")
-    with pytest.raises(DomainError, match="Another agent was published"):
+    with pytest.raises(DomainError, match="Another agent has published"):
         agents.update_agent(other, actor=owner, slug="desk")
     assert [answers(client, slug)[0] for slug in ("front", "desk")] == [200, 200]
     assert client.get("/api/v1/agents/desk/releases/live/bundle/").json()["agent"]["name"] == desk.name
@@ -102,7 +102,7 @@ def test_owner_who_leaves_the_team_takes_the_key_along(owner):
     team = teams.create_team(actor=owner, name="Sales")
     teams.add_member(team, designer, actor=owner)
     published(owner, "shop", team=team)
-    client = program(designer, *agent_keys.choose(designer, ["shop"]))
+    client = program(designer, *agent_keys.find_agents(designer, ["shop"]))
     assert answers(client, "shop")[0] == 200
     teams.remove_member(team, designer, actor=owner)
     assert answers(client, "shop") == [404] * len(READS)
@@ -222,7 +222,7 @@ def test_page_makes_no_key_for_more_agents_than_rest_does(owner, desk, other, mo
     monkeypatch.setattr(agent_keys, "MAX_AGENTS", 1)
     form = {"name": "ci", "scope": "runtime", "days": "90", "agents": ["desk", "other"]}
     refused = signed_in().post("/keys/new/", form)
-    assert "Name at most 1 agents." in text_of(refused)
+    assert "Choose at most 1 agents." in text_of(refused)
     assert not ApiKey.objects.exists()
 
 

@@ -74,12 +74,12 @@ def test_what_is_wrong_with_a_tree_is_said_in_sentences(alice, desk, refills, bi
         desk, actor=alice, title="Calls", body="Hi.\nCall charge(), then transfer_to_billing()."
     )
 
-    found = {(problem.code, problem.message) for problem in agent_trees.of(desk).problems}
+    found = {(problem.code, problem.message) for problem in agent_trees.read_tree(desk).problems}
 
     assert found == {
         (
             "other_agents_tool",
-            "“Calls”, line 2: “charge()” is a tool of “Billing”, and “Desk” is not shown it.",
+            "“Calls”, line 2: “charge()” is a tool of “Billing”, and “Desk” does not have it.",
         ),
         ("agent_unreachable", "No procedure says when to hand over to “Refills”."),
         ("tool_twice", "“Desk” and “Billing” both have “look_up”, in different versions."),
@@ -97,7 +97,7 @@ def test_a_moved_tool_keeps_version_alias_and_words(api, alice, desk, refills):
     assert moved.status_code == 200
     (row,) = Pin.objects.live()
     assert (row.agent, row.pk, row.alias, row.version) == (refills, moved.json()["id"], "find", pin.version)
-    assert tunings.of(row).description == "Ours"
+    assert tunings.tuning_of(row).description == "Ours"
     unpinned, pinned = AuditEntry.objects.filter(kind="pin").order_by("pk")[2:]
     assert (unpinned.action, unpinned.why) == ("unpin", "Moved to “Refills”.")
     assert (pinned.action, pinned.why) == ("pin", "Moved from “Desk”.")
@@ -107,7 +107,7 @@ def test_a_tool_that_comes_back_is_what_the_procedures_meant(alice, desk, refill
     pin = pins.pin_tool(desk, actor=alice, tool=make_tool(name="look_up"))
     procedure = editing.create_procedure(desk, actor=alice, title="Calls", body="Say {city}, call look_up().")
     (moved,) = pins.move_to_agent([pin], actor=alice, to=refills)
-    codes = [problem.code for problem in agent_trees.of(desk).problems]
+    codes = [problem.code for problem in agent_trees.read_tree(desk).problems]
     assert codes == ["other_agents_tool", "agent_unreachable"]
 
     pins.move_to_agent([moved], actor=alice, to=desk)
@@ -124,7 +124,7 @@ def test_a_tool_that_is_pinned_again_is_what_the_procedures_meant(alice, desk):
 
     again = pins.pin_tool(desk, actor=alice, tool=tool)
 
-    assert tunings.of(again) is None
+    assert tunings.tuning_of(again) is None
     checked = checking.check_agent(desk, alice)
     assert (checked.remarks[procedure.pk], checked.pieces[procedure.pk][3].shown) == ([], "look_up()")
 
@@ -186,7 +186,7 @@ def test_an_agent_moves_below_another_and_never_below_itself(designer, desk, ref
 
     refused = designer.post("/agents/desk/tree/agents/", {"agent": "refills", "parent": "billing"})
 
-    assert "“Billing” is below “Refills”, so it cannot be above it." in text_of(refused)
+    assert "“Billing” is a sub-agent of “Refills”, so it cannot be its parent." in text_of(refused)
     designer.post("/agents/desk/tree/agents/", {"agent": "refills", "parent": ""})
     assert Agent.objects.get(slug="refills").parent is None
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from catalog.models import Vendor
 from designer import agent_copies, agent_files, agent_vendors, agents
-from designer.agent_vendors import Allowed, Limit
+from designer.agent_vendors import AllowedVendors, VendorLimit
 from designer.models import Agent
 from people import teams
 from people.models import AuditEntry
@@ -69,7 +69,7 @@ def test_a_tool_of_another_vendor_is_refused_with_what_to_do(api, desk, sky, mai
     assert (refused.status_code, refused.json()["code"]) == (409, "vendor_not_allowed")
     assert refused.json()["fields"]["tool"] == (
         "“mail” is a tool of “Birch”, a vendor that “Desk” may not use. Choose a tool of “Acme”, or allow the"
-        " vendor where “Desk” is edited."
+        " vendor on the edit page of “Desk”."
     )
     assert pin(api, desk, sky).status_code == 201
     several = api.post(f"{URL}desk/pins/several/", {"pins": [{"tool": mail.pk}]}).json()
@@ -79,7 +79,7 @@ def test_a_tool_of_another_vendor_is_refused_with_what_to_do(api, desk, sky, mai
 def test_a_sub_agent_may_use_what_every_agent_above_it_may(alice, api, desk, refills, sky, mail):
     allow(desk, sky.endpoint.vendor, actor=alice)
     refused = pin(api, refills, mail).json()
-    assert "“Desk”, which it is below, does not name it" in refused["message"]
+    assert "limited by its parent “Desk”" in refused["message"]
 
     allow(refills, mail.endpoint.vendor, actor=alice)
     shown = api.get(f"{URL}refills/").json()
@@ -203,7 +203,7 @@ def test_a_file_names_the_vendors_by_their_addresses(alice, api, desk, refills, 
 
 
 def test_a_file_without_any_of_its_vendors_allows_none(alice, desk, acme):
-    filed = agent_files.checked(
+    filed = agent_files.parse_file(
         {
             "schema": agent_files.SCHEMA,
             "agents": [
@@ -212,8 +212,8 @@ def test_a_file_without_any_of_its_vendors_allows_none(alice, desk, acme):
             ],
         }
     )
-    done = agent_files.bring_in(filed, actor=alice, is_dry_run=False, accept_missing=True)
-    assert agent_vendors.of(done.agents["a"]).vendors == {}
+    done = agent_files.import_file(filed, actor=alice, is_dry_run=False, accept_missing=True)
+    assert agent_vendors.allowed_for(done.agents["a"]).vendors == {}
 
 
 def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, desk, acme, birch):
@@ -224,10 +224,10 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
     given = {"name": "Desk", "slug": "desk", "description": ""}
     refused = client.post(url, {**given, "vendors": ["acme"], "expected": state})
     assert "Tick “Only the vendors ticked here” as well" in text_of(refused)
-    assert agent_vendors.of(desk).vendors is None
+    assert agent_vendors.allowed_for(desk).vendors is None
     saved = client.post(url, {**given, "limits_vendors": "on", "vendors": ["acme"], "expected": state})
     assert saved.status_code == 302
-    assert agent_vendors.of(desk).names == "“Acme”"
+    assert agent_vendors.allowed_for(desk).names == "“Acme”"
 
     late = client.post(url, {**given, "description": "Answers", "expected": state})
     assert late.status_code == 409
@@ -237,21 +237,21 @@ def test_the_form_names_vendors_and_says_what_changed_meanwhile(alice, client, d
 
     again = {**given, "limits_vendors": "on", "vendors": ["acme", "birch"], "expected": shown.expected}
     assert client.post(url, again).status_code == 302
-    assert agent_vendors.of(desk).names == "“Acme”, “Birch”"
+    assert agent_vendors.allowed_for(desk).names == "“Acme”, “Birch”"
     client.post(url, given)
-    assert agent_vendors.of(desk).vendors is None
+    assert agent_vendors.allowed_for(desk).vendors is None
 
 
 @given(st.lists(st.none() | st.sets(st.integers(1, 5)), min_size=1, max_size=5))
 def test_what_may_be_used_is_what_all_on_the_way_name(path):
     rows = {key: Vendor(pk=key, name=f"V{key}", slug=f"v{key}") for key in range(1, 6)}
-    limits = [Limit("a", "A", {key: rows[key] for key in named}) for named in path if named is not None]
-    allowed = Allowed(tuple(limits))
+    limits = [VendorLimit("a", "A", {key: rows[key] for key in named}) for named in path if named is not None]
+    allowed = AllowedVendors(tuple(limits))
     usable = {key for key in rows if all(named is None or key in named for named in path)}
 
     assert (allowed.vendors is None) == (not limits)
     assert set(rows if allowed.vendors is None else allowed.vendors) == usable
-    assert {key for key, row in rows.items() if allowed.against(row) is None} == usable
+    assert {key for key, row in rows.items() if allowed.excluding_limit(row) is None} == usable
 
 
 def test_the_tree_is_read_in_two_queries(alice, desk, refills, acme, django_assert_num_queries):
@@ -260,5 +260,5 @@ def test_the_tree_is_read_in_two_queries(alice, desk, refills, acme, django_asse
     for number in range(5):
         deeper.append(make_agent(name=f"Deep {number}", parent=deeper[-1]))
     with django_assert_num_queries(2):
-        found = agent_vendors.of_several(deeper)
+        found = agent_vendors.allowed_by_agent(deeper)
     assert {allowed.keys for allowed in found.values()} == {frozenset([acme.pk])}

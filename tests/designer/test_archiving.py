@@ -64,7 +64,7 @@ def test_all_that_is_below_is_archived_and_comes_back_in_one(api, desk):
     assert [(row.action, row.why) for row in told] == [
         (action, why)
         for action in ("archive", "restore")
-        for why in ("", "It goes with “Desk”.", "It goes with “Desk”.")
+        for why in ("", "Together with “Desk”.", "Together with “Desk”.")
     ]
 
 
@@ -102,7 +102,7 @@ def test_nothing_of_an_archived_agent_changes(api, alice, desk):
     ]
 
     for edit in edits:
-        with pytest.raises(DomainError, match="Bring it back first") as refused:
+        with pytest.raises(DomainError, match="Restore it first") as refused:
             edit()
         assert (refused.value.code, refused.value.status) == ("agent_archived", 409)
 
@@ -222,7 +222,9 @@ def test_the_pages_archive_and_bring_back(desk):
     page = browser.get("/agents/?archived=1")
     assert [row.slug for _, row in page.context["agents"]] == ["refills", "orders"]
     assert "Archived: Refills" in text_of(browser.get("/agents/desk/"))
-    assert "is below, is archived" in text_of(browser.post("/agents/orders/restore/", follow=True))
+    assert "is archived. Restore that agent first" in text_of(
+        browser.post("/agents/orders/restore/", follow=True)
+    )
 
     assert "“Refills” is back" in text_of(browser.post("/agents/refills/restore/", follow=True))
     assert "archived" not in text_of(browser.get("/agents/"))

@@ -112,7 +112,7 @@ TITLED = {"anyOf": [{"const": "fish-1", "title": "Tuna"}, {"const": "fish-2", "t
 def test_some_of_several_texts_are_ticked(items):
     form, field = field_of({"type": "array", "items": items, "maxItems": 1}, ["fish-2"], default=["fish-1"])
     assert isinstance(field.field.widget, CheckboxSelectMultiple)
-    assert field.help_text == "Up to 1 of them.\nIf you leave it out, it is fish-1."
+    assert field.help_text == "Up to 1 of them.\nDefault: fish-1."
     assert form.is_valid(), form.errors
     assert form.arguments == {"tags": ["fish-2"]}
     assert dict(field.field.choices)["fish-1"] == ("Tuna" if "enum" not in items else "fish-1")

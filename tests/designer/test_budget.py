@@ -25,9 +25,9 @@ def test_what_is_counted_is_what_a_model_is_shown():
     preset = Words(parameters={"days": ParameterWords(preset=3)})
     hidden = Words(parameters={"days": ParameterWords(hidden=True, preset=3)})
 
-    shown = token_budget.shown(effective(signature, name="t", agent_tuning=preset))
+    shown = token_budget.shown_signature(effective(signature, name="t", agent_tuning=preset))
     assert (shown.inputs[1].required, shown.inputs[1].default, shown.schema_rest) == (False, 3, rules)
-    shown = token_budget.shown(effective(signature, name="t", agent_tuning=hidden))
+    shown = token_budget.shown_signature(effective(signature, name="t", agent_tuning=hidden))
     assert ([each.name for each in shown.inputs], shown.schema_rest) == (["city"], {})
 
 

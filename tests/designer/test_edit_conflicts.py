@@ -158,7 +158,7 @@ def test_page_of_words_keeps_mine_and_takes_theirs_where_i_wrote_nothing(alice):
     assert offered["description-0"].value() == "Their city"
     again = {name: offered[name].value() or "" for name in offered.fields} | {"expected": offered.expected}
     assert client.post(f"/agents/desk/pins/{pin.pk}/", again).status_code == 302
-    words = tunings.words_of(tunings.of(pin))
+    words = tunings.words_of(tunings.tuning_of(pin))
     assert (words.description, words.parameters["city"].description) == ("Ours", "Their city")
 
 

@@ -11,7 +11,7 @@ from catalog.activities import operations as activities
 from catalog.models import Call
 from designer import agent_keys, environments, mocks, pins
 from designer.models import Binding, Environment
-from designer.resolution import Facts, resolved
+from designer.resolution import Facts, resolve_facts
 from people.models import ApiKey, AuditEntry, Role
 from tests.executor.test_calls import desk, owner, vendor
 from tests.factories import make_parameter, make_signature, make_tool, make_user
@@ -94,7 +94,7 @@ def test_the_matrix_costs_the_same_however_many_environments_there_are(client, o
         client.get(PAGE)
     assert len(many) <= len(few) + 2
     too_many = client.post(PAGE, {"do": "add", "name": "eleventh"})
-    assert "10 environments at most" in too_many.content.decode()
+    assert "at most 10 environments" in too_many.content.decode()
 
 
 def test_a_key_is_made_for_an_environment_of_its_agents(client, owner, desk):
@@ -104,7 +104,7 @@ def test_a_key_is_made_for_an_environment_of_its_agents(client, owner, desk):
     assert "Where it runs them" in client.get("/keys/new/").content.decode()
     asked = {"name": "In tests", "scope": "invoke", "days": "90", "environment": "test"}
     refused = client.post("/keys/new/", asked)
-    assert "Name the agents whose environment it is." in refused.content.decode()
+    assert "Choose the agents that have this environment." in refused.content.decode()
     made = client.post("/keys/new/", asked | {"agents": ["desk"]})
     assert made.status_code == 200
     assert ApiKey.objects.get().environment == "test"
@@ -210,7 +210,7 @@ def test_the_environment_of_a_key_is_changed_and_seen_before(client, owner, desk
     key.refresh_from_db()
     assert key.environment == "test"
     late = client.post(f"/keys/{key.pk}/environment/", {"environment": "production", "was": ""}, follow=True)
-    assert "runs tools in “test” by now" in late.content.decode()
+    assert "runs tools in “test” now" in late.content.decode()
 
     def patch(**body):
         return client.patch(f"/api/v1/keys/{key.pk}/", body, content_type="application/json")
@@ -240,10 +240,10 @@ FACTS = st.builds(
 @given(facts=FACTS)
 @settings(max_examples=200)
 def test_what_is_decided_goes_before_what_is_said_and_that_before_a_name(facts):
-    found = resolved(facts)
+    found = resolve_facts(facts)
     assert (found.runs == "activity") == (found.activity is not None)
     assert (found.runs == "nothing") == (found.fault is not None)
-    assert (found.shown_as("tool") == "") == (found.runs == "latent")
+    assert (found.activity_shown_to_model("tool") == "") == (found.runs == "latent")
     # What does not fit runs for nothing, and nothing else runs in its place.
     fits = None if facts.unfit else 1
     if facts.is_bound:

@@ -59,7 +59,7 @@ def hook_of(owner, listener, *named, events=OF_AGENTS):
 
 
 def told_to(user) -> list[str]:
-    return sorted(news.told_to(user).values_list("event", flat=True))
+    return sorted(news.notices_of(user).values_list("event", flat=True))
 
 
 def bodies(listener) -> list[dict]:
@@ -70,7 +70,7 @@ def move_vendor(tool, **fields):
     """The vendor lists another version, as a run records it."""
     with transaction.atomic():
         make_version(tool, make_signature(tool.name, **{"description": "Otherwise."} | fields))
-        news.pins_may_be_behind([tool.pk])
+        news.queue_behind_notices([tool.pk])
 
 
 def browser_of(user) -> Client:
@@ -286,7 +286,7 @@ def test_followers_of_a_definition_hear_that_it_was_changed_and_withdrawn(ada, b
     definitions.change(ours, actor=ada, changes={"title": "Mail"})
     let_pass(outbox.GATHER)
     tick()
-    notice = news.told_to(ben).get()
+    notice = news.notices_of(ben).get()
     assert (notice.event, notice.title) == ("tool.changed", "“sendEmail” has a new version")
     assert notice.facts["tools"] == [{"id": ours.pk, "name": "sendEmail", "version": "2", "ordinal": 2}]
     definitions.withdraw(ours, actor=ada)

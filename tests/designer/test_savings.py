@@ -17,7 +17,7 @@ LIMITS = exports.get("mcp").limits
 
 def found(signature, limits=LIMITS, **words):
     said = of_vendor(signature) | members(Words(**words))
-    return savings.savings(signature, said, limits, size=1000)
+    return savings.find_savings(signature, said, limits, size=1000)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_format_saves_only_what_it_says_elsewhere():
         ("parameters", "city", "description"): hidden["city"]["description"],
         ("title",): "",
     }
-    assert savings.savings(signature, said, LIMITS, size=1000) == []
+    assert savings.find_savings(signature, said, LIMITS, size=1000) == []
 
 
 @given(strategies.any_signatures)

@@ -83,7 +83,7 @@ def test_tools_are_shown_as_their_exports_hold_them():
             )
         )
         for pin in agent.pins.select_related("version", "tool", "agent"):
-            seen = shown_tools.of(pin, format_)
+            seen = shown_tools.shown_tool(pin, format_)
             assert seen.text == expected.get(pin.name, b"")
             assert "".join(span.text for span in seen.spans).encode() == seen.text
 

@@ -189,7 +189,9 @@ def test_a_procedure_names_a_sub_agent_that_is_gone(api, alice, desk, refills, l
     procedure.refresh_from_db()
     assert procedure.text == stored + " Good."
     assert composition.draft(desk).procedures[0].text == f"Then {name}(). Good."
-    (failed,) = [each for each in draft_review.of(desk, alice).failed if each.code == "not_sub_agent"]
+    (failed,) = [
+        each for each in draft_review.review_draft(desk, alice).failed if each.code == "not_sub_agent"
+    ]
     assert says in failed.message
 
 

@@ -132,7 +132,7 @@ def test_a_tool_of_a_vendor_that_the_agent_may_not_use_is_marked_and_never_safe(
     page = designer.get("/agents/desk/upgrades/")
     looked = designer.post("/agents/desk/upgrades/move/", {"do": "look-safe"})
 
-    why = "a vendor that “Desk” may not use. Unpin it, or allow the vendor where “Desk” is edited."
+    why = "a vendor that “Desk” may not use. Unpin it, or allow the vendor on the edit page of “Desk”."
     assert (told[used.pk]["is_safe"], told[used.pk]["refusal"]) == (True, "")
     assert not told[barred.pk]["is_safe"]
     assert told[barred.pk]["refusal"].endswith(why)

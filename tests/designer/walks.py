@@ -131,7 +131,7 @@ class Walks:
 
     def _stale_words_of(self, tool: Tool, number: int) -> set[Path]:
         """By what this vendor says, not by what the product read of it."""
-        row = tunings.of(tool)
+        row = tunings.tuning_of(tool)
         replaced = members(tunings.replaced_of(row))
         says = self.earlier[number][-1]
         now: dict[Path, Any] = {("description",): says["description"], ("title",): says["title"]}
@@ -172,7 +172,7 @@ class Walks:
         target.refresh_from_db()
         version = target.version if isinstance(target, Pin) else target.current
         assert version
-        signature, row = version.decoded(), tunings.of(target)
+        signature, row = version.decoded(), tunings.tuning_of(target)
         stale = [each.member for each in tunings.stale_of(row, signature)]
         possible = {"settle": bool(stale), "move": is_pin, "extend": bool(row), "revert": bool(row)}
         weights = [weight * possible.get(deed, True) for deed, weight in OF_DESIGNERS.items()]
@@ -188,7 +188,7 @@ class Walks:
 
     def _does(self, deed: str, target: Pin | Tool, signature: Signature, stale: list[str]) -> None:
         if deed in ("tune", "extend"):
-            start = tunings.words_of(tunings.of(target)) if deed == "extend" else NOTHING
+            start = tunings.words_of(tunings.tuning_of(target)) if deed == "extend" else NOTHING
             tunings.tune(target, actor=self.designer, **self._words(signature, start))
         elif deed == "revert":
             tunings.revert(target, actor=self.designer)

@@ -213,7 +213,7 @@ def test_confused_deputy_gets_404_a_line_in_the_trail_and_nothing_is_sent(owner,
 
 
 def test_key_that_asks_for_ever_other_things_does_not_fill_the_trail(owner, desk, monkeypatch):
-    monkeypatch.setattr(calls, "MAX_REFUSALS_RECORDED", 3)
+    monkeypatch.setattr(calls, "MAX_REFUSALS_PER_INTERVAL", 3)
     client = runtime(owner, desk[0])
     asked = [client.post(url(name=f"theirs-{number}"), GIVEN).status_code for number in range(5)]
     assert asked == [404] * 5
@@ -562,7 +562,7 @@ def test_an_answer_is_given_though_its_receipt_cannot_be_written(owner, vendor, 
     def away(*_, **__):
         raise OperationalError("gone")
 
-    monkeypatch.setattr("designer.releases.receipts.note", away)
+    monkeypatch.setattr("designer.releases.receipts.record_read", away)
     assert runtime(owner, desk[0]).post(url(), GIVEN).json()["outcome"] == "ok"
 
 

@@ -306,7 +306,7 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
     made = place(owner, desk, is_default=True, activity=deep)
     runs = runtime(owner, agent)
     assert runs.post(url(), GIVEN).json()["outputs"] == {"Sky_now": "rain"}
-    assert {elsewhere.activity, deep, sends} == {*environments.fitting([pin])[pin]}
+    assert {elsewhere.activity, deep, sends} == {*environments.fitting_activities([pin])[pin]}
 
     # It was bound before the vendors were named.
     limit(agent, pin.tool, owner=owner)
@@ -319,7 +319,7 @@ def test_an_agent_limited_to_vendors_runs_no_activity_that_calls_others(
     assert [check["code"] for check in checks if check["severity"] == "error"] == ["vendor_not_allowed"]
     tried = {"ordinal": "1", "json": '{"Zip code": "0150"}', "deadline": "30", "environment": str(made.pk)}
     assert "may not use" in client.post(f"/tools/{pin.tool_id}/try/", tried).content.decode()
-    assert environments.fitting([pin])[pin] == []
+    assert environments.fitting_activities([pin])[pin] == []
     for other in (elsewhere.activity, deep, sends):
         environments.unbind(made, pin.tool, actor=owner)
         refused = designer("put", f"{PLACES}test/bindings/sky/", {"activity": other.pk})

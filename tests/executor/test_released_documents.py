@@ -49,7 +49,7 @@ def test_the_one_that_is_asked_for_stays_and_others_go(release, monkeypatch):
     tunings.tune(release.agent.pins.get(), actor=release.created_by, description="Other words.")
     newer = publishing.publish(release.agent, actor=release.created_by)
     assert sealed(newer) is sealed(newer)
-    assert list(released_documents._kept) == [newer.digest]
+    assert list(released_documents._cache) == [newer.digest]
 
 
 def test_what_follows_from_a_release_goes_with_it(release):
@@ -60,7 +60,7 @@ def test_what_follows_from_a_release_goes_with_it(release):
     number = id(tool)
     assert number in released_documents._derived
     del tool
-    released_documents._kept.clear()
+    released_documents._cache.clear()
     gc.collect()
     assert number not in released_documents._derived
     assert sealed(release).derived("it", object) is not made

@@ -64,7 +64,7 @@ def test_pages_do_the_same(admin):
     child.refresh_from_db()
     assert child.team.slug == "sales"
     told = AuditEntry.objects.get(kind="agent", object_id=str(child.pk))
-    assert (told.after, told.why, told.agent) == ({"team": "sales"}, "It goes with “Desk”.", child.pk)
+    assert (told.after, told.why, told.agent) == ({"team": "sales"}, "Moved with “Desk”.", child.pk)
     refused = text_of(browser.post("/teams/sales/remove/", follow=True))
     assert "2 agents belong to “Sales”. Move them to another team first." in refused
     browser.post("/teams/everyone/agents/", {"agent": "desk"})
@@ -113,7 +113,7 @@ def test_a_new_agent_goes_to_the_team_its_maker_joined_first(admin, sales):
     agents.update_agent(desk, actor=bob, team=everyone())
     below.refresh_from_db()
     assert below.team == everyone()
-    with pytest.raises(DomainError, match="goes with its parent"):
+    with pytest.raises(DomainError, match="parent's team"):
         agents.update_agent(below, actor=bob, team=sales)
     agents.update_agent(below, actor=bob, parent=None, team=sales)
     assert Agent.objects.get(pk=below.pk).team == sales

@@ -49,7 +49,7 @@ class Command(BaseCommand):
                 actor=None,
                 name=options["name"],
                 scopes=options["scope"] or [Scope.RUNTIME if options["agent"] else Scope.ADMIN],
-                agents=agent_keys.choose(user, options["agent"]),
+                agents=agent_keys.find_agents(user, options["agent"]),
                 calls_at_once=options["calls_at_once"],
                 expires_at=timezone.now() + timedelta(days=min(options["days"], 100_000)),
             )

@@ -10,7 +10,7 @@ from typing import Any
 from catalog.calls.runtime import CallerSide
 from designer.exports.document import ReleasedTool
 from executor.calls import Answer, UnknownToolError, Wish
-from executor.serve.base import Operations, explained
+from executor.serve.base import Operations, explain_failure
 from executor.serve.mcp import tools
 from protocols.mcp import uri_templates
 from protocols.mcp.context import MEDIA_TYPE, URI, vendor_id
@@ -128,7 +128,7 @@ def _ask_vendor(
 
 
 def _error(answer: Answer, client: Client, params: Mapping[str, Any]) -> RpcError:
-    code, message = explained(answer)
+    code, message = explain_failure(answer)
     fields = (answer.result.error or {}).get("fields")
     data = {"code": code, **({"fields": fields} if fields else {})}
     if code == "NOT_FOUND" and "uri" in params:

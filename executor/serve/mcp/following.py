@@ -104,13 +104,13 @@ def within(
     number, followed = call
     with closing(followed):
         answer = yield from _told(followed, wanted, None)
-    return tools.result(answer or operations.made(number, format_=tools.FORMAT), operations, client)
+    return tools.result(answer or operations.read_call(number, format_=tools.FORMAT), operations, client)
 
 
 def _begun(
     request: Request, operations: Operations, client: Client, params: Mapping[str, Any]
 ) -> tuple[int, Followed] | dict[str, Any]:
-    with streams.placed(operations.holder) as place:
+    with streams.reserve_room(operations.holder) as place:
         answer = tools.begun(request, operations, client, params, is_followed=True)
         if not isinstance(answer, Answer):
             return answer
@@ -168,7 +168,7 @@ class _Stream:
             answer = yield from _told(self._followed, self._wanted, self._has_left)
         except _HasLeftError:
             return
-        yield from self._end(answer or self._operations.made(self._call, format_=tools.FORMAT))
+        yield from self._end(answer or self._operations.read_call(self._call, format_=tools.FORMAT))
 
     def close(self) -> None:
         self._followed.close()

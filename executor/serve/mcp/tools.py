@@ -20,7 +20,7 @@ from designer.exports import schema, transfers
 from designer.exports.document import ReleasedTool
 from executor.calls import Answer, UnknownToolError, Wish
 from executor.released_documents import sealed
-from executor.serve.base import Operations, explained, on_behalf_of, read_call_id
+from executor.serve.base import Operations, explain_failure, on_behalf_of, read_call_id
 from executor.serve.mcp import icons, outputs
 from protocols import cursors
 from protocols.mcp.calls import is_copy
@@ -202,7 +202,7 @@ def unanswered(operations: Operations, state: str | None) -> dict[str, Any]:
     if state is None:
         return _failed(*NOT_CONFIRMED)
     call, _ = questions.answered({"requestState": state}) or (0, {})
-    return _explained(operations.made(call, format_=FORMAT))
+    return _explained(operations.read_call(call, format_=FORMAT))
 
 
 def give_up(operations: Operations, state: str | None) -> None:
@@ -272,7 +272,7 @@ def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:
 def _explained(answer: Answer) -> dict[str, Any]:
     """Anything but a success, in words that a model reads."""
     result = answer.result
-    code, message = explained(answer)
+    code, message = explain_failure(answer)
     failed = _failed(code, message, (result.error or {}).get("fields"), _about(answer))
     if result.cut:
         failed["content"].append(_text(f"It begins: {result.cut}"))

@@ -184,7 +184,7 @@ def test_a_tool_that_is_ruled_out_is_not_called():
 
 def test_five_hundred_lines_have_bounded_remarks():
     text = "\n".join("Call nothing() and look_up_prescriptions(), then request_refill()." for _ in range(500))
-    assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == lint.MAX_REMARKS
+    assert len(lint.lint(parse(text, PHARMACY), PHARMACY)) == lint.MAX_ISSUES
 
 
 @pytest.mark.parametrize(("number", "least"), [(0, 0.9), (1, 0.9), (2, 0.8)])

@@ -30,17 +30,17 @@ def test_an_output_says_that_nothing_was_done(outputs, name):
 
 def test_an_input_takes_the_newest_result_of_its_name():
     results = [{"orderId": 1, "city": "Oslo"}, {"order": {"id": 2}}]
-    taken = step_results.taken(["order_id", "city", "country"], results)
+    taken = step_results.values_for(["order_id", "city", "country"], results)
     assert taken == {"order_id": 2, "city": "Oslo"}
 
 
 def test_an_input_takes_a_member_of_a_list_of_one_and_none_of_a_list_of_two():
-    assert step_results.taken(["slot_id"], [{"slots": [{"slot_id": "a"}]}]) == {"slot_id": "a"}
-    assert step_results.taken(["slot_id"], [{"slots": [{"slot_id": "a"}, {"slot_id": "b"}]}]) == {}
+    assert step_results.values_for(["slot_id"], [{"slots": [{"slot_id": "a"}]}]) == {"slot_id": "a"}
+    assert step_results.values_for(["slot_id"], [{"slots": [{"slot_id": "a"}, {"slot_id": "b"}]}]) == {}
 
 
 def test_a_result_that_is_empty_is_not_taken():
-    assert step_results.taken(["note"], [{"note": None}]) == {}
+    assert step_results.values_for(["note"], [{"note": None}]) == {}
 
 
 _JSON = st.recursive(
@@ -52,6 +52,6 @@ _JSON = st.recursive(
 
 @given(st.lists(st.dictionaries(st.text(), _JSON, max_size=4), max_size=3), st.lists(st.text(), max_size=4))
 def test_whatever_a_vendor_returns_only_inputs_that_were_asked_for_take_it(results, inputs):
-    assert set(step_results.taken(inputs, results)) <= set(inputs)
+    assert set(step_results.values_for(inputs, results)) <= set(inputs)
     for outputs in results:
         assert step_results.denial(outputs) in ("", *outputs)

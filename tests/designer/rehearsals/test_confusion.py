@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from catalog.search import lexicon
 from designer.rehearsals import tool_purpose
-from designer.rehearsals.confusion import CONFUSABLE, Confusion, described
+from designer.rehearsals.confusion import CONFUSABLE, Confusion, append_sentence
 from people.models import AuditEntry
 from tests.factories import make_agent, make_parameter, make_pin, make_signature, make_tool
 from tests.pages import text_of
@@ -177,9 +177,9 @@ def test_a_remark_counts_as_far_as_it_says_what_only_one_of_them_is_for(remark):
 
 
 def test_a_sentence_stands_behind_a_full_stop():
-    assert described("Gets a user", "Use this.") == "Gets a user. Use this."
-    assert described("Gets a user. ", "Use this.") == "Gets a user. Use this."
-    assert described("", "Use this.") == "Use this."
+    assert append_sentence("Gets a user", "Use this.") == "Gets a user. Use this."
+    assert append_sentence("Gets a user. ", "Use this.") == "Gets a user. Use this."
+    assert append_sentence("", "Use this.") == "Use this."
 
 
 def test_a_sentence_reads_like_one():
@@ -209,7 +209,7 @@ def test_any_words_score_the_same_from_both_sides(descriptions, title):
     assert 0 <= score <= 1
     assert score == judge.score("tool_1", "tool_0")
     sentence = judge.sentence("tool_0", "tool_1")
-    told = [replace(tools[0], description=described(tools[0].description, sentence)), *tools[1:]]
+    told = [replace(tools[0], description=append_sentence(tools[0].description, sentence)), *tools[1:]]
     if sentence:
         after = Confusion(told, {word: word for word in tool_purpose.words_of(told)})
         assert after.score("tool_0", "tool_1") <= score

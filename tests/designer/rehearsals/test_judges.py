@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from designer.models import RehearsalJudge, RehearsalRun
 from designer.rehearsals import judges, outside, sentences
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.releases import publishing
 from designer.tasks import ask_judge
 from people.models import AuditEntry, Role
@@ -37,10 +37,10 @@ def desk(alice):
     for signature in (forecast, refill):
         make_pin(agent, make_tool(signature), name=signature.name)
     wanted = [
-        Wanted("The weather in Oslo", "forecast", {"city": "Oslo"}),
-        Wanted("Order a medicine", "refill_prescription"),
+        NewSentence("The weather in Oslo", "forecast", {"city": "Oslo"}),
+        NewSentence("Order a medicine", "refill_prescription"),
     ]
-    sentences.add(agent, actor=alice, wanted=wanted)
+    sentences.add(agent, actor=alice, new_sentences=wanted)
     return agent
 
 
@@ -133,9 +133,9 @@ def test_several_tries_show_their_spread(api, ada, desk, alice, client):
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        (SPEAKS, "No tool was called."),
-        (calls("sing"), "“sing” was chosen, which the agent does not show."),
-        (calls("<b>x</b>" * 40), "was chosen, which the agent does not show."),
+        (SPEAKS, "The model called no tool."),
+        (calls("sing"), "The model called “sing”, which the agent does not have."),
+        (calls("<b>x</b>" * 40), "which the agent does not have."),
     ],
 )
 def test_what_it_chooses_is_said_in_words(api, ada, desk, script, message):
@@ -150,7 +150,7 @@ def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
     run, _ = judged(api, ada, calls("forecast", "not JSON"))
 
     (given,) = run["results"][0]["inputs"]
-    assert given["message"] == "“Oslo” was given for “city” in 0 of 1 tries."
+    assert given["message"] == "0 of 1 tries passed “Oslo” for “city”."
     assert not run["results"][0]["right"]
 
 
@@ -165,9 +165,9 @@ def test_arguments_that_are_not_as_expected_are_named(api, ada, desk):
         (drips(b"HTTP/1.1 200 OK\r\n"), "", True),
         (reply(b"<html>Sign in</html>", headers={"Content-Type": "text/html"}), "a web page", True),
         (reply(b"{", headers={"Content-Type": "application/json"}), "JSON", True),
-        (json_reply({"choices": []}), "no chat completion", True),
-        (json_reply({"choices": [{"message": {"tool_calls": [{}]}}]}), "without saying which", True),
-        (json_reply([1]), "no chat completion", True),
+        (json_reply({"choices": []}), "not a chat completion", True),
+        (json_reply({"choices": [{"message": {"tool_calls": [{}]}}]}), "without its name", True),
+        (json_reply([1]), "not a chat completion", True),
         (json_reply({"choices": [{"message": {"content": KEY}}]}), "", False),
         (reply(b'"' + b"x" * 2_000_000 + b'"', headers={"Content-Type": "application/json"}), "", True),
     ],
@@ -199,7 +199,7 @@ def test_what_goes_wrong_is_said_and_asked_again_where_that_helps(api, ada, desk
         work()
     run = api.get(f"{DESK}rehearsals/run/").json()
     assert run["status"] == "failed"
-    assert "sentences could not be judged" in run["message"]
+    assert "sentences have no answer" in run["message"]
     (found,) = api.get(f"{DESK}draft/").json()["rehearsals"]
     assert found["missing"].startswith("“Big model” could not judge what would be published: ")
 
@@ -292,7 +292,7 @@ def test_a_judge_whose_figure_counts_somewhere_is_not_removed(ada, desk, client,
     client.force_login(ada)
 
     kept = client.post(f"/judges/{judge.pk}/remove/", follow=True)
-    assert "Its figure counts for “Front desk”. Choose another judge there first." in text_of(kept)
+    assert "“Front desk” use this evaluation model. Choose another one there first." in text_of(kept)
     back = api.put(f"{DESK}rehearsals/gate/", {"gate": "warn", "judge": "built-in"}, format="json")
     assert back.json()["judge"] == "built-in"
 

@@ -5,7 +5,7 @@ import pytest
 from designer import agent_copies, agent_files, agents, tunings
 from designer.models import RehearsalRun
 from designer.rehearsals import plans, sentences
-from designer.rehearsals.sentences import Wanted
+from designer.rehearsals.sentences import NewSentence
 from designer.releases import publishing
 from designer.tasks import rehearse
 from people.models import AuditEntry
@@ -36,8 +36,11 @@ def desk(alice):
     for signature in (forecast, refill):
         make_pin(agent, make_tool(signature), name=signature.name)
     publishing.publish(agent, actor=alice, channel="live")
-    wanted = [Wanted("The weather in Oslo", "forecast"), Wanted("Order a medicine", "refill_prescription")]
-    sentences.add(agent, actor=alice, wanted=wanted)
+    wanted = [
+        NewSentence("The weather in Oslo", "forecast"),
+        NewSentence("Order a medicine", "refill_prescription"),
+    ]
+    sentences.add(agent, actor=alice, new_sentences=wanted)
     return agent
 
 
@@ -100,7 +103,7 @@ def test_what_the_background_has_judged_is_not_judged_again(api, desk, alice, se
 def test_a_sentence_for_a_tool_that_came_later_is_no_flip(api, desk, alice, sent):
     tool = make_tool(make_signature("sing", description="Sings a song", inputs=()))
     make_pin(desk, tool, name="sing")
-    sentences.add(desk, actor=alice, wanted=[Wanted("Sing a song", "sing")])
+    sentences.add(desk, actor=alice, new_sentences=[NewSentence("Sing a song", "sing")])
     rehearsed(api)
     judge(sent)
 
@@ -177,7 +180,9 @@ def test_a_gate_that_is_off_says_nothing(api, desk, alice, sent):
 def test_a_sub_agent_is_rehearsed_by_its_own_sentences(api, desk, alice, sent):
     helper = agents.create_agent(actor=alice, name="Helper", parent=desk)
     make_pin(helper, make_tool(make_signature("sing", description="Sings", inputs=())), name="sing")
-    sentences.add(helper, actor=alice, wanted=[Wanted("Sings", "sing"), Wanted("Hum", "sing")])
+    sentences.add(
+        helper, actor=alice, new_sentences=[NewSentence("Sings", "sing"), NewSentence("Hum", "sing")]
+    )
     plans.set_gate(helper, actor=alice, gate="refuse", at_least=2)
     api.get(f"{API}draft/")
     judge(sent)
@@ -201,15 +206,15 @@ def test_a_gate_that_cannot_be_is_refused(api, desk, given):
 
 
 def test_a_gate_is_in_the_audit_trail_the_agents_file_and_its_copy(api, desk, alice):
-    assert "rehearsal_gate" not in agent_files.write(desk)["agents"][0]
+    assert "rehearsal_gate" not in agent_files.write_file(desk)["agents"][0]
     gate(api, gate="refuse", at_least=2)
     entry = AuditEntry.objects.latest("pk")
     assert entry.after == {"rehearsal_gate": "refuse", "rehearsal_gate_at_least": 2}
 
-    filed = agent_files.write(desk)
+    filed = agent_files.write_file(desk)
     assert filed["agents"][0]["rehearsal_gate"] == {"gate": "refuse", "at_least": 2, "on_flips": True}
     copy = agent_copies.copy_agent(desk, actor=alice)
-    assert plans.facts(plans.of(copy)) == plans.facts(plans.of(desk))
+    assert plans.facts(plans.plan_of(copy)) == plans.facts(plans.plan_of(desk))
 
 
 def test_the_pages_show_and_set_it(desk, alice, client, sent):

@@ -64,8 +64,8 @@ def test_values_of_inputs_are_looked_for_in_the_sentence(api, desk):
     assert not unsaid["right"]
     assert unsaid["chosen"] == "forecast"
     assert [each["message"] for each in unsaid["inputs"]] == [
-        "The sentence does not say “metric” for “units”.",
-        "“forecast” shows no input “wind”.",
+        "The sentence does not contain “metric” for “units”.",
+        "“forecast” has no input “wind”.",
     ]
 
 
@@ -102,7 +102,7 @@ def test_a_sentence_whose_tool_is_gone_says_so(api, desk, alice):
     pins.remove_pin(tool, actor=alice)
 
     (answer,) = api.post(RUN).json()["results"]
-    assert answer["message"] == f"The agent does not show “{tool.tool}” any more."
+    assert answer["message"] == f"The agent no longer has “{tool.tool}”."
     assert not answer["right"]
 
 
@@ -201,12 +201,12 @@ def test_the_page_takes_sentences_runs_them_and_says_what_flipped(desk, alice, c
     ("lines", "says"),
     [
         ("What now?", "Line 1 names no tool."),
-        ("Fine => forecast\nWhat now? => sing", "Line 2: The agent shows no tool “sing”."),
-        ("What now? => forecast {city}", "Line 1: “{city}” is no JSON object."),
-        ("What now? => forecast in Oslo", "Line 1: “in Oslo” is no input. Write: city: Paris, days: 3"),
+        ("Fine => forecast\nWhat now? => sing", "Line 2: The agent has no tool “sing”."),
+        ("What now? => forecast {city}", "Line 1: “{city}” is not a JSON object."),
+        ("What now? => forecast in Oslo", "Line 1: “in Oslo” is not an input. Write: city: Paris, days: 3"),
         (
             "What now? => forecast wind: 3",
-            "Line 1: “forecast” shows no input “wind”. It shows: city, units, days.",
+            "Line 1: “forecast” has no input “wind”. It has: city, units, days.",
         ),
         ("What now? => forecast days: few", "Line 1: “days” cannot become a whole number."),
     ],

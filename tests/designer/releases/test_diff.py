@@ -100,9 +100,9 @@ def document(*inputs, name="t", label="1", digest="d", **changes):
 
 def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     city, day = make_parameter("city"), make_parameter("day")
-    (moved,) = diff.between(document(city, day), document(day, city)).own.tools
+    (moved,) = diff.compare_releases(document(city, day), document(day, city)).own.tools
     assert (moved.members, moved.sentences) == ([], [])
-    (tagged,) = diff.between(document(city), document(city, tags=("new",))).own.tools
+    (tagged,) = diff.compare_releases(document(city), document(city, tags=("new",))).own.tools
     assert [(each.path, each.before, each.after) for each in tagged.members] == [("tags", [], ["new"])]
 
 
@@ -120,7 +120,7 @@ def test_order_of_inputs_is_no_difference_and_an_empty_list_stays_a_list():
     ],
 )
 def test_each_difference_has_a_sentence_of_its_own(before, after, says):
-    (changed,) = diff.between(document(**before), document(**before | after)).own.tools
+    (changed,) = diff.compare_releases(document(**before), document(**before | after)).own.tools
     assert changed.sentences == [says]
 
 

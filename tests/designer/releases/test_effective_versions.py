@@ -108,7 +108,9 @@ def test_what_breaks_callers_is_another_tool_and_the_page_says_so(alice, desk, s
     publish(desk, alice)
     tunings.tune(sky, actor=alice, parameters={"city": {"name": "town"}})
 
-    (check,) = [each for each in draft_review.of(desk, alice).checks if each.code == "another_tool_id"]
+    (check,) = [
+        each for each in draft_review.review_draft(desk, alice).checks if each.code == "another_tool_id"
+    ]
     assert check.severity == "warning"
     assert check.where == f"/agents/desk/pins/{sky.pk}/"
     assert check.message.startswith("“sky” gets another id for A2T clients and a new major version for OXP")
@@ -116,7 +118,7 @@ def test_what_breaks_callers_is_another_tool_and_the_page_says_so(alice, desk, s
 
     publish(desk, alice)
     tunings.tune(sky, actor=alice, description="Looks up.", parameters={"city": {"name": "town"}})
-    assert "another_tool_id" not in {each.code for each in draft_review.of(desk, alice).checks}
+    assert "another_tool_id" not in {each.code for each in draft_review.review_draft(desk, alice).checks}
     publish(desk, alice)
     assert numbers(desk) == [(1, "1.0.0", 1), (2, "2.0.0", 1), (3, "2.0.1", 2)]
     first, second, third = EffectiveVersion.objects.order_by("pk")
@@ -159,9 +161,9 @@ def test_releases_that_are_older_than_the_numbers_are_numbered_when_they_are_ask
     before = list(EffectiveVersion.objects.order_by("pk").values_list("uuid", "number", "semver", "release"))
     forget_numbers()
 
-    tools = effective_versions.shown_by(last)
-    held = effective_versions.held_by(last, desk.pk, tools.items())
-    effective_versions.number(desk.pk)
+    tools = effective_versions.tools_of(last)
+    held = effective_versions.versions_of_tools(last, desk.pk, tools.items())
+    effective_versions.store_numbers(desk.pk)
 
     assert [row.semver for row in held.values()] == ["2.0.0"]
     rows = EffectiveVersion.objects.order_by("pk")
@@ -180,10 +182,10 @@ def test_older_releases_are_numbered_a_few_at_a_time_one_document_after_the_othe
         publish(desk, alice)
     before = numbers(desk)
     forget_numbers()
-    monkeypatch.setattr(effective_versions, "BATCH", 2)
+    monkeypatch.setattr(effective_versions, "BATCH_SIZE", 2)
 
     with documents_read() as read:
-        effective_versions.number(desk.pk)
+        effective_versions.store_numbers(desk.pk)
     assert numbers(desk) == before == [(1, "1.0.0", 1), (4, "1.0.1", 2), (5, "1.0.2", 3)]
     assert all('WHERE "designer_release"."id" = ' in each for each in read)
     # Each release, and for what a later transaction compares with the one that showed it last.
@@ -196,7 +198,7 @@ def test_a_release_that_changed_no_tool_is_read_once(alice, desk, sky, django_ca
     with django_capture_on_commit_callbacks(execute=True):
         publish(desk, alice)
     with documents_read() as read:
-        effective_versions.number(desk.pk)
+        effective_versions.store_numbers(desk.pk)
     assert read == []
 
     tunings.tune(sky, actor=alice, description="Looks up.")
@@ -288,10 +290,10 @@ def released(signature, *, name="sky", ordinal=1) -> ReleasedTool:
 @given(SIGNATURES, SIGNATURES)
 def test_a_version_of_a_tool_lets_callers_of_the_last_one_go_on(was, now):
     old, new = released(was), released(now, ordinal=2)
-    start = numbering.first(old, uuids=(), names=())
-    after = numbering.following(start, old, new)
+    start = numbering.first_number(old, uuids=(), names=())
+    after = numbering.next_number(start, old, new)
     is_safe = diff.compare(was, now).effects <= set(diff.SAFE)
-    assert (after.uuid == start.uuid) == is_safe == (not numbering.breaks(old, new))
+    assert (after.uuid == start.uuid) == is_safe == (not numbering.list_breaks(old, new))
     assert after.number == (2 if is_safe else 1)
     assert after.semver.startswith("1." if is_safe else "2.0.0")
 
@@ -300,7 +302,7 @@ def test_a_version_of_a_tool_lets_callers_of_the_last_one_go_on(was, now):
 def test_ids_are_given_once(taken):
     tool, uuids, names = released(make_signature("sky")), set(), set()
     for _ in range(len(taken) + 1):
-        number = numbering.first(tool, uuids=uuids, names=names)
+        number = numbering.first_number(tool, uuids=uuids, names=names)
         assert number.uuid not in uuids
         assert number.dotted_name.lower() not in names
         uuids.add(number.uuid)
@@ -309,12 +311,12 @@ def test_ids_are_given_once(taken):
 
 def test_another_name_of_the_tool_breaks_callers_and_a_hint_does_not():
     plain = released(make_signature("sky"))
-    assert numbering.breaks(plain, released(make_signature("sky"), name="heaven"))
-    assert not numbering.breaks(plain, released(make_signature("sky", tags=("sun",), title="Sky")))
+    assert numbering.list_breaks(plain, released(make_signature("sky"), name="heaven"))
+    assert not numbering.list_breaks(plain, released(make_signature("sky", tags=("sun",), title="Sky")))
 
 
 def test_a_tool_is_known_by_its_agent_and_not_by_its_name():
     one = released(make_signature("sky"))
     agent = ReleasedAgent(slug="desk", name="Desk", description="")
-    shown = numbering.shown(ReleaseDocument(schema="s", agent=agent, number=1, tools=(one,)), 7)
+    shown = numbering.tools_of_document(ReleaseDocument(schema="s", agent=agent, number=1, tools=(one,)), 7)
     assert shown == {numbering.Key(7, 1): one}

@@ -83,7 +83,7 @@ def test_who_knows_the_released_signature_can_go_on_with_what_is_shown(data):
         return
     assert review == "offered"
     assert (found.tool.version, found.tool.signature.name, found.tool.tuning) == (NOW, "sky", tool.tuning)
-    assert not numbering.breaks(tool, found.tool)
+    assert not numbering.list_breaks(tool, found.tool)
     shown = {each.alias: each for each in found.tool.signature.inputs}
     for each in tool.signature.inputs:
         assert shown[each.alias].parameter.id == each.parameter.id

@@ -199,7 +199,7 @@ def test_what_another_thread_forgets_between_two_looks_costs_no_answer(runtime_a
             self.clear()
             return found
 
-    monkeypatch.setattr("designer.releases.receipts._known", Forgetful())
+    monkeypatch.setattr("designer.releases.receipts._written_at", Forgetful())
     for _ in range(2):
         assert runtime_api.get(f"{AGENT}releases/live/tools/?format=mcp").status_code == 200
 

@@ -196,7 +196,7 @@ def test_format_that_was_never_written_is_asked_of_the_view(owner, release, monk
     answered = []
     monkeypatch.setattr("designer.middleware.HttpResponseNotModified", lambda **_: answered.append(1))
     plain, etag = key_of(owner), f'"{release.digest}"'
-    monkeypatch.setattr("designer.middleware._formats", lambda: {"mcp", "yours"})
+    monkeypatch.setattr("designer.middleware._cacheable_formats", lambda: {"mcp", "yours"})
     asked(plain, address(below="tools/?format=yours"), etag)
     assert answered == []
     asked(plain, address(), etag)

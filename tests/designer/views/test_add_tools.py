@@ -136,7 +136,7 @@ def test_the_tray_says_when_the_agents_own_limit_is_passed(designer, desk, fax):
 
 
 def test_only_tools_of_vendors_that_the_agent_may_use_are_found(designer, desk, fax, flight):
-    agent_vendors.name_vendors(desk, [flight.endpoint.vendor])
+    agent_vendors.set_vendors(desk, [flight.endpoint.vendor])
     Agent.objects.update(limits_vendors=True)
 
     page = designer.post(URL, {"tool": fax.pk, "do": "pin"})

@@ -64,7 +64,7 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
             "unavailable-like": "At*",
         },
     )
-    saved = mocks.of_pin(pin).config
+    saved = mocks.mock_of_pin(pin).config
     assert saved == {
         "seed": 9,
         "examples": [{"arguments": {"city": "Oslo"}, "outputs": {"sky": "snow"}}],
@@ -78,7 +78,7 @@ def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer,
     assert "Oslo</textarea>" in filled
     client.post(page, {"act": "switch", "at": "0", "on": "0"})
     client.post(page, {"act": "remove", "of": "examples", "at": "0"})
-    after = mocks.of_pin(pin)
+    after = mocks.mock_of_pin(pin)
     assert after.is_on == []
     assert after.mock.examples == ()
 
@@ -90,7 +90,7 @@ def test_a_made_up_answer_is_kept_as_an_example(client, designer, desk):
 
     client.post(page, {"act": "keep"})
 
-    assert mocks.of_pin(pin).config["examples"] == [{"arguments": {"city": "Rome"}, "outputs": made}]
+    assert mocks.mock_of_pin(pin).config["examples"] == [{"arguments": {"city": "Rome"}, "outputs": made}]
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_late_edit_of_a_mock_is_refused(client, designer, desk):
     late = client.post(page, {"act": "seed", "seed": "3", "expected": expected})
 
     assert "has changed this since you opened it" in late.content.decode()
-    assert mocks.of_pin(pin).mock.seed == 2
+    assert mocks.mock_of_pin(pin).mock.seed == 2
 
 
 def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(client, designer, desk):
@@ -143,7 +143,7 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     assert "is required" in run(1, "").lower()
     assert "1 of 2 steps went well" in run(1, "Rome")
     assert 'is-ok" role="status">2 of 2 steps went well' in run(2, "Rome")
-    assert [call.arguments["city"] for call in mocks.calls(desk, mocks.Asked()).order_by("pk")] == [
+    assert [call.arguments["city"] for call in mocks.calls(desk, mocks.CallFilter()).order_by("pk")] == [
         "Oslo",
         "Rome",
         "Rome",
@@ -151,7 +151,7 @@ def test_a_procedure_is_rehearsed_step_by_step_and_the_assertions_are_judged(cli
     later = Call.objects.order_by("pk")[1].queued_at.isoformat()
     assert "Holds" in client.get(URL, {"since": later}).content.decode()
     client.post(URL, {"remove": "0"})
-    assert mocks.asserted(desk) == []
+    assert mocks.assertions_of(desk) == []
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_a_real_answer_that_does_not_fit_the_version_any_more_is_not_taken(clien
     find, _ = mail.pins.select_related("version", "tool").order_by("pk")
     answered_by_vendor(find, designer, {"email_address": [1]})
     rehearsal_of(client, mail)(1, input_0="Oslo")
-    assert mocks.of_pin(find).mock.examples == ()
+    assert mocks.mock_of_pin(find).mock.examples == ()
 
 
 def test_the_list_costs_the_same_however_many_tools_and_calls_there_are(

@@ -79,7 +79,7 @@ def test_hints_say_what_a_value_must_look_like(designer):
     said = text_of(designer.get(try_url(make_it())))
 
     assert "The city At most 40 characters." in said
-    assert "A whole number, 1 to 14. If you leave it out, it is 3." in said
+    assert "A whole number, 1 to 14. Default: 3." in said
     assert "A date, such as 2027-03-09." in said
     assert "What it must look like" in said
 
@@ -135,7 +135,7 @@ def test_all_that_is_wrong_is_said_at_once_and_nothing_typed_is_lost(designer):
     errors = page.context["form"].errors
     assert errors.keys() >= {"input-0", "input-2", "input-6"}
     assert "whole number" in errors["input-2"][0]
-    assert "not JSON" in errors["input-6"][0]
+    assert "not valid JSON" in errors["input-6"][0]
     said = page.content.decode()
     assert "x" * 41 in said
     assert 'value="many"' in said
@@ -150,7 +150,7 @@ def test_what_is_wrong_with_the_inputs_together_is_said_above_them(designer):
 
     page = designer.post(try_url(tool), form(tool))
 
-    assert "What you have entered" in page.context["form"].non_field_errors()[0]
+    assert "Your input" in page.context["form"].non_field_errors()[0]
     assert not Call.objects.exists()
 
 

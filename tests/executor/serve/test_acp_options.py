@@ -107,7 +107,7 @@ def test_runs_are_searched_by_what_they_are_too(client):
 def line(client, vendor, monkeypatch):
     """What a request came in by, as the web server hands it over: our end, and the client's."""
     monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(acp, "LOOK_EVERY", 0.05)
+    monkeypatch.setattr(acp, "CHECK_SECONDS", 0.05)
     ours, theirs = socket.socketpair()
     client.defaults["gunicorn.socket"] = ours
     yield theirs
@@ -166,7 +166,7 @@ def test_a_stream_that_the_server_closes_leaves_its_run_alone(client, line):
 
 
 def test_a_stream_that_lasts_too_long_ends_and_its_run_does_not(client, monkeypatch):
-    monkeypatch.setattr("executor.streams.LASTS", 0.0)
+    monkeypatch.setattr("executor.streams.MAX_STREAM_SECONDS", 0.0)
     answer = begun(client, "/runs/stream")
     assert b'"pending"' in b"".join(answer.streaming_content)
     answer.close()

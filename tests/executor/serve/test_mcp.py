@@ -235,7 +235,7 @@ def test_an_answer_is_given_though_its_receipt_cannot_be_written(client, vendor,
     def away(*_, **__):
         raise OperationalError("gone")
 
-    monkeypatch.setattr("designer.releases.receipts.note", away)
+    monkeypatch.setattr("designer.releases.receipts.record_read", away)
     assert "isError" not in old(client, "tools/call", GIVEN).json()["result"]
     assert len(vendor.requests) == 1
 
@@ -399,7 +399,7 @@ def test_a_stream_that_is_never_sent_takes_no_place(client, monkeypatch):
 
     client.raise_request_exception = False
     with monkeypatch.context() as patched:
-        patched.setattr("designer.releases.receipts.note", fails)
+        patched.setattr("designer.releases.receipts.record_read", fails)
         for _ in range(streams.streams_in_a_process() + 1):
             answer = modern(client, "subscriptions/listen", {"notifications": {}})
             assert answer.status_code == 500

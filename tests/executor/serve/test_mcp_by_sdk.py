@@ -106,7 +106,7 @@ class Kept:
 def test_the_official_client_signs_its_user_in(owner, vendor, served_at, idp, settings, live_server):
     settings.PUBLIC_URL = live_server.url
     settings.OIDC |= {"runtimes": "marked"}
-    access_tokens.forget()
+    access_tokens.clear_cache()
     desk_with(owner, vendor)
     Identity.objects.create(user=owner, issuer=idp.issuer, subject="ada-1")
     opened = []

@@ -254,7 +254,7 @@ def test_a_stream_that_has_ended_cancels_nothing(client):
 
 def test_a_call_that_lasts_longer_than_a_stream_is_told_to_be_running(client, vendor, monkeypatch):
     vendor.script = slow
-    monkeypatch.setattr(streams, "LASTS", -1.0)
+    monkeypatch.setattr(streams, "MAX_STREAM_SECONDS", -1.0)
     answer = called(client, meta={"progressToken": 1})
     body = b"".join(answer.streaming_content).decode()
     answer.close()

@@ -73,7 +73,7 @@ def test_a_mock_answers_through_every_door_and_its_vendor_hears_nothing(door, cl
     assert "there is nothing of this kind" in str(door(client))
     assert vendor.requests == []
     assert [
-        (call.outcome, call.environment) for call in mocks.calls(agent, mocks.Asked(environment="test"))
+        (call.outcome, call.environment) for call in mocks.calls(agent, mocks.CallFilter(environment="test"))
     ] == [
         ("tool_error", "test"),
         ("ok", "test"),

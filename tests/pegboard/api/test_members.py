@@ -139,8 +139,8 @@ def ask(schema_is_made, db):
     call = Call.objects.create(
         tool=tool, version=tool.current, agent=desk.pk, release=1, gives_up_at=timezone.now()
     )
-    wanted = [sentences.Wanted("Ask it", pin.name)]
-    (said,) = sentences.add(desk, actor=admin, wanted=wanted)
+    wanted = [sentences.NewSentence("Ask it", pin.name)]
+    (said,) = sentences.add(desk, actor=admin, new_sentences=wanted)
     team = Team.objects.create(name="Sales", slug="sales")
     asked = VendorRequest.objects.create(protocol="a2t", url="http://127.0.0.1:9/", vendor_name="Weather")
     filled = {
