@@ -123,3 +123,34 @@ def test_stated_openness_stays_beside_unevaluated_properties():
 
 def test_empty_schema_is_joined_as_one_that_accepts_anything():
     assert merge.both({"type": "string"}, {}) == merge.both({}, {"type": "string"}) == {"type": "string"}
+
+
+def test_dependencies_of_both_parts_hold():
+    level = level_of(
+        {
+            "dependentRequired": {"a": ["b"]},
+            "dependentSchemas": {"a": {"minProperties": 2}},
+            "allOf": [
+                {
+                    "dependentRequired": {"a": ["c", "b"], "d": ["a"]},
+                    "dependentSchemas": {"a": {"maxProperties": 3}, "d": True},
+                }
+            ],
+        }
+    )
+    assert level.schema["dependentRequired"] == {"a": ["b", "c"], "d": ["a"]}
+    both = {"allOf": [{"minProperties": 2}, {"maxProperties": 3}]}
+    assert level.schema["dependentSchemas"] == {"a": both, "d": True}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "step"), [(2, 3, 6), (4, 6, 12), (0.5, 2, 2), (2, 0.5, 2), (0.1, 0.3, 0.3)]
+)
+def test_steps_are_joined_where_one_number_states_both(one, other, step):
+    level = level_of({"multipleOf": one, "allOf": [{"multipleOf": other}]})
+    assert (level.schema["multipleOf"], level.apart) == (step, ())
+
+
+def test_steps_stay_apart_where_no_number_states_both():
+    level = level_of({"multipleOf": 0.4, "allOf": [{"multipleOf": 0.6}]})
+    assert (level.schema, level.apart) == ({"multipleOf": 0.4}, ({"multipleOf": 0.6},))
