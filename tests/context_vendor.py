@@ -35,7 +35,8 @@ TEMPLATE = {
 class ContextVendor:
     """`lists` holds what each list method shows, `asked` the requests for prompts and resources.
 
-    A method in `broken` fails with that error of JSON-RPC.
+    A method in `broken` fails with that error of JSON-RPC. Before it gets a prompt or reads a resource, the
+    vendor sends the requests of `questions`, by their names.
     """
 
     def __init__(self, era: str = MODERN) -> None:
@@ -49,6 +50,7 @@ class ContextVendor:
         self.capabilities: Document = {"tools": {}, "prompts": {}, "resources": {}}
         self.page_size = 50
         self.broken: dict[str, int] = {}
+        self.questions: Document = {}
         self.asked: list[tuple[str, Document]] = []
         self.headers: list[dict[str, str]] = []
         self.contents: list[Document] | None = None
@@ -81,7 +83,7 @@ class ContextVendor:
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": "No."}}
             return json_reply(reply)(line, request)
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
-        result = self._result(method, params) | ({"resultType": "complete"} if is_modern else {})
+        result = ({"resultType": "complete"} if is_modern else {}) | self._result(method, params)
         return json_reply({"jsonrpc": "2.0", "id": number, "result": result})(line, request)
 
     def _error(self, method: str, params: Document) -> int | None:
@@ -103,6 +105,9 @@ class ContextVendor:
             page: Document = {member: self.lists[method][start:after]}
             return page | ({"nextCursor": str(after)} if after < len(self.lists[method]) else {})
         self.asked.append((method, {name: value for name, value in params.items() if name != "_meta"}))
+        if self.questions and self.questions.keys() != params.get("inputResponses", {}).keys():
+            asked = {"inputRequests": self.questions, "requestState": "asked"}
+            return {"resultType": "input_required", **asked}
         if method == "prompts/get":
             text = f"<b>Recommend</b> a book to {params['arguments'].get('reader')}."
             content = {"type": "text", "text": text}

@@ -6,17 +6,16 @@ from typing import Any, Literal
 
 from msgspec import UNSET
 
-from core import json_parts, strict_json
+from core import strict_json
 from core.canonical_json import canonical
 from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
 from core.outbound.rest import OPEN_SECONDS
 from core.schema import error_messages, validation
-from core.value_descriptions import describe_value
 from protocols import parameters as json_schema
-from protocols.base import CLOSED, QUESTIONS, Ask, Note, Outcome, Session, UnreadableItemError
+from protocols.base import QUESTIONS, Ask, Note, Outcome, Session
 from protocols.calls import outcomes
 from protocols.calls.arguments import given
-from protocols.mcp import eras, wire
+from protocols.mcp import asks, eras, wire
 from protocols.mcp import headers as mcp_headers
 from protocols.mcp.eras import HANDSHAKE_ERA, Era
 from protocols.mcp.rpc import ASKS_BACK, CANNOT_ASK, NOT_SENT, Answer, CannotAskError, Request
@@ -27,34 +26,17 @@ from protocols.mcp.wire import (
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     MISSING_CAPABILITY,
-    ROOTS,
-    ROOTS_KIND,
-    SAMPLING,
-    SAMPLING_KIND,
     URL_NEEDED,
     Question,
     RpcError,
 )
 from protocols.signature import Parameter, Signature
 
-MAX_ASKS = 20
-MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
 MAX_ODD = 5
-MAX_QUESTION_LENGTH = 2000
 # What is asked on a stream comes one at a time and has no name there.
 QUESTION_NAME = "question"
 # Where a tool declares no output that stands for all: the output that holds what is no object.
 UNNAMED = "output"
-# Of a request to the program that calls, which may hold pictures.
-MAX_REQUEST_BYTES = 128 * 1024
-_SAMPLING_MEMBERS = (
-    *("messages", "modelPreferences", "systemPrompt", "includeContext", "temperature", "maxTokens"),
-    *("stopSequences", "metadata", "tools", "toolChoice"),
-)
-_REQUESTS = {
-    SAMPLING: (SAMPLING_KIND, "The tool asks for a message of the model of the program that calls."),
-    ROOTS: (ROOTS_KIND, "The tool asks which folders the program that calls has open."),
-}
 _SENT_AGAIN = Note(
     "OTHER_ERA",
     "The vendor cannot ask in the revision 2026-07-28 of MCP, and said so. The call was sent again in an"
@@ -102,13 +84,7 @@ def resume(
     call = _Call(session, tool_id, signature, state.get("arguments"), listed_schema, questions, era)
     if "reply" in state:
         return call.go_on(state, answers)
-    more: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
-    if kinds := state.get("asked", {}):
-        found = {name: _response(kind, answers.get(name)) for name, kind in kinds.items()}
-        # A refused request to the program itself has no form here: the vendor gets no response to it.
-        responses = {name: response for name, response in found.items() if response is not None}
-        more["inputResponses"] = responses
-    return call.run(more, used=state["used"], kept=state.get("session", ""))
+    return call.run(asks.next_params(state, answers), used=state["used"], kept=state.get("session", ""))
 
 
 def give_up(session: Session, state: Mapping[str, Any]) -> None:
@@ -124,22 +100,6 @@ def _question(state: Mapping[str, Any]) -> Question:
     # What a call stopped for before 2026-07-28.
     method = state.get("method", ELICITATION)
     return Question(state["question"], method, {}, state["reply"], tuple(state["answered"]))
-
-
-def _response(kind: str, answer: object) -> dict[str, Any] | None:
-    if kind in (SAMPLING_KIND, ROOTS_KIND):
-        return answer if isinstance(answer, dict) and _is_result_of(kind, answer) else None
-    if answer is None:
-        return {"action": "decline"}
-    if answer == CLOSED:
-        return {"action": "cancel"}
-    return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
-
-
-def _is_result_of(kind: str, result: Mapping[str, Any]) -> bool:
-    if kind == ROOTS_KIND:
-        return isinstance(result.get("roots"), list)
-    return isinstance(result.get("role"), str) and isinstance(result.get("content"), dict | list)
 
 
 class _Call:
@@ -208,7 +168,7 @@ class _Call:
     def go_on(self, state: Mapping[str, Any], answers: Mapping[str, Any]) -> Outcome:
         """Before 2026-07-28, with the answer to what was asked on the stream of the call."""
         question = _question(state)
-        response = _response(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
+        response = asks.response_to(state["asked"][QUESTION_NAME], answers.get(QUESTION_NAME))
 
         def speak(transport: Transport) -> Outcome:
             answer = transport.answer(question, response)
@@ -246,23 +206,17 @@ class _Call:
             return outcomes.after(error)
 
     def _run(self, transport: Transport, more: Mapping[str, Any]) -> Outcome:
-        for _ in range(MAX_SILENT_TURNS):
+        for _ in range(asks.MAX_SILENT_TURNS):
             answer = self._sent(transport, more)
             if answer.question:
                 return self._asked(transport, answer.question)
             result = answer.result
-            kind = result.get("resultType", "complete")
-            if kind == "complete":
+            if not asks.is_incomplete(result):
                 return self._told(transport, answer)
-            if kind != "input_required":
-                reason = f"The reply has the result type {describe_value(kind)}, which is unknown."
-                raise ProtocolViolationError("SHAPE", reason)
-            if part := json_parts.find_broken(result):
-                raise ProtocolViolationError(part.code, f"The reply holds {part.reason}.")
-            asks = _asks(result, transport.host, self.questions)
+            requests = asks.read_asks(result, transport.host, self.questions)
             state = result.get("requestState")
-            if asks or not isinstance(state, str):
-                return self._waiting(transport, asks, state)
+            if requests or not isinstance(state, str):
+                return self._waiting(transport, requests, state)
             # Nothing is asked: the vendor only wants to be called once more.
             more = {"requestState": state}
         return self._waiting(transport, [], more["requestState"])
@@ -277,7 +231,7 @@ class _Call:
     def _asked(self, transport: Transport, question: Question) -> Outcome:
         try:
             request = {"method": question.method, "params": question.params}
-            ask = _ask(QUESTION_NAME, request, transport.host, self.questions)
+            ask = asks.read_ask(QUESTION_NAME, request, transport.host, self.questions)
         except ProtocolError:
             transport.give_up(question, "The question cannot be asked.")
             raise
@@ -323,29 +277,28 @@ class _Call:
             params["_meta"] = {"progressToken": self.session.mark}
         return Request("tools/call", params, name=self.tool_id, headers=headers)
 
-    def _waiting(self, transport: Transport, asks: Sequence[Ask], state: object) -> Outcome:
+    def _waiting(self, transport: Transport, requests: Sequence[Ask], state: object) -> Outcome:
         return Outcome(
             "needs_input",
             error={"code": "INPUT_REQUIRED", "message": "The tool needs an answer before it goes on."},
-            asks=tuple(asks),
-            resume=self._state(transport, asks, state),
+            asks=tuple(requests),
+            resume=self._state(transport, requests, state),
         )
 
     def _to_visit(self, transport: Transport, error: RpcError) -> Outcome:
         # The revisions that have this error know no answers: the same call is sent once more. Some vendors
         # remember by the session who was at the address.
-        waiting = self._waiting(transport, _visits(error.data), None)
+        waiting = self._waiting(transport, asks.read_visits(error.data), None)
         kept = transport.keep_session()
         state = self._state(transport, []) | ({"session": kept} if kept else {})
         return replace(waiting, resume=state)
 
-    def _state(self, transport: Transport, asks: Sequence[Ask], state: object = None) -> dict[str, Any]:
+    def _state(self, transport: Transport, requests: Sequence[Ask], state: object = None) -> dict[str, Any]:
         return {
             "arguments": self.arguments,
-            "asked": {ask.id: _kind_of(ask) for ask in asks},
             "used": transport.used,
             **({"era": self.era} if self.era else {}),
-            **({"state": state} if isinstance(state, str) else {}),
+            **asks.stopped_state(requests, state),
         }
 
     def _complaint(self, transport: Transport, error: RpcError) -> Outcome:
@@ -379,81 +332,6 @@ def _needing(outcome: Outcome, kinds: Collection[str]) -> Outcome:
 def _kinds_needed(data: object) -> set[str]:
     capabilities = data.get("requiredCapabilities") if isinstance(data, dict) else None
     return set(wire.kinds_of(capabilities)) if isinstance(capabilities, dict) else set()
-
-
-def _kind_of(ask: Ask) -> str:
-    if ask.request is not None:
-        return _REQUESTS[ask.request["method"]][0]
-    return "url" if ask.url else "form"
-
-
-def _asks(result: Mapping[str, Any], host: str, kinds: Collection[str]) -> list[Ask]:
-    asked = result.get("inputRequests") or {}
-    if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
-        raise ProtocolViolationError(
-            "SHAPE", f"“inputRequests” is no object of at most {MAX_ASKS} questions."
-        )
-    return [_ask(name, each, host, kinds) for name, each in asked.items()]
-
-
-def _ask(name: str, asked: object, host: str, kinds: Collection[str]) -> Ask:
-    """Raises CannotAskError for a request that the program that calls does not answer."""
-    method = asked.get("method") if isinstance(asked, dict) else None
-    params = asked.get("params") if isinstance(asked, dict) else None
-    if isinstance(method, str) and method in _REQUESTS:
-        return _client_request(name, method, params if isinstance(params, dict) else {}, host, kinds)
-    if method != ELICITATION or not isinstance(params, dict):
-        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
-    message = params.get("message")
-    said = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
-    if params.get("mode") == "url":
-        return Ask(name, said, url=_web_address(params.get("url")))
-    schema = params.get("requestedSchema")
-    if not isinstance(schema, dict):
-        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” has no form.")
-    try:
-        json_schema.check(schema, "requestedSchema")
-    except UnreadableItemError as error:
-        raise ProtocolViolationError(error.code, error.reason) from error
-    return Ask(name, said, schema=schema)
-
-
-def _client_request(
-    name: str, method: str, params: Mapping[str, Any], host: str, kinds: Collection[str]
-) -> Ask:
-    if missing := wire.kinds_needed(method, params) - set(kinds):
-        raise CannotAskError(host, method, missing)
-    passed = {member: params[member] for member in _SAMPLING_MEMBERS if member in params}
-    if method == ROOTS:
-        passed = {}
-    elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
-        raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
-    if len(canonical(passed)) > MAX_REQUEST_BYTES:
-        limit = f"{MAX_REQUEST_BYTES // 1024} kB"
-        raise ProtocolViolationError(
-            "SHAPE", f"The tool's request “{printable(name)}” has more than {limit}."
-        )
-    return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
-
-
-def _visits(data: object) -> list[Ask]:
-    # Addresses that a person has to visit before the call can work.
-    listed = data.get("elicitations") if isinstance(data, dict) else None
-    visits = (
-        [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
-    )
-    return [
-        # Without a schema: nothing answers them but a new call.
-        Ask(f"visit-{number}", printable(str(each.get("message", "")), MAX_QUESTION_LENGTH), url=url)
-        for number, each in enumerate(visits, start=1)
-        if (url := _web_address(each.get("url")))
-    ]
-
-
-def _web_address(url: object) -> str:
-    if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_QUESTION_LENGTH:
-        return url
-    raise ProtocolViolationError("SHAPE", f"The tool sends people to {describe_value(url)}.")
 
 
 def _outcome(answer: Answer, signature: Signature, *, is_modern: bool) -> Outcome:

@@ -171,7 +171,9 @@ class MCP(Protocol):
         arguments: Mapping[str, Any],
     ) -> Outcome:
         if signature.kind in CONTEXT_KINDS:
-            return context_requests.get(session, tool_id, signature, arguments, self._era)
+            return context_requests.get(
+                session, tool_id, signature, arguments, self.context.questions, self._era
+            )
         return mcp_calls.invoke(
             session, tool_id, signature, arguments, _listed_schema, self.context.questions, self._era
         )
@@ -185,6 +187,10 @@ class MCP(Protocol):
         state: Mapping[str, Any],
         answers: Mapping[str, Any],
     ) -> Outcome:
+        if signature.kind in CONTEXT_KINDS:
+            return context_requests.resume(
+                session, tool_id, signature, state, answers, self.context.questions, self._era
+            )
         return mcp_calls.resume(
             session, tool_id, signature, state, answers, _listed_schema, self.context.questions, self._era
         )

@@ -1,16 +1,17 @@
 """Requests for a prompt or a resource at a vendor's MCP server, and the replies as outcomes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, printable
+from core.outbound.errors import ProtocolError, ProtocolViolationError, printable
 from protocols.base import Outcome, Session
 from protocols.calls import outcomes
+from protocols.mcp import asks, uri_templates
 from protocols.mcp import headers as mcp_headers
-from protocols.mcp import uri_templates
 from protocols.mcp.context import URI, vendor_id
 from protocols.mcp.eras import Era
-from protocols.mcp.rpc import Answer, Request
+from protocols.mcp.rpc import Answer, CannotAskError, Request
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     INVALID_PARAMS,
@@ -23,42 +24,98 @@ from protocols.signature import Signature
 
 
 def get(
-    session: Session, tool_id: str, signature: Signature, arguments: Mapping[str, Any], era: Era
+    session: Session,
+    tool_id: str,
+    signature: Signature,
+    arguments: Mapping[str, Any],
+    kinds: Collection[str],
+    era: Era,
 ) -> Outcome:
-    """Get a prompt with its arguments, or read a resource, from the vendor's server."""
-    own_id = vendor_id(tool_id)
-    if signature.kind == "resource_template":
-        uri = arguments.get(URI)
-        if not isinstance(uri, str) or not uri_templates.fits(own_id, uri):
-            message = "The address does not fit the template of this resource."
-            return outcomes.failed("invalid_arguments", "ARGUMENTS", message)
-        own_id = uri
-    request = _build_request(signature.kind, own_id, arguments)
-    try:
-        # No one is there to be asked, and no tool runs.
-        with Transport(session, questions=(), era=era) as transport:
-            return _outcome(transport.ask(request), signature)
-    except RpcError as error:
-        return _complaint(error)
-    except ProtocolError as error:
-        return outcomes.after(error)
+    """Get a prompt with its arguments, or read a resource, from the vendor's server.
+
+    kinds: the requests of the vendor that the caller answers. era: the one that an administrator has chosen.
+    """
+    state = {"arguments": dict(arguments), "used": 1}
+    return _Conversation(session, tool_id, signature, kinds, era).send(state, {})
 
 
-def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any]) -> Request:
+def resume(
+    session: Session,
+    tool_id: str,
+    signature: Signature,
+    state: Mapping[str, Any],
+    answers: Mapping[str, Any],
+    kinds: Collection[str],
+    era: Era,
+) -> Outcome:
+    """Send a request that the vendor stopped to ask once more, with the answers."""
+    return _Conversation(session, tool_id, signature, kinds, era).send(
+        state, asks.next_params(state, answers)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Conversation:
+    session: Session
+    tool_id: str
+    signature: Signature
+    kinds: Collection[str]
+    era: Era
+
+    def send(self, state: Mapping[str, Any], more: Mapping[str, Any]) -> Outcome:
+        own_id, arguments = vendor_id(self.tool_id), state["arguments"]
+        if self.signature.kind == "resource_template":
+            uri = arguments.get(URI)
+            if not isinstance(uri, str) or not uri_templates.fits(own_id, uri):
+                message = "The address does not fit the template of this resource."
+                return outcomes.failed("invalid_arguments", "ARGUMENTS", message)
+            own_id = uri
+        try:
+            with Transport(self.session, state["used"], self.kinds, self.era) as transport:
+                return self._send(transport, own_id, arguments, more)
+        except RpcError as error:
+            return _complaint(error)
+        except CannotAskError as error:
+            outcome = outcomes.after(error)
+            return replace(outcome, error={**(outcome.error or {}), "kinds": " ".join(sorted(error.kinds))})
+        except ProtocolError as error:
+            return outcomes.after(error)
+
+    def _send(
+        self, transport: Transport, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]
+    ) -> Outcome:
+        for _ in range(asks.MAX_SILENT_TURNS):
+            answer = transport.ask(_build_request(self.signature.kind, own_id, arguments, more))
+            if not asks.is_incomplete(answer.result):
+                return _outcome(answer, self.signature)
+            requests = asks.read_asks(answer.result, transport.host, self.kinds)
+            request_state = answer.result.get("requestState")
+            if requests or not isinstance(request_state, str):
+                break
+            # Nothing is asked: the vendor only wants to receive the request once more.
+            more = {"requestState": request_state}
+        stopped = asks.stopped_state(requests, request_state)
+        message = "The vendor needs an answer before it goes on."
+        return Outcome(
+            "needs_input",
+            error={"code": "INPUT_REQUIRED", "message": message},
+            asks=tuple(requests),
+            resume={"arguments": arguments, "used": transport.used, **stopped},
+        )
+
+
+def _build_request(kind: str, own_id: str, arguments: Mapping[str, Any], more: Mapping[str, Any]) -> Request:
     # Since 2026-07-28 a header names the prompt or the resource. The request itself may be sent twice.
     headers = {NAME_HEADER: mcp_headers.safe(own_id)}
     if kind == "prompt":
-        params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments)}
+        params: dict[str, Any] = {"name": own_id, "arguments": dict(arguments), **more}
         return Request("prompts/get", params, headers=headers)
-    return Request("resources/read", {"uri": own_id}, headers=headers)
+    return Request("resources/read", {"uri": own_id, **more}, headers=headers)
 
 
 def _outcome(answer: Answer, signature: Signature) -> Outcome:
     stored_answer = answer.document.answer_in(answer.result)
     result: dict[str, Any] = stored_answer.value
-    if result.get("resultType", "complete") != "complete":
-        message = "The vendor asks a question before it answers, which cannot be passed on here."
-        raise RefusedError("ASKS_BACK", message)
     outputs = _messages(result) if signature.kind == "prompt" else _contents(result)
     return Outcome("ok", outputs=outputs, notes=outcomes.notes_on(stored_answer))
 

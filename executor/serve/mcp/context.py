@@ -14,6 +14,7 @@ from executor.serve.base import Operations, explain_failure
 from executor.serve.mcp import tools
 from protocols.mcp import uri_templates
 from protocols.mcp.context import MEDIA_TYPE, URI, vendor_id
+from protocols.mcp.server import questions
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
 from protocols.mcp.wire import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
@@ -108,23 +109,45 @@ def _ask_vendor(
     item: ReleasedTool,
     arguments: Mapping[str, Any],
 ) -> dict[str, Any]:
-    wish = Wish(
-        tool=item.signature.name,
-        arguments=arguments,
-        format_=tools.FORMAT,
-        is_confirmed=True,
-        on_behalf_of=tools.user_of_agent(request, params),
-        mark=client.mark,
-        is_of_context=True,
-        side=CallerSide(has_left=request.has_left if client.is_modern else None, questions=()),
-    )
+    """Return the result, or what the vendor asks the user of the client. Raises RpcError, DomainError."""
     try:
-        answer = operations.run(wish)
+        answer = _run(request, operations, client, params, item, arguments)
     except UnknownToolError as error:
         raise RpcError(INVALID_PARAMS, error.message) from error
     if answer.outcome == "ok" and not answer.result.cut:
         return dict(answer.result.outputs)
+    if required := tools.questions_of(answer, client):
+        return required
     raise _error(answer, client, params)
+
+
+def _run(
+    request: Request,
+    operations: Operations,
+    client: Client,
+    params: Mapping[str, Any],
+    item: ReleasedTool,
+    arguments: Mapping[str, Any],
+) -> Answer:
+    user = tools.user_of_agent(request, params)
+    side = CallerSide(has_left=request.has_left if client.is_modern else None, questions=client.kinds)
+    if stopped := questions.answered(params):
+        call, answers = stopped
+        operations.refuse_other_user(call, user)
+        name = item.signature.name
+        return operations.resume(call, name, answers, format_=tools.FORMAT, side=side, mark=client.mark)
+    return operations.run(
+        Wish(
+            tool=item.signature.name,
+            arguments=arguments,
+            format_=tools.FORMAT,
+            is_confirmed=True,
+            on_behalf_of=user,
+            mark=client.mark,
+            is_of_context=True,
+            side=side,
+        )
+    )
 
 
 def _error(answer: Answer, client: Client, params: Mapping[str, Any]) -> RpcError:

@@ -240,14 +240,21 @@ def result(answer: Answer, operations: Operations, client: Client) -> dict[str, 
         return _handed_over(answer, operations)
     if answer.outcome == "ok" and not answer.result.cut:
         return _succeeded(answer, operations, client)
-    questions.refuse_unable(answer.result.error or {}, answer.call.pk if answer.call else None, client)
-    required = None
-    if answer.call and answer.result.asks and answer.result.resume is not None:
-        questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)
-        required = questions.asked(answer.call.pk, answer.result.asks, client)
-    if required:
+    if required := questions_of(answer, client):
         return required
     return _failed_tool(answer, client) if answer.outcome == "tool_error" else _explained(answer)
+
+
+def questions_of(answer: Answer, client: Client) -> dict[str, Any] | None:
+    """Return the result that asks the user of the client; None without questions that it can answer.
+
+    Raises RpcError since 2026-07-28 if the client did not declare that it answers such questions.
+    """
+    questions.refuse_unable(answer.result.error or {}, answer.call.pk if answer.call else None, client)
+    if not (answer.call and answer.result.asks and answer.result.resume is not None):
+        return None
+    questions.refuse_undeclared(answer.call.pk, answer.result.asks, client)
+    return questions.asked(answer.call.pk, answer.result.asks, client)
 
 
 def _failed_tool(answer: Answer, client: Client) -> dict[str, Any]:

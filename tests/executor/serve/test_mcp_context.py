@@ -19,6 +19,12 @@ from tests.executor.test_calls import runtime
 from tests.factories import make_endpoint, make_user
 
 pytestmark = pytest.mark.django_db
+FORMS = {"elicitation": {"form": {}}}
+MOOD_FORM = {"type": "object", "properties": {"mood": {"type": "string"}}, "required": ["mood"]}
+MOOD = {
+    "method": "elicitation/create",
+    "params": {"message": "How do you feel?", "requestedSchema": MOOD_FORM},
+}
 
 
 @pytest.fixture(params=[MODERN, HANDSHAKE])
@@ -149,6 +155,47 @@ def test_a_key_that_may_only_list_reads_nothing_of_a_vendor(owner, modern_vendor
     assert result(modern(client, "prompts/list"))["prompts"]
     assert "error" in modern(client, "resources/read", {"uri": "library://rules"}).json()
     assert modern_vendor.asked == []
+
+
+@pytest.mark.parametrize(
+    ("method", "params"),
+    [
+        ("prompts/get", {"name": "recommend", "arguments": {"reader": "Ada"}}),
+        ("resources/read", {"uri": "library://shelves/poems"}),
+    ],
+)
+def test_questions_of_a_vendor_are_passed_on(owner, modern_vendor, method, params):
+    client = runtime(owner, published(owner, modern_vendor))
+    modern_vendor.questions = {"mood": MOOD}
+    asked = result(modern(client, method, params, can=FORMS))
+    assert asked["inputRequests"]["mood"]["params"]["message"] == "How do you feel?"
+    answers = {"mood": {"action": "accept", "content": {"mood": "glad"}}}
+    more = {"inputResponses": answers, "requestState": asked["requestState"]}
+    answer = result(modern(client, method, params | more, can=FORMS))
+    assert answer["resultType"] == "complete"
+    assert answer.keys() & {"messages", "contents"}
+    assert modern_vendor.asked[-1][1]["inputResponses"] == answers
+    assert modern_vendor.asked[-1][1]["requestState"] == "asked"
+
+
+def test_a_client_that_cannot_ask_is_told_what_it_would_have_to_declare(owner, modern_vendor):
+    client = runtime(owner, published(owner, modern_vendor))
+    modern_vendor.questions = {"mood": MOOD}
+    error = modern(client, "resources/read", {"uri": "library://rules"}).json()["error"]
+    assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, {"elicitation": {"form": {}}})
+
+
+def test_answers_of_another_user_are_refused(owner, modern_vendor):
+    client = runtime(owner, published(owner, modern_vendor))
+    modern_vendor.questions = {"mood": MOOD}
+    params = {"uri": "library://rules"}
+    asked = result(modern(client, "resources/read", params, can=FORMS))
+    count = len(modern_vendor.asked)
+    more = {"requestState": asked["requestState"], "_meta": {"pegboard/on_behalf_of": "eve"}}
+    assert "error" in modern(client, "resources/read", params | more, can=FORMS).json()
+    other = {"uri": "library://shelves/poems", "requestState": asked["requestState"]}
+    assert "error" in modern(client, "resources/read", other, can=FORMS).json()
+    assert len(modern_vendor.asked) == count
 
 
 @pytest.mark.parametrize(("ask", "number"), [(modern, -32602), (old, -32002)])

@@ -1,0 +1,156 @@
+"""Requests that a vendor sends before it goes on: read from a result, and answered with the next request.
+
+https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from core import json_parts
+from core.canonical_json import canonical
+from core.outbound.errors import ProtocolViolationError, printable
+from core.value_descriptions import describe_value
+from protocols import parameters as json_schema
+from protocols.base import CLOSED, Ask, UnreadableItemError
+from protocols.mcp import wire
+from protocols.mcp.rpc import CannotAskError
+from protocols.mcp.wire import ELICITATION, ROOTS, ROOTS_KIND, SAMPLING, SAMPLING_KIND
+
+MAX_ASKS = 20
+MAX_SILENT_TURNS = 5  # without a question, before a person has to say that it shall go on
+MAX_QUESTION_LENGTH = 2000
+# Of a request to the program that calls, which may hold pictures.
+MAX_REQUEST_BYTES = 128 * 1024
+_SAMPLING_MEMBERS = (
+    *("messages", "modelPreferences", "systemPrompt", "includeContext", "temperature", "maxTokens"),
+    *("stopSequences", "metadata", "tools", "toolChoice"),
+)
+_REQUESTS = {
+    SAMPLING: (SAMPLING_KIND, "The tool asks for a message of the model of the program that calls."),
+    ROOTS: (ROOTS_KIND, "The tool asks which folders the program that calls has open."),
+}
+
+
+def is_incomplete(result: Mapping[str, Any]) -> bool:
+    """Return whether the vendor asks before it goes on.
+
+    Raises ProtocolViolationError for a result of an unknown type.
+    """
+    kind = result.get("resultType", "complete")
+    if kind not in ("complete", "input_required"):
+        reason = f"The reply has the result type {describe_value(kind)}, which is unknown."
+        raise ProtocolViolationError("SHAPE", reason)
+    if kind == "input_required" and (part := json_parts.find_broken(result)):
+        raise ProtocolViolationError(part.code, f"The reply holds {part.reason}.")
+    return bool(kind == "input_required")
+
+
+def next_params(state: Mapping[str, Any], answers: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with which a stopped request is sent again."""
+    params: dict[str, Any] = {"requestState": state["state"]} if "state" in state else {}
+    if kinds := state.get("asked", {}):
+        responses = {name: response_to(kind, answers.get(name)) for name, kind in kinds.items()}
+        # A refused request to the program itself has no form here: the vendor gets no response to it.
+        params["inputResponses"] = {
+            name: response for name, response in responses.items() if response is not None
+        }
+    return params
+
+
+def stopped_state(asks: Sequence[Ask], request_state: object) -> dict[str, Any]:
+    """Return what `next_params` needs of a request that the vendor has stopped."""
+    return {
+        "asked": {ask.id: _kind_of(ask) for ask in asks},
+        **({"state": request_state} if isinstance(request_state, str) else {}),
+    }
+
+
+def response_to(kind: str, answer: object) -> dict[str, Any] | None:
+    if kind in (SAMPLING_KIND, ROOTS_KIND):
+        return answer if isinstance(answer, dict) and _is_result_of(kind, answer) else None
+    if answer is None:
+        return {"action": "decline"}
+    if answer == CLOSED:
+        return {"action": "cancel"}
+    return {"action": "accept"} if kind == "url" else {"action": "accept", "content": answer}
+
+
+def _is_result_of(kind: str, result: Mapping[str, Any]) -> bool:
+    if kind == ROOTS_KIND:
+        return isinstance(result.get("roots"), list)
+    return isinstance(result.get("role"), str) and isinstance(result.get("content"), dict | list)
+
+
+def _kind_of(ask: Ask) -> str:
+    if ask.request is not None:
+        return _REQUESTS[ask.request["method"]][0]
+    return "url" if ask.url else "form"
+
+
+def read_asks(result: Mapping[str, Any], host: str, kinds: Collection[str]) -> list[Ask]:
+    asked = result.get("inputRequests") or {}
+    if not isinstance(asked, dict) or len(asked) > MAX_ASKS:
+        raise ProtocolViolationError(
+            "SHAPE", f"“inputRequests” is no object of at most {MAX_ASKS} questions."
+        )
+    return [read_ask(name, each, host, kinds) for name, each in asked.items()]
+
+
+def read_ask(name: str, asked: object, host: str, kinds: Collection[str]) -> Ask:
+    """Raises CannotAskError for a request that the program that calls does not answer."""
+    method = asked.get("method") if isinstance(asked, dict) else None
+    params = asked.get("params") if isinstance(asked, dict) else None
+    if isinstance(method, str) and method in _REQUESTS:
+        return _client_request(name, method, params if isinstance(params, dict) else {}, host, kinds)
+    if method != ELICITATION or not isinstance(params, dict):
+        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” cannot be read.")
+    message = params.get("message")
+    said = printable(message, MAX_QUESTION_LENGTH) if isinstance(message, str) else ""
+    if params.get("mode") == "url":
+        return Ask(name, said, url=_web_address(params.get("url")))
+    schema = params.get("requestedSchema")
+    if not isinstance(schema, dict):
+        raise ProtocolViolationError("SHAPE", f"The tool's question “{printable(name)}” has no form.")
+    try:
+        json_schema.check(schema, "requestedSchema")
+    except UnreadableItemError as error:
+        raise ProtocolViolationError(error.code, error.reason) from error
+    return Ask(name, said, schema=schema)
+
+
+def _client_request(
+    name: str, method: str, params: Mapping[str, Any], host: str, kinds: Collection[str]
+) -> Ask:
+    if missing := wire.kinds_needed(method, params) - set(kinds):
+        raise CannotAskError(host, method, missing)
+    passed = {member: params[member] for member in _SAMPLING_MEMBERS if member in params}
+    if method == ROOTS:
+        passed = {}
+    elif not isinstance(passed.get("messages"), list) or type(passed.get("maxTokens")) is not int:
+        raise ProtocolViolationError("SHAPE", f"The tool's request “{printable(name)}” cannot be read.")
+    if len(canonical(passed)) > MAX_REQUEST_BYTES:
+        limit = f"{MAX_REQUEST_BYTES // 1024} kB"
+        raise ProtocolViolationError(
+            "SHAPE", f"The tool's request “{printable(name)}” has more than {limit}."
+        )
+    return Ask(name, _REQUESTS[method][1], request={"method": method, "params": passed})
+
+
+def read_visits(data: object) -> list[Ask]:
+    # Addresses that a person has to visit before the call can work.
+    listed = data.get("elicitations") if isinstance(data, dict) else None
+    visits = (
+        [each for each in listed[:MAX_ASKS] if isinstance(each, dict)] if isinstance(listed, list) else []
+    )
+    return [
+        # Without a schema: nothing answers them but a new call.
+        Ask(f"visit-{number}", printable(str(each.get("message", "")), MAX_QUESTION_LENGTH), url=url)
+        for number, each in enumerate(visits, start=1)
+        if (url := _web_address(each.get("url")))
+    ]
+
+
+def _web_address(url: object) -> str:
+    if isinstance(url, str) and url.startswith(("https://", "http://")) and len(url) <= MAX_QUESTION_LENGTH:
+        return url
+    raise ProtocolViolationError("SHAPE", f"The tool sends people to {describe_value(url)}.")
