@@ -37,6 +37,15 @@ def is_template(text: str) -> bool:
     return count > 0 and "{" not in rest and "}" not in rest
 
 
+def variables(template: str) -> list[str]:
+    """Return the names of the variables, in the order of the template."""
+    return [
+        variable.rstrip("*").partition(":")[0]
+        for expression in _EXPRESSION.finditer(template)
+        for variable in expression[2].split(",")
+    ]
+
+
 def fits(template: str, uri: str) -> bool:
     """Return whether the template can stand for the address, which may have any values for the variables.
 

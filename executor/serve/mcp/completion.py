@@ -1,7 +1,8 @@
 """`completion/complete`: the values of an enum that begin with what a user has typed.
 
-Prompts are the procedures of the release. A tool is named with a reference of the type `ref/tool`, which is
-Pegboard's own: MCP completes arguments of prompts and resource templates alone.
+A tool is named with a reference of the type `ref/tool`, which is Pegboard's own: MCP completes arguments of
+prompts and resource templates alone. Arguments of vendors' prompts and templates have no values here: each
+keystroke would be a request to the vendor.
 
 https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/completion
 """
@@ -9,8 +10,11 @@ https://modelcontextprotocol.io/specification/2026-07-28/server/utilities/comple
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from designer.exports.document import ReleaseDocument
 from executor.serve.base import Operations
 from executor.serve.mcp.procedure_arguments import arguments_of, values_of
+from protocols.mcp import uri_templates
+from protocols.mcp.context import vendor_id
 from protocols.mcp.server.clients import Client
 from protocols.mcp.server.messages import RpcError
 from protocols.mcp.wire import INVALID_PARAMS
@@ -45,14 +49,41 @@ def completed(
 
 
 def _values_by_argument(operations: Operations, ref: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
-    document, name = operations.shown(), ref.get("name")
-    if ref.get("type") == "ref/prompt":
-        for procedure in document.procedures:
-            if procedure.slug == name:
-                arguments = arguments_of(procedure, document)
-                return {argument.name: argument.values for argument in arguments.values()}
-    elif ref.get("type") == "ref/tool":
-        for tool in document.tools:
-            if tool.signature.name == name:
-                return {given.alias: values_of(given) for given in tool.signature.inputs}
-    raise RpcError(INVALID_PARAMS, "“ref” names no prompt and no tool of this release.")
+    """Return the values to choose from, by argument. Raises RpcError for an unknown reference."""
+    document, values = operations.shown(), None
+    match ref.get("type"):
+        case "ref/prompt":
+            values = _values_of_prompt(document, ref.get("name"))
+        case "ref/resource":
+            values = _values_of_template(document, ref.get("uri"))
+        case "ref/tool":
+            values = _values_of_tool(document, ref.get("name"))
+    if values is None:
+        message = "“ref” names no prompt, resource template or tool of this release."
+        raise RpcError(INVALID_PARAMS, message)
+    return values
+
+
+def _values_of_prompt(document: ReleaseDocument, name: object) -> Mapping[str, Sequence[str]] | None:
+    for procedure in document.procedures:
+        if procedure.slug == name:
+            arguments = arguments_of(procedure, document)
+            return {argument.name: argument.values for argument in arguments.values()}
+    for item in document.context:
+        if item.signature.kind == "prompt" and item.signature.name == name:
+            return {argument.shown_name: () for argument in item.signature.inputs}
+    return None
+
+
+def _values_of_template(document: ReleaseDocument, template: object) -> Mapping[str, Sequence[str]] | None:
+    for item in document.context:
+        if item.signature.kind == "resource_template" and vendor_id(item.tool_id) == template:
+            return dict.fromkeys(uri_templates.variables(template), ())
+    return None
+
+
+def _values_of_tool(document: ReleaseDocument, name: object) -> Mapping[str, Sequence[str]] | None:
+    for tool in document.tools:
+        if tool.signature.name == name:
+            return {tool_input.alias: values_of(tool_input) for tool_input in tool.signature.inputs}
+    return None

@@ -185,6 +185,23 @@ def test_a_client_that_cannot_ask_is_told_what_it_would_have_to_declare(owner, m
     assert (error["code"], error["data"]["requiredCapabilities"]) == (-32021, {"elicitation": {"form": {}}})
 
 
+@pytest.mark.parametrize(
+    ("ref", "argument"),
+    [
+        ({"type": "ref/prompt", "name": "recommend"}, "mood"),
+        ({"type": "ref/resource", "uri": "library://shelves/{shelf}"}, "shelf"),
+    ],
+)
+def test_arguments_of_vendors_have_no_values_to_complete(owner, modern_vendor, ref, argument):
+    client = runtime(owner, published(owner, modern_vendor))
+    params = {"ref": ref, "argument": {"name": argument, "value": "a"}}
+    found = result(modern(client, "completion/complete", params))["completion"]
+    assert (found["values"], found["hasMore"]) == ([], False)
+    wrong = {"ref": ref, "argument": {"name": "unknown", "value": "a"}}
+    assert modern(client, "completion/complete", wrong).json()["error"]["code"] == -32602
+    assert modern_vendor.asked == []
+
+
 def test_answers_of_another_user_are_refused(owner, modern_vendor):
     client = runtime(owner, published(owner, modern_vendor))
     modern_vendor.questions = {"mood": MOOD}

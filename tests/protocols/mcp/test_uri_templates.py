@@ -2,7 +2,7 @@
 
 import pytest
 
-from protocols.mcp.uri_templates import MAX_URI_LENGTH, fits, is_template
+from protocols.mcp.uri_templates import MAX_URI_LENGTH, fits, is_template, variables
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,8 @@ def test_what_is_no_template_is_told(text):
 def test_a_template_of_many_variables_is_matched_at_once():
     """It would take a regular expression for ever."""
     assert not fits("{a}-" * 40 + "!", "-" * MAX_URI_LENGTH)
+
+
+def test_variables_are_named_in_their_order():
+    assert variables("a://{shelf}/{+path:3}{?page,size*}") == ["shelf", "path", "page", "size"]
+    assert variables("a://rules") == []
