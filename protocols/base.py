@@ -18,7 +18,7 @@ from typing import Protocol as Interface
 import msgspec
 
 from core.canonical_json import digest
-from core.outbound.errors import printable
+from core.outbound.errors import RefusedError, printable
 from core.outbound.listening import Listening
 from core.outbound.open_reply import OpenReply
 from core.outbound.reply import Reply
@@ -75,8 +75,13 @@ class Session(RequestMethods, Interface):
         """
         ...
 
-    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
-        """Open a stream of events that is read at the same time as the reply of a `post`."""
+    def listen(
+        self, path: str, headers: Mapping[str, str], *, json: object = None, seconds: float = 0.0
+    ) -> Listening:
+        """Begin to read a stream of events, by itself or beside the reply of a `post`.
+
+        json: requests the stream with POST. seconds: it may be silent for so long, 0: as long as a request.
+        """
         ...
 
     def keep_open(
@@ -208,6 +213,20 @@ class Page:
     older: Sequence[Item] = ()
     ending: Ending = Ending.SIGN
     unread_kinds: Collection[ContextKind] = ()
+
+
+class Subscription(Interface):
+    """A stream on which a vendor reports updates of resources.
+
+    addresses: of the resources whose updates the vendor reports.
+    """
+
+    @property
+    def addresses(self) -> Collection[str]: ...
+
+    def take_updates(self) -> list[str]:
+        """Return the addresses that were updated since the last time, without waiting."""
+        ...
 
 
 class KnownPages(Interface):
@@ -603,6 +622,15 @@ class Protocol(ABC):
     def may_ask(cls) -> bool:
         """Return whether a call may stop for a question and resume with the answer."""
         return cls.resume is not Protocol.resume
+
+    def subscribe(
+        self, session: Session, addresses: Sequence[str], seconds: float
+    ) -> AbstractContextManager[Subscription]:
+        """Subscribe to updates of resources for at most so many seconds.
+
+        Raises ProtocolError, also while the context is entered.
+        """
+        raise RefusedError("NO_SUBSCRIPTIONS", "Vendors of this protocol report no updates of resources.")
 
     def give_up(  # noqa: B027 - most vendors end the call with its question
         self, session: Session, state: Mapping[str, Any]

@@ -1,5 +1,6 @@
 """An MCP server on loopback with prompts and resources that a test can change, in either era."""
 
+import contextlib
 import json
 from typing import Any
 
@@ -7,6 +8,7 @@ from tests.hostile_vendor import HostileVendor, Line, Request, json_reply
 
 Document = dict[str, Any]
 MODERN, HANDSHAKE = "2026-07-28", "2025-11-25"
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 TOOL = {"name": "lend", "description": "Lends a book.", "inputSchema": {"type": "object"}}
 PROMPT = {
     "name": "lend",
@@ -32,6 +34,10 @@ TEMPLATE = {
 }
 
 
+def _event(message: Document) -> bytes:
+    return b"event: message\ndata: " + json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n\n"
+
+
 class ContextVendor:
     """`lists` holds what each list method shows, `asked` the requests for prompts and resources.
 
@@ -51,6 +57,10 @@ class ContextVendor:
         self.page_size = 50
         self.broken: dict[str, int] = {}
         self.questions: Document = {}
+        # Whether it reports updates, and the streams on which it does.
+        self.reports_updates = False
+        self.streams: list[Line] = []
+        self.subscribed: list[str] = []
         self.asked: list[tuple[str, Document]] = []
         self.headers: list[dict[str, str]] = []
         self.contents: list[Document] | None = None
@@ -67,7 +77,25 @@ class ContextVendor:
     def url(self) -> str:
         return self.server.url
 
+    def report(self, uri: str) -> None:
+        """Report an update of a resource on each open stream."""
+        for line in self.streams:
+            line.send(_event({"method": "notifications/resources/updated", "params": {"uri": uri}}))
+
+    def _open_stream(self, line: Line, first: bytes) -> bool:
+        line.send(STREAM_HEAD + first)
+        self.streams.append(line)
+        line.conn.settimeout(0.05)
+        while not line.over.is_set():
+            with contextlib.suppress(TimeoutError):
+                line.conn.recv(1)
+                break
+        self.streams.remove(line)
+        return False
+
     def _answer(self, line: Line, request: Request) -> bool | None:
+        if request.method == "GET" and self.reports_updates:
+            return self._open_stream(line, b"")
         if request.method != "POST":
             return json_reply({}, status=405)(line, request)
         message = json.loads(request.body)
@@ -82,6 +110,11 @@ class ContextVendor:
         if (code := self._error(method, params)) is not None:
             reply = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": "No."}}
             return json_reply(reply)(line, request)
+        if method == "subscriptions/listen":
+            self.subscribed += params["notifications"]["resourceSubscriptions"]
+            acknowledged = {"notifications": params["notifications"]}
+            message = {"method": "notifications/subscriptions/acknowledged", "params": acknowledged}
+            return self._open_stream(line, _event(message))
         self.headers.append({name.lower(): value for name, value in request.headers.items()})
         result = ({"resultType": "complete"} if is_modern else {}) | self._result(method, params)
         return json_reply({"jsonrpc": "2.0", "id": number, "result": result})(line, request)
@@ -89,8 +122,10 @@ class ContextVendor:
     def _error(self, method: str, params: Document) -> int | None:
         if method in self.broken:
             return self.broken[method]
-        is_known = method in (*self.lists, "prompts/get", "resources/read", "initialize", "server/discover")
-        return None if is_known else -32601
+        known = (*self.lists, "prompts/get", "resources/read", "initialize", "server/discover")
+        if self.reports_updates:
+            known += ("subscriptions/listen", "resources/subscribe")
+        return None if method in known else -32601
 
     def _result(self, method: str, params: Document) -> Document:
         if method == "initialize":
@@ -98,6 +133,9 @@ class ContextVendor:
             return {"protocolVersion": HANDSHAKE, "capabilities": self.capabilities, "serverInfo": server}
         if method == "server/discover":
             return {"supportedVersions": [MODERN], "capabilities": self.capabilities}
+        if method == "resources/subscribe":
+            self.subscribed.append(params["uri"])
+            return {}
         if method in self.lists:
             start = int(params.get("cursor", 0))
             after = start + self.page_size

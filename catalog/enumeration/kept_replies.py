@@ -192,8 +192,10 @@ class _ResumedSession(base.Session):
     def pass_on(self, partial: Mapping[str, Any]) -> None:
         self._session.pass_on(partial)
 
-    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
-        return self._session.listen(path, headers)
+    def listen(
+        self, path: str, headers: Mapping[str, str], *, json: object = None, seconds: float = 0.0
+    ) -> Listening:
+        return self._session.listen(path, headers, json=json, seconds=seconds)
 
     def keep_open(
         self,

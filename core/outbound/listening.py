@@ -1,10 +1,11 @@
-"""A second event stream that is read together with a reply, for servers that send related events there."""
+"""A second event stream of a session, read by itself or together with a reply whose events are sent there."""
 
 import re
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from core.outbound.errors import ProtocolError, RefusedError
 from core.outbound.reply import Reply
@@ -27,6 +28,7 @@ class Listening:
 
     def __init__(self, ask: Callable[[], Reply], interrupt: Callable[[], None]) -> None:
         self.is_refused = False
+        self.has_ended = False
         self._ask, self._interrupt = ask, interrupt
         self._line: Line | None = None
         self._is_over = False
@@ -47,6 +49,14 @@ class Listening:
             if isinstance(item, ProtocolError):
                 raise item
             yield item
+
+    def take(self) -> bytes:
+        """Return the whole events that have arrived since the last time, without waiting."""
+        events = b""
+        with suppress(Empty):
+            while isinstance(item := self._events.get_nowait(), bytes):
+                events += item
+        return events
 
     def interrupt(self) -> None:
         self._interrupt()
@@ -84,6 +94,8 @@ class Listening:
         except ProtocolError:
             # Requests on this stream are lost; the reply itself states the outcome of the call.
             return
+        finally:
+            self.has_ended = True
 
     def _pass_on(self, pieces: Iterator[bytes], line: Line) -> None:
         try:

@@ -227,8 +227,12 @@ class Session(RequestMethods):
         self._others.append(other)
         return other
 
-    def listen(self, path: str, headers: Mapping[str, str]) -> Listening:
+    def listen(
+        self, path: str, headers: Mapping[str, str], *, json: object = None, seconds: float = 0.0
+    ) -> Listening:
         """Start to read a stream of events from the same origin over a connection of its own.
+
+        json: requests the stream with POST. seconds: it may be silent for so long, 0: as long as a request.
 
         It ends when it is closed or this session is interrupted. It takes no turn, because it is no work for
         the vendor.
@@ -238,14 +242,25 @@ class Session(RequestMethods):
         other._interrupted, other.exchanges, other._renewal = threading.Event(), None, None
         other._authorization, other._turns = self._authorization, no_turns
         self._others.append(other)
-        request = Request(
-            "GET", path, headers=headers, is_repeatable=True, is_enough=lambda body: True, keeps_rest=True
-        )
+        if seconds:
+            other._limits = replace(self._limits, request=seconds, session=seconds, is_asked_for=True)
+
+        def is_enough(body: bytes) -> bool:
+            return True
 
         def ask() -> Reply:
             # The connection of a reply that stays open does not belong to the session any more.
             with other:
-                return other.send(request)
+                if json is None:
+                    return other.get(path, headers=headers, is_enough=is_enough, keeps_rest=True)
+                return other.post(
+                    path,
+                    json=json,
+                    headers=headers,
+                    is_repeatable=True,
+                    is_enough=is_enough,
+                    keeps_rest=True,
+                )
 
         return Listening(ask, other.interrupt)
 

@@ -157,7 +157,7 @@ class Operations:
         """Run a tool as `executor.calls.run` does. Raises DomainError if the key may list tools but not run
         them.
         """
-        self._spend_a_call()
+        self.spend_a_call()
         wish = replace(wish, sub_agent=self.sub_agent, site=self.site)
         try:
             answer = calls.run(self.release, wish, actor=self.caller.user, key=self.caller.key)
@@ -278,7 +278,7 @@ class Operations:
 
         Raises Http404 for any other call.
         """
-        self._spend_a_call()
+        self.spend_a_call()
         row, release, tool = self._own_call(call)
         if tool.signature.name != name:
             raise Http404
@@ -331,7 +331,7 @@ class Operations:
         self, thread: uuid.UUID | None = None, metadata: Mapping[str, Any] | None = None
     ) -> Thread:
         """Begin a thread for the tool that first runs on it, as `executor.threads.begin` does."""
-        self._spend_a_call()
+        self.spend_a_call()
         return threads.begin(
             self.release,
             "",
@@ -369,7 +369,8 @@ class Operations:
         row = get_object_or_404(self._calls(), **{"pk" if isinstance(call, int) else "key": call})
         return row, *calls.made_through(row)
 
-    def _spend_a_call(self) -> None:
+    def spend_a_call(self) -> None:
+        """Raises DomainError if the key may not run tools, and ThrottledError."""
         if self.caller.may_not_run:
             raise self.caller.may_not_run
         self.caller.spend("invoke")

@@ -9,6 +9,7 @@ is its name, and the digest shows what changed.
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -44,6 +45,7 @@ from protocols.mcp import headers as mcp_headers
 from protocols.mcp.context import ContextList
 from protocols.mcp.eras import Era
 from protocols.mcp.rpc import Answer, Request
+from protocols.mcp.subscriptions import Subscription, subscribe
 from protocols.mcp.transport import Transport
 from protocols.mcp.wire import (
     HANDSHAKE,
@@ -194,6 +196,11 @@ class MCP(Protocol):
         return mcp_calls.resume(
             session, tool_id, signature, state, answers, _listed_schema, self.context.questions, self._era
         )
+
+    def subscribe(
+        self, session: Session, addresses: Sequence[str], seconds: float
+    ) -> AbstractContextManager[Subscription]:
+        return subscribe(session, addresses, self._era, seconds)
 
     def give_up(self, session: Session, state: Mapping[str, Any]) -> None:
         mcp_calls.give_up(session, state)

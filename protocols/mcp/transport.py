@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
-from core.outbound.errors import ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.errors import ProtocolError, ProtocolViolationError, RefusedError, UnavailableError
+from core.outbound.listening import Listening
 from core.value_descriptions import describe_value
 from protocols import events
 from protocols.base import QUESTIONS, Session
@@ -119,6 +120,33 @@ class Transport:
             self._server_capabilities = self.ask(Request("server/discover")).result.get("capabilities")
         return self._server_capabilities if isinstance(self._server_capabilities, dict) else {}
 
+    def watch(self, uris: Sequence[str], seconds: float) -> Listening:
+        """Open the stream on which the server reports updates of these resources. Raises as `ask` does."""
+        if self._memory.get("era") is None:
+            self._find_out(Request("tools/list"))
+        if self.is_modern:
+            self.used += 1
+            request = Request(
+                "subscriptions/listen", {"notifications": {"resourceSubscriptions": list(uris)}}
+            )
+            params, headers = self._stand_alone_parts(request, self._memory.get("version") or MODERN[0])
+            message = wire.request(self.used, request.method, params)
+            headers = {"Accept": BOTH_FORMS, **headers}
+            return self.session.listen("", headers, json=message, seconds=seconds)
+        try:
+            opened = self._opened or self._open()
+        except OtherEraError as error:
+            raise error.error from error
+        # Before the subscriptions, so that no update is missed.
+        listening = self.session.listen("", {**opened, "Accept": events.KIND}, seconds=seconds)
+        try:
+            for uri in uris:
+                self.ask(Request("resources/subscribe", {"uri": uri}))
+        except ProtocolError:
+            listening.close()
+            raise
+        return listening
+
     def answer(self, question: Question, response: Mapping[str, Any] | None) -> Answer:
         """Go on with the call that stopped for `question`; None refuses it. Raises as `ask` does."""
         asked = questions.find(self.session, question)
@@ -208,6 +236,12 @@ class Transport:
         return error.number not in _KNOWN_TO_MODERN
 
     def _stand_alone(self, request: Request, version: str) -> Answer:
+        answer = self._post(request, *self._stand_alone_parts(request, version))
+        self._memory["version"] = version
+        return answer
+
+    def _stand_alone_parts(self, request: Request, version: str) -> tuple[dict[str, Any], dict[str, str]]:
+        """Return the parameters and the headers of a request that needs no session."""
         meta = {
             wire.PROTOCOL_VERSION: version,
             wire.CLIENT_CAPABILITIES: self.capabilities,
@@ -220,9 +254,7 @@ class Transport:
         if request.name:
             headers[NAME_HEADER] = mcp_headers.safe(request.name)
         meta = {**request.params.get("_meta", {}), **meta}
-        answer = self._post(request, {**request.params, "_meta": meta}, headers)
-        self._memory["version"] = version
-        return answer
+        return {**request.params, "_meta": meta}, headers
 
     def _handshake(self, request: Request) -> Answer:
         was_open = self._opened is not None

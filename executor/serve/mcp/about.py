@@ -12,7 +12,11 @@ _LISTS = ("tools", "prompts", "resources")
 _OTHERS: dict[str, Any] = {"completions": {}, "logging": {}}
 CAPABILITIES: dict[str, Any] = {**{name: {} for name in _LISTS}, **_OTHERS}
 # Before 2026-07-28 news took a session, and there is none.
-CAPABILITIES_WITH_NEWS: dict[str, Any] = {**{name: {"listChanged": True} for name in _LISTS}, **_OTHERS}
+CAPABILITIES_WITH_NEWS: dict[str, Any] = {
+    **{name: {"listChanged": True} for name in _LISTS},
+    "resources": {"listChanged": True, "subscribe": True},
+    **_OTHERS,
+}
 
 
 def server(operations: Operations) -> dict[str, Any]:

@@ -61,12 +61,21 @@ def read_resource(
 ) -> dict[str, Any] | None:
     """Return the contents of a resource; None where the release has none at this address."""
     uri = params.get("uri")
+    item = find_resource(operations, uri)
+    if item is None:
+        return None
+    arguments = {URI: uri} if item.signature.kind == "resource_template" else {}
+    return _ask_vendor(request, operations, client, params, item, arguments)
+
+
+def find_resource(operations: Operations, uri: object) -> ReleasedTool | None:
+    """Return the pinned resource with this address, or the pinned template that it fits."""
     for item in _items(operations, "resource"):
         if vendor_id(item.tool_id) == uri:
-            return _ask_vendor(request, operations, client, params, item, {})
+            return item
     for item in _items(operations, "resource_template"):
         if isinstance(uri, str) and uri_templates.fits(vendor_id(item.tool_id), uri):
-            return _ask_vendor(request, operations, client, params, item, {URI: uri})
+            return item
     return None
 
 

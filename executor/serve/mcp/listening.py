@@ -1,4 +1,4 @@
-"""`subscriptions/listen`: news that the channel leads to another release, as long as a client listens.
+"""`subscriptions/listen`: a client hears of another release at its channel, and of updates of resources.
 
 Each open stream holds a thread, so there are few, and each ends by itself after some minutes: a client that
 comes back reads the lists again. One that is not let in asks for the lists from time to time.
@@ -8,14 +8,17 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/utilities/subscri
 
 import time
 from collections.abc import Generator, Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from core.postgresql.base import give_back
 from designer.models import Channel
 from executor.serve.base import Operations, ThrottledError
+from executor.serve.mcp import resource_updates
 from executor.serve.mcp.streams import LASTS, PING, PING_EVERY, Places, event
 from protocols.mcp import wire
 from protocols.mcp.server.messages import Message, RpcError
+from protocols.mcp.subscriptions import ACKNOWLEDGED, UPDATED
 from protocols.mcp.wire import INVALID_PARAMS, SUBSCRIPTION_ID, Number
 from protocols.server import Reply
 
@@ -25,6 +28,7 @@ NEWS = {
     "promptsListChanged": "notifications/prompts/list_changed",
     "resourcesListChanged": "notifications/resources/list_changed",
 }
+RESOURCES = "resourceSubscriptions"
 _places = Places()
 
 
@@ -35,13 +39,24 @@ def listening(operations: Operations, message: Message, number: Number) -> Reply
         raise RpcError(INVALID_PARAMS, "“notifications” says which news are wanted.")
     if not _places.take(operations.caller.key):
         raise ThrottledError(int(LASTS))
-    honoured = {name: True for name in NEWS if wanted.get(name) is True}
-    return _places.stream(_events(operations, number, honoured), operations.caller.key)
+    return _places.stream(_events(operations, number, wanted), operations.caller.key)
 
 
-def _events(operations: Operations, number: Number, honoured: Mapping[str, bool]) -> Generator[bytes]:
+def _events(operations: Operations, number: Number, wanted: Mapping[str, Any]) -> Generator[bytes]:
+    with ExitStack() as stack:
+        updates = resource_updates.subscribe(operations, wanted.get(RESOURCES), stack)
+        yield from _news_of(operations, number, wanted, updates)
+
+
+def _news_of(
+    operations: Operations, number: Number, wanted: Mapping[str, Any], updates: resource_updates.Updates
+) -> Generator[bytes]:
     meta = {SUBSCRIPTION_ID: number}
-    yield _news("notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+    lists = [name for name in NEWS if wanted.get(name) is True]
+    honoured: dict[str, Any] = dict.fromkeys(lists, True)
+    if addresses := updates.addresses:
+        honoured[RESOURCES] = addresses
+    yield _news(ACKNOWLEDGED, {"notifications": honoured, "_meta": meta})
     known, ends, pinged = operations.release.pk, time.monotonic() + LASTS, time.monotonic()
     # A number or a digest leads to the same release for ever.
     channel = Channel.objects.filter(agent=operations.release.agent_id, name=operations.named)
@@ -49,8 +64,10 @@ def _events(operations: Operations, number: Number, honoured: Mapping[str, bool]
         leads_to = channel.values_list("release", flat=True).first()
         if leads_to not in (known, None):
             known = leads_to
-            for name in honoured:
+            for name in lists:
                 yield _news(NEWS[name], {"_meta": meta})
+        for uri in updates.take():
+            yield _news(UPDATED, {"uri": uri, "_meta": meta})
         if now - pinged > PING_EVERY:
             pinged = now
             yield PING

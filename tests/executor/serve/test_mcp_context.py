@@ -1,5 +1,7 @@
 """Vendors' prompts and resources through a release over MCP, in both eras."""
 
+import time
+
 import msgspec
 import pytest
 
@@ -10,10 +12,11 @@ from designer import agents, pins, tunings
 from designer.exports import document as release_document
 from designer.procedures import editing
 from designer.releases import publishing
+from executor.serve.mcp import listening
 from people.models import Role
 from tests.context_vendor import HANDSHAKE, MODERN, PROMPT, ContextVendor
 from tests.executor.serve import test_mcp
-from tests.executor.serve.test_mcp import old
+from tests.executor.serve.test_mcp import listened, old
 from tests.executor.serve.test_mcp_by_sdk import key_for, visited
 from tests.executor.test_calls import runtime
 from tests.factories import make_endpoint, make_user
@@ -200,6 +203,37 @@ def test_arguments_of_vendors_have_no_values_to_complete(owner, modern_vendor, r
     wrong = {"ref": ref, "argument": {"name": "unknown", "value": "a"}}
     assert modern(client, "completion/complete", wrong).json()["error"]["code"] == -32602
     assert modern_vendor.asked == []
+
+
+def test_updates_of_pinned_resources_are_passed_on(owner, vendor, monkeypatch):
+    monkeypatch.setattr(listening, "PAUSE", 0.01)
+    client = runtime(owner, published(owner, vendor))
+    vendor.reports_updates = True
+    pinned = ["library://rules", "library://shelves/poems"]
+    news = listened(client, resourceSubscriptions=[*pinned, "library://secrets", 7])
+    accepted = next(news)["params"]["notifications"]
+    assert accepted == {"resourceSubscriptions": pinned}
+    assert sorted(vendor.subscribed) == pinned
+    while not vendor.streams:
+        time.sleep(0.01)
+    vendor.report("library://secrets")
+    vendor.report(pinned[1])
+    update = next(news)
+    assert update["method"] == "notifications/resources/updated"
+    assert update["params"]["uri"] == pinned[1]
+    news.close()
+    while vendor.streams:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("scopes", [("runtime",), ("runtime", "invoke")])
+def test_updates_that_no_vendor_reports_are_not_promised(owner, vendor, scopes):
+    client = runtime(owner, published(owner, vendor), scopes=scopes)
+    vendor.reports_updates = scopes == ("runtime",)
+    news = listened(client, resourceSubscriptions=["library://rules"], toolsListChanged=True)
+    assert next(news)["params"]["notifications"] == {"toolsListChanged": True}
+    assert vendor.subscribed == []
+    news.close()
 
 
 def test_answers_of_another_user_are_refused(owner, modern_vendor):
