@@ -101,6 +101,7 @@ def publish_tools_of(url: str) -> str:
     from catalog.enumeration import runs
     from catalog.models import Tool
     from catalog.models.runs import Trigger
+    from catalog.models.tools import ItemKind
     from designer import agent_keys, agents, pins
     from designer.errors import ChecksFailedError
     from designer.releases import publishing
@@ -111,7 +112,9 @@ def publish_tools_of(url: str) -> str:
     runs.perform(runs.request_run(endpoint, trigger=Trigger.COMMAND).pk)
     agent = agents.create_agent(actor=owner, name="reference", slug="reference")
     for tool in Tool.objects.filter(endpoint=endpoint).order_by("pk"):
-        pins.pin_tool(agent, actor=owner, tool=tool, alias=tool.name)
+        # Clients ask for resources by address, and the names of these are no identifiers.
+        alias = tool.name if tool.kind in (ItemKind.TOOL, ItemKind.PROMPT) else ""
+        pins.pin_tool(agent, actor=owner, tool=tool, alias=alias)
     try:
         publishing.publish(agent, actor=owner, channel="live")
     except ChecksFailedError as error:
