@@ -357,10 +357,13 @@ def test_a_client_that_cannot_ask_goes_by_the_annotations(owner, vendor):
 def listened(client, **wanted):
     answer = modern(client, "subscriptions/listen", {"notifications": wanted})
     assert answer["Content-Type"] == "text/event-stream"
-    for part in answer.streaming_content:
-        if part.startswith(b"event: message"):
-            yield json.loads(part.partition(b"data: ")[2])
-    answer.close()
+    try:
+        for part in answer.streaming_content:
+            if part.startswith(b"event: message"):
+                yield json.loads(part.partition(b"data: ")[2])
+    finally:
+        for close in answer._resource_closers:  # all of it would close the test's connection, too
+            close()
 
 
 def test_a_client_that_listens_hears_that_the_channel_has_moved(owner, desk, client, monkeypatch):

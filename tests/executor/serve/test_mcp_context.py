@@ -70,6 +70,13 @@ def published(owner, vendor, *names, slug="desk", **fields):
     return agent
 
 
+def wait_until(is_true):
+    ends = time.monotonic() + 20
+    while not is_true():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
 def result(answer):
     document = answer.json()
     assert "error" not in document, document
@@ -214,16 +221,14 @@ def test_updates_of_pinned_resources_are_passed_on(owner, vendor, monkeypatch):
     accepted = next(news)["params"]["notifications"]
     assert accepted == {"resourceSubscriptions": pinned}
     assert sorted(vendor.subscribed) == pinned
-    while not vendor.streams:
-        time.sleep(0.01)
+    wait_until(lambda: vendor.streams)
     vendor.report("library://secrets")
     vendor.report(pinned[1])
     update = next(news)
     assert update["method"] == "notifications/resources/updated"
     assert update["params"]["uri"] == pinned[1]
     news.close()
-    while vendor.streams:
-        time.sleep(0.01)
+    wait_until(lambda: not vendor.streams)
 
 
 @pytest.mark.parametrize("scopes", [("runtime",), ("runtime", "invoke")])
