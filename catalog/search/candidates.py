@@ -12,6 +12,7 @@ from django.db import connection
 
 from catalog.models.tools import ToolStatus
 from catalog.search import question, ranking, vocabulary
+from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
 from catalog.search.segments import SHARED
 from catalog.search.vocabulary import Extent
@@ -45,7 +46,7 @@ class Ranking:
 
 
 def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES) -> Ranking:
-    asked = question.read(text)
+    asked = question.read(text, shipped_job_words())
     known, extent = vocabulary.look_up(asked.words, scope)
     strange = question.unknown(asked, known)
     terms = question.weigh(asked, known, vocabulary.near(strange) if strange else {})

@@ -33,13 +33,16 @@ _decode = msgspec.json.Decoder(SearchedSignature).decode
 
 
 class _Entry(msgspec.Struct):
-    """One tool on its way into the index: its texts by how much a word in them weighs."""
+    """One tool on its way into the index: its texts by how much a word in them weighs.
+
+    marked: the impacts of its tags and of its groups of everyday words.
+    """
 
     tool: int
     state: State
     endpoint: int
     name: str
-    tags: set[str]
+    marked: dict[str, int]
     prose: Weighted
     fields: Weighted
 
@@ -95,7 +98,7 @@ def _write(entries: list[_Entry], lexicon: Lexicon) -> _WrittenBatch:
     for entry in entries:
         for _, text in (*entry.prose, *entry.fields):
             runs.update(words.runs(text))
-    lexicon.learn(runs, {tag for entry in entries for tag in entry.tags})
+    lexicon.learn(runs, {term for entry in entries for term in entry.marked})
     large = _large({entry.endpoint for entry in entries})
     homes: defaultdict[int | None, list[Document]] = defaultdict(list)
     for entry in entries:
@@ -199,7 +202,8 @@ def _entry(
         State(version, worded_at, renamed_at),
         endpoint,
         signature.name,
-        {words.tag_word(tag) for tag in signature.tags},
+        # Tags can be asked for as they stand; among the words they weigh nothing.
+        dict.fromkeys(map(words.tag_word, signature.tags), 1) | searched_texts.group_impacts(signature),
         *texts,
     )
 
@@ -212,8 +216,7 @@ def _document(entry: _Entry, lexicon: Lexicon) -> Document:
                 for lexeme in lexemes_of[run]:
                     frequencies[lexeme] += weight
     strengths = ranking.impacts(frequencies, lexicon.stops)
-    # Tags can be asked for as they stand; among the words they weigh nothing.
-    strengths |= {lexicon.tags[tag]: 1 for tag in entry.tags}
+    strengths |= {lexicon.marked[term]: impact for term, impact in entry.marked.items()}
     name = [lexeme for run in words.runs(entry.name) for lexeme in lexicon.fields[run]]
     vector = ranking.pack(name, strengths)
     key = words.name_key(entry.name)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from catalog.search.words import TAG_MARK, parts, with_compound
+from catalog.search.words import is_marked, parts, with_compound
 
 
 @dataclass(slots=True)
@@ -17,18 +17,18 @@ class Lexicon:
 
     prose: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fields: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    tags: dict[str, int] = field(default_factory=dict)
+    marked: dict[str, int] = field(default_factory=dict)
     stops: set[int] = field(default_factory=set)
 
-    def learn(self, runs: Iterable[str], tags: Iterable[str]) -> None:
-        """Gives every word in `runs` and `tags` a lexeme. Only one process at a time may do this."""
+    def learn(self, runs: Iterable[str], marked: Iterable[str]) -> None:
+        """Give words and marked terms their lexemes. Only one process at a time may do this."""
         new_runs = set(runs) - self.prose.keys()
-        new_tags = set(tags) - self.tags.keys()
-        if not new_runs and not new_tags:
+        new_marked = set(marked) - self.marked.keys()
+        if not new_runs and not new_marked:
             return
         split = {run: with_compound(run) for run in new_runs}
-        ids, stops = _assign({word for found in split.values() for word in found} | new_tags)
-        self.tags |= {tag: ids[tag] for tag in new_tags}
+        ids, stops = _assign({word for found in split.values() for word in found} | new_marked)
+        self.marked |= {term: ids[term] for term in new_marked}
         self.stops |= {ids[word] for word in stops}
         for run, found in split.items():
             self.prose[run] = tuple(ids[word] for word in found)
@@ -54,15 +54,15 @@ def _assign(words: set[str]) -> tuple[dict[str, int], set[str]]:
 
 
 def stems(words: Collection[str]) -> dict[str, str]:
-    """The stem of each word, "" for a stop word. A tag (`#...`) is its own stem."""
+    """The stem of each word, "" for a stop word. A marked term is its own stem."""
     if not words:
         return {}
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT word, coalesce((ts_lexize('english_stem', word))[1], '') FROM unnest(%s::text[]) word",
-            [[word for word in words if word[0] != TAG_MARK]],
+            [[word for word in words if not is_marked(word)]],
         )
-        return dict(cursor.fetchall()) | {word: word for word in words if word[0] == TAG_MARK}
+        return dict(cursor.fetchall()) | {word: word for word in words if is_marked(word)}
 
 
 def _lexemes(texts: Collection[str]) -> dict[str, int]:

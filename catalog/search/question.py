@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from catalog.search import spelling, words
+from catalog.search import spelling, word_lists, words
+from catalog.search.job_words import CHINESE, ENGLISH, JobWords, Match
 from catalog.search.vocabulary import Known, Spelling
 
 MAX_LENGTH = 1_000
@@ -23,20 +24,30 @@ _RARITY = 10
 _ASKING, _SYNONYM, _BEGINNING, _REPAIRED, _GUESSED = 0.3, 0.2, 0.7, 0.8, 0.5
 # A word asked n times counts as n to this power.
 _REPEATED = 0.2
+# How much a group of everyday words counts: for an English word, for one of another language, and for an
+# act such as creating. A long question has enough other words.
+_GROUP, _FOREIGN_GROUP, _FOREIGN_ACT = 0.8, 1.5, 0.3
+_MANY_RUNS, _GROUP_AMONG_MANY = 8, 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The runs of a text and the words in each; a tool may be meant by the whole of it."""
+    """The runs of a text and the words in each; a tool may be meant by the whole of it.
+
+    `matches` are its everyday words, `foreign_stops` those that only join others in its language.
+    """
 
     runs: tuple[str, ...]
     key: str
     acronyms: frozenset[str]
+    matches: tuple[Match, ...] = ()
+    foreign_stops: frozenset[str] = frozenset()
 
     @property
     def words(self) -> set[str]:
         """Everything to look up; of verbs, also the others for the same action."""
-        return {word for run in self.runs for word in words.with_compound(run)} | words.SYNONYMS.keys()
+        asked = {word for run in self.runs for word in words.with_compound(run)}
+        return asked | words.SYNONYMS.keys() | {match.group.token for match in self.matches}
 
     @property
     def last(self) -> str:
@@ -45,13 +56,17 @@ class Question:
 
 @dataclass(slots=True)
 class Terms:
-    """Lexemes with their stress, and what to tell the person about the words."""
+    """Lexemes with their stress, and what to tell the person about the words.
+
+    `groups` has the words of the question by the tokens of their groups of everyday words.
+    """
 
     stress: dict[int, float] = field(default_factory=dict)
     found_in: dict[int, int] = field(default_factory=dict)
     unmatched: list[str] = field(default_factory=list)
     repaired: dict[str, str] = field(default_factory=dict)
     is_typing: bool = False
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def add(self, lexeme: int | None, found_in: int, stress: float) -> bool:
         if lexeme is None:
@@ -61,10 +76,15 @@ class Terms:
         return True
 
 
-def read(text: str) -> Question:
+def read(text: str, job_words: JobWords | None = None) -> Question:
     text = text[:MAX_LENGTH]
+    runs = tuple(words.runs(text)[:_MAX_RUNS])
     return Question(
-        tuple(words.runs(text)[:_MAX_RUNS]), words.name_key(text), frozenset(words.acronyms(text))
+        runs,
+        words.name_key(text),
+        frozenset(words.acronyms(text)),
+        tuple(job_words.find(text)) if job_words else (),
+        word_lists.foreign_stops([word for run in runs for word in words.parts(run)]),
     )
 
 
@@ -95,13 +115,15 @@ def weigh(
     terms = Terms()
     times = Counter(known[word].stem for run in question.runs for word in words.with_compound(run))
     actions = _actions(known)
+    grouped = _weigh_groups(terms, question, known)
     for run, pieces in _asked(question, known):
-        matched = False
+        matched = run in grouped
         for word in pieces:
             stem = known[word].stem
             stress = _stress(word, times[stem])
+            matched |= word in grouped
             matched |= terms.add(known[word].lexeme, known[word].found_in, stress)
-            matched |= _respell(terms, word, spellings.get(word, ()), question)
+            matched |= _respell(terms, word, [] if word in grouped else spellings.get(word, ()), question)
             for other in actions.get(stem, ()):
                 matched |= terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
         if not matched and any(_is_telling(word, known) for word in pieces):
@@ -109,11 +131,49 @@ def weigh(
     return terms
 
 
+def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) -> set[str]:
+    """Add the groups of everyday words that tools have, and return the words of the question in them."""
+    meanings = Counter((match.start, match.end) for match in question.matches)
+    grouped: set[str] = set()
+    for match in question.matches:
+        group = known[match.group.token]
+        if group.lexeme is None:
+            continue
+        grouped.update(match.words)
+        if match.language == CHINESE:
+            grouped.update(run for run in question.runs if match.words[0] in run)
+        stress = _group_stress(match, group.found_in, question, known) / meanings[match.start, match.end]
+        if stress:
+            terms.add(group.lexeme, group.found_in, stress)
+            terms.groups[match.group.token] = match.words
+    return grouped
+
+
+def _group_stress(match: Match, found_in: int, question: Question, known: Mapping[str, Known]) -> float:
+    if match.language != ENGLISH:
+        return _FOREIGN_ACT if match.group.is_act else _FOREIGN_GROUP
+    if match.group.is_act:
+        return 0.0
+    stress = _GROUP * (_GROUP_AMONG_MANY if len(question.runs) > _MANY_RUNS else 1.0)
+    if len(match.words) > 1:
+        return stress
+    # A word counts for its group as far as the tools of the group use other words.
+    word = known.get(match.words[0])
+    return stress * (1.0 - min(1.0, word.found_in / found_in)) if word else stress
+
+
 def _asked(question: Question, known: Mapping[str, Known]) -> list[tuple[str, list[str]]]:
     # Each run with the words in it. Stop words only if there is nothing else, or as acronyms: "IT".
     everything = [(run, list(words.with_compound(run))) for run in dict.fromkeys(question.runs)]
     telling = [
-        (run, [word for word in found if not known[word].is_stop or word in question.acronyms])
+        (
+            run,
+            [
+                word
+                for word in found
+                if not (known[word].is_stop or word in question.foreign_stops) or word in question.acronyms
+            ],
+        )
         for run, found in everything
     ]
     return telling if any(found for _, found in telling) else everything
@@ -137,7 +197,11 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
         terms.is_typing |= is_last
         terms.add(each.lexeme, each.found_in, _BEGINNING)
     common = _RARITY * max((each.found_in for each in begins), default=0)
-    repairs = [each for each in spellings if each.distance is not None and each.found_in > common]
+    # A word that a language has is no mistake, whatever the catalog knows.
+    is_word = word_lists.is_listed(word)
+    repairs = [
+        each for each in spellings if each.distance is not None and each.found_in > common and not is_word
+    ]
     return _repair(terms, word, repairs, question) or bool(begins)
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from catalog.search import ranking, words
+from catalog.search.job_words import job_words_for
 from protocols.signature import Signature
 
 Weighted = tuple[tuple[float, str], ...]
@@ -57,3 +58,16 @@ def of(signature: SearchedSignature | Signature, vendor: str = "") -> SearchedTe
             (ranking.OUTPUT_DETAIL, " ".join([each.description for each in outputs])),
         ),
     )
+
+
+# The impact of a group of everyday words that the name or title, or the description of a tool has a word of.
+GROUP_IN_NAME, GROUP_IN_TEXT = 215, 130
+_MAX_GROUPED_LENGTH = 300
+
+
+def group_impacts(signature: SearchedSignature | Signature) -> dict[str, int]:
+    """Return the groups of everyday words that a tool has, by their tokens, and their impacts."""
+    in_name = job_words_for(f"{signature.name} {signature.title}")
+    # What a tool is for comes first in its description.
+    in_text = job_words_for(signature.description[:_MAX_GROUPED_LENGTH])
+    return dict.fromkeys(in_text, GROUP_IN_TEXT) | dict.fromkeys(in_name, GROUP_IN_NAME)

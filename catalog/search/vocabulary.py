@@ -63,7 +63,10 @@ WITH extent AS (
 )
 SELECT w.word, s.stems[1], l.id, coalesce(l.found_in, 0), extent.*
 FROM unnest(%(words)s::text[]) w (word)
-CROSS JOIN LATERAL (SELECT ts_lexize('english_stem', w.word) AS stems) s CROSS JOIN extent
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN starts_with(w.word, '~') THEN ARRAY[w.word]
+        ELSE ts_lexize('english_stem', w.word) END AS stems
+) s CROSS JOIN extent
 LEFT JOIN catalog_searchlexeme l ON l.text = coalesce(s.stems[1], w.word)
 """
 

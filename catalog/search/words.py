@@ -11,8 +11,8 @@ from functools import lru_cache
 
 # Longer runs are keys and encoded data; their beginning is enough.
 MAX_WORD_LENGTH, _MAX_TAG_LENGTH = 50, 200
-# No word of a text ever starts with it.
-TAG_MARK = "#"
+# Terms that are no words of a text: no word ever starts with one of these.
+TAG_MARK, GROUP_MARK = "#", "~"
 _RUN = re.compile(r"[^\W_]+")
 # Several times faster than the pattern, and most text is ASCII.
 _SPACED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(128))
@@ -152,6 +152,11 @@ def name_key(name: str) -> str:
 
 def tag_word(tag: str) -> str:
     return f"{TAG_MARK}{tag[:_MAX_TAG_LENGTH]}"
+
+
+def is_marked(term: str) -> bool:
+    """Return whether this is the term of a tag or of a group of everyday words, which has no stem."""
+    return term[0] in (TAG_MARK, GROUP_MARK)
 
 
 def acronyms(text: str) -> set[str]:

@@ -1,6 +1,7 @@
 import pytest
 
 from catalog.search import question, words
+from catalog.search.job_words import JobWords, parse
 from catalog.search.vocabulary import Known, Spelling
 
 STOPS = {"how", "do", "i", "a", "the", "it", "what", "can", "you", "with", "my", "me"}
@@ -101,3 +102,39 @@ def test_a_very_long_question_is_cut():
 def test_every_verb_knows_the_others_of_its_action():
     assert "create" in words.SYNONYMS["add"]
     assert all(verb not in others for verb, others in words.SYNONYMS.items())
+
+
+PARCELS = JobWords(parse("parcel, package | de: Paket\n!create, add | de: anlegen"))
+
+
+def weigh_grouped(text: str, counts: dict[str, int]) -> question.Terms:
+    asked = question.read(text, PARCELS)
+    lexemes = {word: place for place, word in enumerate(counts, 1)}
+    held = {word: Known(lexemes.get(word), counts.get(word, 0), word in STOPS, word) for word in asked.words}
+    return question.weigh(asked, held, {})
+
+
+def test_a_word_counts_for_its_group_as_far_as_tools_use_other_words():
+    rare = weigh_grouped("parcels", {"~parcel": 10}).stress[1]
+    common = weigh_grouped("parcel", {"~parcel": 10, "parcel": 9})
+    assert 0 < common.stress[1] < rare
+    assert weigh_grouped("parcel", {"~parcel": 10, "parcel": 10}).groups == {}
+
+
+def test_a_word_of_a_group_that_tools_have_is_not_missed():
+    assert weigh_grouped("parcels", {"~parcel": 10}).unmatched == []
+    assert weigh_grouped("parcels", {}).unmatched == ["parcels"]
+
+
+def test_a_word_of_another_language_counts_more():
+    german = weigh_grouped("Paket anlegen", {"~parcel": 10, "~create": 500})
+    english = weigh_grouped("parcel add", {"~parcel": 10, "~create": 500})
+    assert german.stress[1] > english.stress[1]
+    assert german.stress[2] > 0
+    assert 2 not in english.stress
+
+
+@pytest.mark.parametrize("word", ["rain", "sanctions", "lottery"])
+def test_a_word_that_a_language_has_is_never_repaired(word):
+    terms = weigh(word, **{word: [Spelling("refill", 1, 10, 1)]})
+    assert (terms.repaired, terms.unmatched) == ({}, [word])

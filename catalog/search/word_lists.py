@@ -1,0 +1,62 @@
+"""The words that a language has, and the language of a text. Pure: the lists come with a package."""
+
+import gzip
+import math
+from functools import cache
+from importlib import resources
+
+import msgspec
+
+from catalog.search.words import fold
+
+ENGLISH = "en"
+LANGUAGES = (ENGLISH, "de", "fr", "es")
+# The most frequent words of each language; rarer ones are mostly names and mistakes.
+_LISTED = 60_000
+# The first so many words of a language join others, and say nothing by themselves.
+_JOINING = 150
+
+
+@cache
+def _ranks(language: str) -> dict[str, int]:
+    """Return the place of each frequent word among the words of its language, from 1."""
+    packed = (resources.files("spellchecker") / "resources" / f"{language}.json.gz").read_bytes()
+    counts = msgspec.json.decode(gzip.decompress(packed), type=dict[str, int])
+    most_frequent = sorted(counts, key=lambda word: -counts[word])[:_LISTED]
+    ranks: dict[str, int] = {}
+    for rank, word in enumerate(most_frequent, 1):
+        ranks.setdefault(fold(word).replace("ß", "ss"), rank)
+    return ranks
+
+
+def is_listed(word: str) -> bool:
+    """Return whether a language has this word, in small letters and without accents."""
+    return any(word in _ranks(language) for language in LANGUAGES)
+
+
+def weigh_languages(words: list[str]) -> dict[str, float]:
+    """Return how much these words speak for each language: frequent words of a language most."""
+    return {language: sum(_weight(language, word) for word in words) for language in LANGUAGES}
+
+
+def _weight(language: str, word: str) -> float:
+    rank = _ranks(language).get(word)
+    return 0.0 if rank is None else 1.0 - math.log(rank) / math.log(2 * _LISTED)
+
+
+def other_languages(words: list[str]) -> frozenset[str]:
+    """Return the languages but English that these words may be of: none in an English text."""
+    weights = weigh_languages(words)
+    return frozenset(
+        language for language, weight in weights.items() if language != ENGLISH and weight >= weights[ENGLISH]
+    )
+
+
+def foreign_stops(words: list[str]) -> frozenset[str]:
+    """Return those of the words that only join others in a language that is not English but theirs."""
+    return frozenset(
+        word
+        for language in other_languages(words)
+        for word in words
+        if _ranks(language).get(word, _LISTED) <= _JOINING
+    )

@@ -1,0 +1,75 @@
+from collections import Counter
+
+import pytest
+
+from catalog.search import job_words, searched_texts, words
+from catalog.search.job_words import JobWords, job_words_for, parse
+from protocols.signature import Signature
+
+GROUPS = """
+# Money
+payslip, paystub, wage slip | de: Gehaltsabrechnung | fr: bulletin de paie | es: nómina | zh: 工资单
+parcel, package | de: Paket | fr: colis | zh: 包裹
+track, trace | de: Verfolgung, wo ist | zh: 跟踪
+phone, mobile
+phone number, mobile number
+!create, add | de: anlegen
+"""
+KNOWN = JobWords(parse(GROUPS))
+
+
+def keys(text: str) -> set[str]:
+    return {match.group.key for match in KNOWN.find(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("payslips of July", {"payslip"}),
+        ("getPaystub", {"payslip"}),
+        ("the wage slips", {"payslip"}),
+        ("the wage and the slip", set()),
+        ("Gehaltsabrechnungen abrufen", {"payslip"}),
+        ("mon bulletin de paie", {"payslip"}),
+        ("la nomina de julio", {"payslip"}),
+        ("查看工资单", {"payslip"}),
+        ("Paketverfolgung", {"parcel", "track"}),
+        ("Wo ist mein Paket", {"parcel", "track"}),
+        ("our phone numbers", {"phone number"}),
+        ("", set()),
+        ("\0 ~payslip #x", {"payslip"}),
+    ],
+)
+def test_words_of_a_group_are_found_in_every_language(text, found):
+    assert keys(text) == found
+
+
+def test_an_english_text_has_no_words_of_other_languages():
+    known = JobWords(parse("grade | de: Note\nair | de: Luft"))
+    assert known.find("a note about the page") == []
+    assert {match.group.key for match in known.find("die Note der Klasse")} == {"grade"}
+
+
+def test_a_line_that_is_an_act_says_so():
+    assert [group.key for group in KNOWN.groups if group.is_act] == ["create"]
+
+
+def test_tokens_are_no_words():
+    assert all(words.is_marked(token) for token in job_words_for("where is my parcel"))
+
+
+def test_shipped_groups_have_each_key_once_and_no_term_twice():
+    groups = job_words.shipped_groups()
+    assert len(groups) > 500
+    assert [key for key, count in Counter(group.key for group in groups).items() if count > 1] == []
+    assert {language for group in groups for language in group.terms} <= job_words.LANGUAGES.keys()
+    for group in groups:
+        for terms in group.terms.values():
+            assert len(set(terms)) == len(terms), group.key
+            assert all(len(term) < 60 for term in terms)
+
+
+def test_a_group_in_the_name_weighs_more_than_one_in_the_description():
+    signature = Signature(name="list_paystubs", description="Of one employee, by courier.")
+    impacts = searched_texts.group_impacts(signature)
+    assert impacts["~payslip"] > impacts["~courier"] > 0
