@@ -1,6 +1,6 @@
 """The list of tools: what the page /tools/ shows, for programs."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, get_args
 
 from django.http import QueryDict
@@ -22,6 +22,19 @@ from people.api.generics import APIView
 from protocols.signature import Effect
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 200
+
+
+class WhyOutput(serializers.Serializer[Any]):
+    name = serializers.ListField(
+        child=serializers.CharField(), help_text="Words of the question that are in the name."
+    )
+    words = serializers.ListField(child=serializers.CharField(), help_text="Words in its other texts.")
+    job_words = serializers.ListField(
+        child=serializers.CharField(), help_text="Words that it has by another word for the same thing."
+    )
+    meaning = serializers.FloatField(
+        allow_null=True, help_text="How close the meaning is, 0 to 1; null where meanings are not compared."
+    )
 
 
 class ToolRow(serializers.Serializer[Any]):
@@ -55,10 +68,13 @@ class ToolRow(serializers.Serializer[Any]):
         help_text="The description and the tokens are of words of ours, in place of the vendor's."
     )
     changed_at = serializers.DateTimeField()
+    why = WhyOutput(allow_null=True, help_text="Why the question found it; null without a question.")
 
 
 class ToolRows(serializers.Serializer[Any]):
     """`unmatched` are asked words that no tool holds; `repaired` maps a misspelt word to the one searched."""
+
+    fits_badly = serializers.BooleanField(help_text="Nothing that was found answers the question well.")
 
     results = ToolRow(many=True)
     next = serializers.URLField(allow_null=True)
@@ -94,6 +110,7 @@ PARAMETERS = [
         description="The current version has this name at its vendor, such as `2` or `1.0.0`.",
     ),
     OpenApiParameter("endpoint", {"type": "integer", "minimum": 1, "maximum": 2**63 - 1}),
+    OpenApiParameter("as_typed", bool, description="`true` searches misspelt words as they are."),
     OpenApiParameter("sort", str, enum=SORT_NAMES),
     OpenApiParameter(
         "limit", {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
@@ -115,11 +132,12 @@ class ToolList(APIView):
         url = public_url(request.get_full_path(), request)
         return Response(
             {
-                "results": page.rows,
+                "results": [row | {"why": row["why"] and asdict(row["why"])} for row in page.rows],
                 "next": replace_query_param(url, "cursor", page.next) if page.next else None,
                 "previous": replace_query_param(url, "cursor", page.previous) if page.previous else None,
                 "unmatched": page.unmatched,
                 "repaired": page.repaired,
+                "fits_badly": page.fits_badly,
                 "progress": ProgressOutput(catalog_progress()).data,
             }
         )
@@ -137,6 +155,7 @@ def _query(request: Request) -> Query:
         status=given.get("status", ""),
         version=given.get("version", ""),
         endpoint=_whole(given.get("endpoint"), "endpoint", 2**63 - 1),
+        as_typed=_flag(given.get("as_typed"), "as_typed"),
         sort=given.get("sort", ""),
         limit=_whole(given.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
         cursor=given.get("cursor", ""),
@@ -149,6 +168,12 @@ def _refuse_empty(given: QueryDict) -> None:
     empty = [name for name, values in given.lists() if name in named and "" in values]
     if empty:
         raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
+
+
+def _flag(text: str | None, name: str) -> bool:
+    if text not in (None, "true", "false"):
+        raise invalid(**{name: "Give true or false."})
+    return text == "true"
 
 
 def _whole(text: str | None, name: str, most: int) -> int | None:

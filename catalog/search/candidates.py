@@ -12,6 +12,7 @@ from django.db import connection
 
 from catalog.models.tools import ToolStatus
 from catalog.search import question, ranking, vocabulary
+from catalog.search.fit import FIRST, Concept, Fit, Reasons, find_reasons, fits_badly, share_of
 from catalog.search.job_words import shipped_job_words
 from catalog.search.scope import Scope
 from catalog.search.segments import SHARED
@@ -40,15 +41,45 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
+    """The tools that were found, best first.
+
+    concepts: what the question wants.
+    vectors: the tools with an exact score.
+    stems: the stems of the words to mark in texts.
+    """
+
     hits: list[Hit]
     unmatched: list[str]
     repaired: dict[str, str]
+    concepts: list[Concept[int]]
+    vectors: dict[int, memoryview]
+    stems: frozenset[str]
+
+    def explain(self, tool: int) -> Reasons | None:
+        """Return why the tool was found, None if that is not known."""
+        if tool not in self.vectors:
+            return None
+        name, terms = ranking.unpack_terms(self.vectors[tool])
+        return find_reasons(self.concepts, name, terms)
+
+    @property
+    def fits_badly(self) -> bool:
+        """Whether the first tools answer the question badly; False while some of them are not explained."""
+        first = self.hits[:FIRST]
+        if any(hit.tool not in self.vectors for hit in first):
+            return False
+        return fits_badly([self._fit(hit) for hit in first])
+
+    def _fit(self, hit: Hit) -> Fit:
+        name, terms = ranking.unpack_terms(self.vectors[hit.tool])
+        return Fit(share_of(self.concepts, name, terms), not hit.other_name or not hit.unlike_name)
 
 
-def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES) -> Ranking:
+def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES, *, as_typed: bool = False) -> Ranking:
+    """Rank the tools of the scope for a text; `as_typed` repairs no words."""
     asked = question.read(text, shipped_job_words())
     known, extent = vocabulary.look_up(asked.words, scope)
-    strange = question.unknown(asked, known)
+    strange = [] if as_typed else question.unknown(asked, known)
     terms = question.weigh(asked, known, vocabulary.near(strange) if strange else {})
     gains = {
         lexeme: stress * ranking.rarity(terms.found_in[lexeme], extent.everywhere)
@@ -69,13 +100,23 @@ def rank(text: str, scope: Scope, most: int = MAX_CANDIDATES) -> Ranking:
     else:
         counts = {lexeme: min(terms.found_in[lexeme], extent.read) for lexeme in gains}
         rows = _read_postings(counts, scope, extent, values)
-    hits = []
+    hits, vectors = [], {}
     for tool, is_name, begins, score, vector in rows:
         exact = score if vector is None else ranking.score(vector, gains, terms.stress)
         if exact or is_name or begins:
             is_beginning = begins and terms.is_typing
             hits.append(Hit(not is_name, not is_beginning, vector is None, -round(exact, 5), tool))
-    return Ranking(sorted(hits), terms.unmatched, terms.repaired)
+            if vector is not None:
+                vectors[tool] = vector
+    concepts = question.find_concepts(asked, known, terms, extent.everywhere)
+    return Ranking(
+        sorted(hits),
+        terms.unmatched,
+        terms.repaired,
+        concepts,
+        vectors,
+        question.find_stems(asked, known, terms),
+    )
 
 
 Row = tuple[int, bool, bool, float, memoryview | None]

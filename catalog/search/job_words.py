@@ -135,14 +135,16 @@ class JobWords:
                     stem(language, other) == wanted for other, wanted in zip(rest, stems[1:], strict=True)
                 ):
                     matches.append(Match(start, end, language, group, tuple(text[start:end])))
+        # Several terms of a group may be forms of one word.
+        distinct = {(each.start, each.end, each.group.token): each for each in reversed(matches)}.values()
         return [
             match
-            for match in matches
+            for match in distinct
             if not any(
                 other.start <= match.start
                 and match.end <= other.end
                 and other.end - other.start > match.end - match.start
-                for other in matches
+                for other in distinct
             )
         ]
 

@@ -69,11 +69,13 @@ def asked_kinds(names: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`. `version` is the vendor's
-    own text for the current version. `kind` names the kinds of items; it is empty for all.
+    """A tool matches any one of `vendor`, any one of `protocol`, and all of `tag`.
 
-    Without `sort` the order is by relevance, or by name when there is no `q`. `within` are the keys of the
-    vendors to search at all, beside what is defined here; None for every vendor.
+    version: the vendor's own text for the current version.
+    kind: the kinds of items; empty for all.
+    as_typed: no word is repaired.
+    sort: if empty, by relevance, or by name when there is no `q`.
+    within: the keys of the vendors to search at all, beside what is defined here; None for every vendor.
     """
 
     q: str = ""
@@ -87,6 +89,7 @@ class Query:
     sort: str = ""
     limit: int = 50
     cursor: str = ""
+    as_typed: bool = False
     within: frozenset[int] | None = None
 
     @property
@@ -98,7 +101,14 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """`is_more` says that counting stopped at `count`. `unmatched` are words that no tool holds."""
+    """A page of tools.
+
+    is_more: counting stopped at `count`.
+    unmatched: words that no tool contains.
+    repaired: misspelt words, with the words that were searched instead.
+    fits_badly: nothing that was found answers the question well.
+    matched_stems: the stems of the words to mark in the rows.
+    """
 
     rows: list[dict[str, Any]]
     next: str | None
@@ -107,6 +117,8 @@ class ResultPage:
     is_more: bool
     unmatched: list[str] = field(default_factory=list)
     repaired: dict[str, str] = field(default_factory=dict)
+    fits_badly: bool = False
+    matched_stems: frozenset[str] = frozenset()
 
 
 class _Place(NamedTuple):
@@ -131,7 +143,8 @@ def _search(query: Query) -> ResultPage:
     place = _read(query)
     shown = place.key[-1] if place and query.order == RELEVANCE else 0
     is_near = query.order == RELEVANCE and shown + query.limit < candidates.EXACT
-    ranking = candidates.rank(text, scope, candidates.EXACT if is_near else candidates.MAX_CANDIDATES)
+    limit = candidates.EXACT if is_near else candidates.MAX_CANDIDATES
+    ranking = candidates.rank(text, scope, limit, as_typed=query.as_typed)
     waiting = fresh.hits(text, scope)
     # Best first. A tool whose new version waits for the index may have been found by its old words too.
     best: dict[int, Hit] = {}
@@ -139,10 +152,16 @@ def _search(query: Query) -> ResultPage:
         best.setdefault(hit.tool, hit)
     hits = list(best.values())
     # What the index does not know may still stand in the tools that wait for it.
-    told = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
+    told: dict[str, Any] = {} if waiting else {"unmatched": ranking.unmatched, "repaired": ranking.repaired}
+    told["matched_stems"] = ranking.stems
+    told["fits_badly"] = not waiting and ranking.fits_badly
     if query.order == RELEVANCE:
-        return _by_relevance(query, place, hits, **told)
-    return _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
+        page = _by_relevance(query, place, hits, **told)
+    else:
+        page = _sorted(query, replace(scope, among=[hit.tool for hit in hits]), **told)
+    for row in page.rows:
+        row["why"] = ranking.explain(row["id"])
+    return page
 
 
 def _check(query: Query) -> None:
@@ -248,6 +267,7 @@ def _rows(tools: Sequence[int]) -> list[dict[str, Any]]:
             bare = Signature(name="", description="", annotations=annotations)
             annotations = ours[tool].reword(bare).annotations
         row["effect"] = annotations.effect
+        row["why"] = None
     return [rows[tool] for tool in tools if tool in rows]
 
 

@@ -1,12 +1,13 @@
 """From the words of a search to weighed lexemes. Pure: what the catalog knows comes in as arguments."""
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from catalog.search import spelling, word_lists, words
-from catalog.search.job_words import CHINESE, ENGLISH, JobWords, Match
+from catalog.search import ranking, spelling, word_lists, words
+from catalog.search.fit import Concept
+from catalog.search.job_words import CHINESE, ENGLISH, JobWords, Match, stem
 from catalog.search.vocabulary import Known, Spelling
 
 MAX_LENGTH = 1_000
@@ -22,6 +23,10 @@ _RARITY = 10
 # or that was put in for a misspelt one. In a long question, or if the mistake is an odd one, that is more
 # often a word no tool has.
 _ASKING, _SYNONYM, _BEGINNING, _REPAIRED, _GUESSED = 0.3, 0.2, 0.7, 0.8, 0.5
+# A rare word is often a name, a place or a date, which no tool has to have.
+_MAX_WEIGHT = 4.0
+# A common word that names no everyday thing says little about what is wanted: "take", "something".
+_COMMON = 0.4
 # A word asked n times counts as n to this power.
 _REPEATED = 0.2
 # How much a group of everyday words counts: for an English word, for one of another language, and for an
@@ -34,7 +39,8 @@ _MANY_RUNS, _GROUP_AMONG_MANY = 8, 0.2
 class Question:
     """The runs of a text and the words in each; a tool may be meant by the whole of it.
 
-    `matches` are its everyday words, `foreign_stops` those that only join others in its language.
+    `matches` are its everyday words, `languages` what it may be written in,
+    and `foreign_stops` the words that only join others in those but English.
     """
 
     runs: tuple[str, ...]
@@ -42,6 +48,7 @@ class Question:
     acronyms: frozenset[str]
     matches: tuple[Match, ...] = ()
     foreign_stops: frozenset[str] = frozenset()
+    languages: frozenset[str] = frozenset((ENGLISH,))
 
     @property
     def words(self) -> set[str]:
@@ -58,7 +65,8 @@ class Question:
 class Terms:
     """Lexemes with their stress, and what to tell the person about the words.
 
-    `groups` has the words of the question by the tokens of their groups of everyday words.
+    `groups` has the words of the question by the tokens of their groups of everyday words, `by_run` the
+    lexemes for each run of letters.
     """
 
     stress: dict[int, float] = field(default_factory=dict)
@@ -67,6 +75,14 @@ class Terms:
     repaired: dict[str, str] = field(default_factory=dict)
     is_typing: bool = False
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    by_run: dict[str, set[int]] = field(default_factory=dict)
+
+    def include(self, run: str, others: "Terms") -> None:
+        """Add the terms of one run of letters."""
+        for lexeme, stress in others.stress.items():
+            self.add(lexeme, others.found_in[lexeme], stress)
+        self.by_run[run] = set(others.stress)
+        self.is_typing |= others.is_typing
 
     def add(self, lexeme: int | None, found_in: int, stress: float) -> bool:
         if lexeme is None:
@@ -79,12 +95,14 @@ class Terms:
 def read(text: str, job_words: JobWords | None = None) -> Question:
     text = text[:MAX_LENGTH]
     runs = tuple(words.runs(text)[:_MAX_RUNS])
+    pieces = [word for run in runs for word in words.parts(run)]
     return Question(
         runs,
         words.name_key(text),
         frozenset(words.acronyms(text)),
         tuple(job_words.find(text)) if job_words else (),
-        word_lists.foreign_stops([word for run in runs for word in words.parts(run)]),
+        word_lists.foreign_stops(pieces),
+        word_lists.other_languages(pieces) | {ENGLISH},
     )
 
 
@@ -118,17 +136,62 @@ def weigh(
     grouped = _weigh_groups(terms, question, known)
     for run, pieces in _asked(question, known):
         matched = run in grouped
+        run_terms = Terms(repaired=terms.repaired)
         for word in pieces:
             stem = known[word].stem
             stress = _stress(word, times[stem])
             matched |= word in grouped
-            matched |= terms.add(known[word].lexeme, known[word].found_in, stress)
-            matched |= _respell(terms, word, [] if word in grouped else spellings.get(word, ()), question)
+            matched |= run_terms.add(known[word].lexeme, known[word].found_in, stress)
+            matched |= _respell(run_terms, word, [] if word in grouped else spellings.get(word, ()), question)
             for other in actions.get(stem, ()):
-                matched |= terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
+                matched |= run_terms.add(other.lexeme, other.found_in, stress * _SYNONYM)
+        terms.include(run, run_terms)
         if not matched and any(_is_telling(word, known) for word in pieces):
             terms.unmatched.append(run)
     return terms
+
+
+def find_stems(question: Question, known: Mapping[str, Known], terms: Terms) -> frozenset[str]:
+    """Return the English stems of the words to mark in tools: those of the question and of its groups."""
+    own = {word for _, pieces in _asked(question, known) for word in pieces if _is_telling(word, known)}
+    grouped = {
+        term
+        for match in question.matches
+        if match.group.token in terms.groups
+        for term in match.group.terms[ENGLISH]
+        if " " not in term
+    }
+    return frozenset(stem(ENGLISH, word) for word in {*own, *grouped, *terms.repaired.values()})
+
+
+def find_concepts(
+    question: Question, known: Mapping[str, Known], terms: Terms, tool_count: int
+) -> list[Concept[int]]:
+    """Return what the question wants: one concept for each word that means something."""
+    groups: defaultdict[str, set[int]] = defaultdict(set)
+    concepts = []
+    for match in question.matches:
+        group = known[match.group.token]
+        if group.lexeme is None:
+            continue
+        if match.language == CHINESE:
+            weight = ranking.rarity(group.found_in, tool_count)
+            concepts.append(Concept(match.words[0], weight, groups=frozenset({group.lexeme})))
+        for word in match.words:
+            groups[word].add(group.lexeme)
+    chinese = tuple(concept.word for concept in concepts)
+    for run, pieces in _asked(question, known):
+        is_telling = any(_is_telling(word, known) or word in question.acronyms for word in pieces)
+        if not is_telling or any(word in run for word in chinese):
+            continue
+        own = terms.by_run.get(run, set())
+        grouped = {lexeme for word in pieces for lexeme in groups[word]}
+        found_in = max((terms.found_in[lexeme] for lexeme in own), default=0)
+        weight = min(_MAX_WEIGHT, ranking.rarity(found_in, tool_count))
+        if not grouped and word_lists.is_common(run.lower()):
+            weight *= _COMMON
+        concepts.append(Concept(run, weight, frozenset(own), frozenset(grouped)))
+    return concepts
 
 
 def _weigh_groups(terms: Terms, question: Question, known: Mapping[str, Known]) -> set[str]:
@@ -198,7 +261,7 @@ def _respell(terms: Terms, word: str, spellings: Sequence[Spelling], question: Q
         terms.add(each.lexeme, each.found_in, _BEGINNING)
     common = _RARITY * max((each.found_in for each in begins), default=0)
     # A word that a language has is no mistake, whatever the catalog knows.
-    is_word = word_lists.is_listed(word)
+    is_word = word_lists.is_listed(word, question.languages)
     repairs = [
         each for each in spellings if each.distance is not None and each.found_in > common and not is_word
     ]

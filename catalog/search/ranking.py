@@ -44,6 +44,13 @@ def unpack(vector: bytes | memoryview) -> dict[int, int]:
     return dict(zip(values[:count], values[count:], strict=True))
 
 
+def unpack_terms(vector: bytes | memoryview) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the lexemes of the name of a tool, and all of its lexemes."""
+    named, count = _HEADER.unpack_from(vector)
+    values = struct.unpack_from(f"<{count}I", vector, _HEADER.size)
+    return frozenset(values[:named]), frozenset(values)
+
+
 def rarity(found_in: int, tools: int) -> float:
     return math.log1p((max(tools, found_in) - found_in + 0.5) / (found_in + 0.5))
 

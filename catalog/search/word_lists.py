@@ -2,6 +2,7 @@
 
 import gzip
 import math
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
 
@@ -13,8 +14,12 @@ ENGLISH = "en"
 LANGUAGES = (ENGLISH, "de", "fr", "es")
 # The most frequent words of each language; rarer ones are mostly names and mistakes.
 _LISTED = 60_000
-# The first so many words of a language join others, and say nothing by themselves.
-_JOINING = 150
+# The rarest of a list are more often slips of common words: "wether" of "weather".
+_WELL_KNOWN = 28_000
+# The first so many words of a language join others and mean nothing by themselves; so many are common.
+_JOINING, _COMMON = 150, 1_500
+# Related languages share words: one that explains so much of a text is likely too.
+_LIKELY = 0.85
 
 
 @cache
@@ -29,9 +34,13 @@ def _ranks(language: str) -> dict[str, int]:
     return ranks
 
 
-def is_listed(word: str) -> bool:
-    """Return whether a language has this word, in small letters and without accents."""
-    return any(word in _ranks(language) for language in LANGUAGES)
+def is_listed(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
+    """Return whether one of the languages has this word, in small letters and without accents."""
+    return any(_ranks(language).get(word, _LISTED) <= _WELL_KNOWN for language in languages)
+
+
+def is_common(word: str) -> bool:
+    return any(_ranks(language).get(word, _LISTED) <= _COMMON for language in LANGUAGES)
 
 
 def weigh_languages(words: list[str]) -> dict[str, float]:
@@ -47,9 +56,11 @@ def _weight(language: str, word: str) -> float:
 def other_languages(words: list[str]) -> frozenset[str]:
     """Return the languages but English that these words may be of: none in an English text."""
     weights = weigh_languages(words)
-    return frozenset(
-        language for language, weight in weights.items() if language != ENGLISH and weight >= weights[ENGLISH]
-    )
+    english = weights.pop(ENGLISH)
+    best = max(weights.values())
+    if english > best:
+        return frozenset()
+    return frozenset(language for language, weight in weights.items() if weight >= best * _LIKELY)
 
 
 def foreign_stops(words: list[str]) -> frozenset[str]:

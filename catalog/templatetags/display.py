@@ -5,6 +5,7 @@ import html
 import json
 import re
 import unicodedata
+from collections.abc import Set
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -17,6 +18,8 @@ from django.utils.html import conditional_escape, format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from catalog.models.tools import ItemKind
+from catalog.search.job_words import ENGLISH, stem
+from catalog.search.words import fold, parts
 from catalog.token_estimate import estimate_tokens
 from core.invisible_characters import HIDDEN, decoded_tags, hidden
 from protocols.signature import Effect
@@ -125,6 +128,22 @@ def shown(text: object) -> SafeString:
     return mark_safe("".join([*pieces, _escaped(text[end:])]))  # noqa: S308 - every piece is escaped above
 
 
+_WORD = re.compile(r"[^\W_]+")
+
+
+@register.filter
+def shown_matched(text: str, matched: Set[str]) -> SafeString:
+    """The text as `shown` has it, with the words marked that have one of these stems."""
+    if not matched:
+        return shown(text)
+    pieces, end = [], 0
+    for word in _WORD.finditer(text):
+        if any(stem(ENGLISH, part) in matched for part in parts(fold(word.group()))):
+            pieces += [shown(text[end : word.start()]), format_html("<mark>{}</mark>", shown(word.group()))]
+            end = word.end()
+    return mark_safe("".join([*pieces, shown(text[end:])]))  # noqa: S308 - every piece is escaped above
+
+
 @register.filter
 def breakable(text: str) -> SafeString:
     """The name of a tool, which goes on in another line after an underscore where it is too long for one."""
@@ -147,10 +166,10 @@ def _escaped(text: str) -> SafeString:
 
 
 @register.simple_tag
-def brief(text: str) -> SafeString:
+def brief(text: str, matched: Set[str] = frozenset()) -> SafeString:
     """A vendor's text in a list: two lines of it, and all `BRIEF` characters when a mouse rests there."""
     # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
-    return format_html('<div class="brief">{}</div>', shown(cut_short(text, BRIEF)))
+    return format_html('<div class="brief">{}</div>', shown_matched(cut_short(text, BRIEF), matched))
 
 
 def _cut(text: str, length: int) -> str:

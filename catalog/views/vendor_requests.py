@@ -33,7 +33,8 @@ def vendor_request_list(request: HttpRequest) -> HttpResponse:
 def vendor_request_new(request: HttpRequest) -> HttpResponse:
     """Two buttons: one looks at the address without a credential, the other one asks for it."""
     is_preview = PREVIEW in request.POST
-    form = AskForm(request.POST or None, is_preview=is_preview)
+    initial = {"reason": request.GET.get("reason", "")}
+    form = AskForm(request.POST or None, is_preview=is_preview, initial=initial)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
         given, actor = form.cleaned_data, person(request)

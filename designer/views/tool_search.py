@@ -57,6 +57,7 @@ def query_of(asked: QueryDict, allowed: AllowedVendors = EVERYTHING) -> Query:
         endpoint=number(asked.get("endpoint", "")) if asked.get("endpoint") else None,
         sort=asked.get("sort", ""),
         cursor=asked.get("cursor", ""),
+        as_typed=asked.get("as_typed") == "true",
         within=allowed.keys,
     )
 

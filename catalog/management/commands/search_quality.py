@@ -90,4 +90,4 @@ def _ask(question: KnownQuestion, grades: dict[int, int]) -> AskedQuestion:
     except DomainError as error:
         raise CommandError(f"“{question.q}”: {error.message}") from error
     milliseconds = (time.perf_counter() - start) * 1000
-    return AskedQuestion(question, grades, [row["id"] for row in page.rows], not page.rows, milliseconds)
+    return AskedQuestion(question, grades, [row["id"] for row in page.rows], page.fits_badly, milliseconds)

@@ -5,9 +5,10 @@ import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
+from catalog import search
 from catalog.search import quality
 from catalog.search.quality import AskedQuestion, KnownQuestion, KnownTool
-from tests.factories import make_tool
+from tests.factories import make_signature, make_tool
 
 TOOLS = [
     KnownTool(1, "POST /refunds", "create_refund", "bank"),
@@ -64,7 +65,8 @@ def test_a_malformed_line_is_named():
 
 @pytest.mark.django_db
 def test_the_command_asks_the_catalog(tmp_path):
-    make_tool(name="create_refund", description="Give a customer the money back.")
+    make_tool(make_signature("create_refund", description="Give a customer the money back."))
+    search.index_pending()
     path = tmp_path / "questions.jsonl"
     rows = [{"q": "refund", "expected": ["*:create_refund"]}, {"q": "x", "expected": ["*:nothing"]}]
     path.write_text("\n".join(map(json.dumps, rows)))

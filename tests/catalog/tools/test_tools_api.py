@@ -72,6 +72,62 @@ def test_a_typo_is_repaired_and_said(client, pharmacy):
     assert answer["repaired"] == {"prescripton": "prescription"}
 
 
+def test_a_misspelt_word_can_be_searched_as_it_is(client, pharmacy):
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": "prescripton", "as_typed": "true"}).json()
+    assert (answer["repaired"], answer["unmatched"]) == ({}, ["prescripton"])
+    assert client.get("/api/v1/tools/", {"as_typed": "yes"}).json()["fields"].keys() == {"as_typed"}
+
+
+@pytest.mark.parametrize("question", ["rail", "staple"])
+def test_a_word_that_a_language_has_is_not_repaired(client, pharmacy, question):
+    make_tool(make_signature("mail_stable", description="Mail from a stable."))
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": question}).json()
+    assert (answer["repaired"], answer["unmatched"]) == ({}, [question])
+
+
+@pytest.mark.parametrize(
+    ("question", "first", "word"),
+    [
+        ("drugstore outlets", "find_stores", "outlets"),
+        ("Rezept abholen", "refill_prescription", "Rezept"),
+        ("renouveler une ordonnance", "refill_prescription", "ordonnance"),
+        ("receta del médico", "refill_prescription", "receta"),
+        ("处方", "refill_prescription", "处方"),
+    ],
+)
+def test_everyday_words_find_a_tool_and_are_named(client, pharmacy, question, first, word):
+    search.index_pending()
+    answer = client.get("/api/v1/tools/", {"q": question}).json()
+    assert answer["results"][0]["name"] == first
+    assert word in answer["results"][0]["why"]["job_words"]
+    assert word not in answer["unmatched"]
+
+
+def test_a_row_states_why_it_was_found(client, pharmacy):
+    search.index_pending()
+    row = client.get("/api/v1/tools/", {"q": "orders a refill"}).json()["results"][0]
+    assert row["why"] == {"name": ["refill"], "words": ["orders"], "job_words": [], "meaning": None}
+    assert client.get("/api/v1/tools/").json()["results"][0]["why"] is None
+
+
+@pytest.mark.parametrize(
+    ("question", "fits_badly"),
+    [
+        ("refill a prescription", False),
+        ("refill_prescription", False),
+        ("stores near me", False),
+        ("knit a jumper for the dog near a fireplace", True),
+        ("zebra", True),
+        ("", False),
+    ],
+)
+def test_a_question_that_nothing_answers_is_marked(client, pharmacy, question, fits_badly):
+    search.index_pending()
+    assert client.get("/api/v1/tools/", {"q": question}).json()["fits_badly"] is fits_badly
+
+
 def test_words_that_no_tool_holds_are_named(client, pharmacy):
     search.index_pending()
     answer = client.get("/api/v1/tools/", {"q": "refill zebra"}).json()

@@ -1,0 +1,32 @@
+from catalog.search.fit import Concept, Fit, find_reasons, fits_badly, share_of
+
+CONCEPTS = [
+    Concept("payslips", 4.0, frozenset(), frozenset({9})),
+    Concept("applicant", 2.0, frozenset({2}), frozenset({8})),
+    Concept("zebra", 4.0),
+]
+
+
+def test_the_reasons_name_each_word_once_and_the_best_place():
+    reasons = find_reasons(CONCEPTS, name={9, 8}, terms={9, 8, 2})
+    assert (reasons.name, reasons.words, reasons.job_words) == ([], ["applicant"], ["payslips"])
+    assert find_reasons(CONCEPTS, name={2}, terms={2, 8}).name == ["applicant"]
+
+
+def test_the_share_is_by_weight_and_a_word_in_the_name_counts_most():
+    in_name, in_text = share_of(CONCEPTS, {2}, {2}), share_of(CONCEPTS, set(), {2})
+    assert in_name == 0.2 > in_text > 0
+    assert share_of(CONCEPTS, set(), {1}) == 0
+    assert share_of(CONCEPTS, set(), {9}) > in_name
+
+
+def test_a_question_of_nothing_fits():
+    assert share_of([], set(), set()) == 1.0
+
+
+def test_the_best_of_the_first_tools_decides():
+    assert fits_badly([Fit(0.1), Fit(0.3), Fit(0.2)])
+    assert not fits_badly([Fit(0.1), Fit(0.8)])
+    assert not fits_badly([Fit(0.0, is_name=True)])
+    assert fits_badly([Fit(0.1), Fit(0.1), Fit(0.1), Fit(1.0)])
+    assert fits_badly([])
