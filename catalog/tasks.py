@@ -19,6 +19,7 @@ from catalog.models import Run
 from catalog.models.runs import RunStatus
 from catalog.pictures import fetching
 from catalog.review import inspector
+from catalog.search import recorded_searches
 from catalog.second_look import runs as second_look
 from catalog.tools import effective_texts
 from catalog.user_grants import end_users
@@ -117,8 +118,10 @@ def forget_call_ids() -> None:
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def delete_old_rows() -> None:
-    """Once an hour: runs and calls that are older than they are kept, and pictures of no tool."""
+    """Once an hour: delete old runs, calls and searches, and pictures of no tool; answer unmet needs."""
     fetching.delete_unused()
+    recorded_searches.delete_old()
+    recorded_searches.find_answers()
     if retention.delete_old(ends=time.monotonic() + portions.SECONDS):
         wakes.wake_worker(delete_old_rows.name)
 

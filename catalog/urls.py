@@ -11,6 +11,7 @@ from catalog.views import (
     review,
     run_hints,
     runs,
+    searches,
     second_looks,
     vendor_requests,
     vendors,
@@ -27,6 +28,8 @@ urlpatterns = [
     path("activities/<int:pk>/remove/", activities.activity_remove, name="activity-remove"),
     path("vendors/", vendors.vendor_list, name="vendor-list"),
     path("vendors/<slug:slug>/", vendors.vendor, name="vendor"),
+    path("unmet-needs/", searches.unmet_needs, name="unmet-needs"),
+    path("tools/searched/", searches.search_record, name="search-record"),
     path("vendor-requests/", vendor_requests.vendor_request_list, name="vendor-request-list"),
     path("vendor-requests/new/", vendor_requests.vendor_request_new, name="vendor-request-new"),
     path(

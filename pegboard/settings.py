@@ -291,6 +291,8 @@ RELEASE_IN_USE_DAYS = int(os.environ.get("PEGBOARD_RELEASE_IN_USE_DAYS", "30"))
 # For how long enumeration runs without changes and calls of tools are stored; 0: for ever.
 KEEP_RUNS_DAYS = int(os.environ.get("PEGBOARD_KEEP_RUNS_DAYS", "90"))
 KEEP_CALLS_DAYS = int(os.environ.get("PEGBOARD_KEEP_CALLS_DAYS", "90"))
+# For how long searches are recorded, without the people; 0: they are not.
+KEEP_SEARCHES_DAYS = int(os.environ.get("PEGBOARD_KEEP_SEARCHES_DAYS", "90"))
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
         "designer.access_tokens.RuntimeAuthentication",

@@ -16,6 +16,7 @@ from catalog.models.search_index import (
     SearchSegment,
     SearchWord,
 )
+from catalog.models.searches import RecordedSearch, SearchChoice
 from catalog.models.second_looks import OtherAnswer, SecondLook
 from catalog.models.threads import Thread
 from catalog.models.tools import ListedDocument, ListFetch, Tool, ToolFetch, ToolVersion
@@ -50,8 +51,10 @@ __all__ = [
     "OtherAnswer",
     "Picture",
     "ProviderClient",
+    "RecordedSearch",
     "Rejection",
     "Run",
+    "SearchChoice",
     "SearchDocument",
     "SearchLexeme",
     "SearchPosting",

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_POST
 
 from catalog.models import Endpoint
 from catalog.models.tools import ToolStatus
+from catalog.search import recorded_searches
 from catalog.tools.progress import catalog_progress, is_catching_up
 from catalog.views.asked import number
 from core.compiled_queries import CompiledQuery, given_keys
@@ -23,6 +24,7 @@ from designer.views.tool_search import (
     filters,
     found,
     query_of,
+    question_before,
     says_count,
     with_pictures,
 )
@@ -83,6 +85,9 @@ def tool_pin_many(request: HttpRequest) -> HttpResponse:
         messages.error(request, error.message)
     if done:
         messages.success(request, add_tools.says_pinned(done, agent))
+        ticked = [number(text) for text in request.POST.getlist("tool")]
+        pinned = [tool for tool in ticked if tool and tool not in refused]
+        recorded_searches.record_choice(question_before(request), pinned, is_pinned=True)
     if refused:
         return redirect(add_tools.address(agent, {"tool": [str(pk) for pk in refused]}))
     return redirect("agent", agent.slug)

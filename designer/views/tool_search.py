@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
+from urllib.parse import urlsplit
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
 
 from catalog import search
 from catalog.models import ToolPicture, Vendor
@@ -73,6 +75,14 @@ def with_pictures(rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def _pictures() -> CompiledQuery[tuple[Any, str]]:
     rows = ToolPicture.objects.filter(tool__in=given_keys("tools"), picture__isnull=False)
     return CompiledQuery(rows.values_list("tool", "picture"))
+
+
+def question_before(request: HttpRequest) -> str:
+    """Return the question of the list of tools that the person comes from, "" if there is none."""
+    before = urlsplit(request.headers.get("Referer", ""))
+    if before.netloc != request.get_host() or before.path != reverse("tool-list"):
+        return ""
+    return QueryDict(before.query).get("q", "")
 
 
 def says_count(page: ResultPage, kind: str = "") -> str:

@@ -25,6 +25,7 @@ from designer.forms.pins import PinForm, version_words
 from designer.models import Agent, Pin
 from designer.signatures.words import less_cautious
 from designer.views import last_agent
+from designer.views.tool_search import question_before
 from designer.views.tunings import restored, settled
 from designer.words_form import WordsForm
 from people.audit import edit_conflicts
@@ -61,6 +62,7 @@ def _overview(request: HttpRequest, row: Tool, form: PinForm) -> HttpResponse:
         "facts": row.endpoint.speak().facts(signature) if signature else (),
         "form": form,
         "why_not_pinned": "The vendor no longer offers this tool.",
+        "question_before": question_before(request),
         **head,
         **(_defined(row) if head["is_own"] else {}),
     }
