@@ -20,7 +20,7 @@ from catalog.models import Endpoint, Tool, Vendor
 from catalog.models.search_index import SearchLexeme
 from catalog.models.tools import ItemKind, ToolStatus
 from catalog.rules.version_names import version_name
-from catalog.search import candidates, fresh, orders, question
+from catalog.search import candidates, fresh, orders, question, word_lists
 from catalog.search.candidates import Hit
 from catalog.search.scope import Scope
 from catalog.tools import effective_texts
@@ -129,6 +129,9 @@ class _Place(NamedTuple):
 def search(query: Query) -> ResultPage:
     """Raises DomainError for a filter, a sort or a cursor that is unknown."""
     _check(query)
+    if query.q:
+        # Not in the transaction, which the database ends when it is idle for long.
+        word_lists.load()
     with one_moment():
         return _search(query)
 

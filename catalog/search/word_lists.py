@@ -34,6 +34,12 @@ def _ranks(language: str) -> dict[str, int]:
     return ranks
 
 
+def load() -> None:
+    """Read all lists, which takes a second or two, once in each process."""
+    for language in LANGUAGES:
+        _ranks(language)
+
+
 def is_listed(word: str, languages: Iterable[str] = LANGUAGES) -> bool:
     """Return whether one of the languages has this word, in small letters and without accents."""
     return any(_ranks(language).get(word, _LISTED) <= _WELL_KNOWN for language in languages)
