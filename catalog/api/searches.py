@@ -28,7 +28,7 @@ class UnmetNeedsOutput(serializers.Serializer[Any]):
 
 
 class UnmetNeedList(APIView):
-    """Searches that nothing answered well, the most frequent first, at most 200. Nobody is named."""
+    """Searches that nothing answered well, the most frequent first, at most 200. No user is recorded."""
 
     read_role = Role.ADMIN
 

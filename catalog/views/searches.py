@@ -12,10 +12,10 @@ from people.permissions import requires
 SHOWN = 200
 
 
-@requires(Role.VIEWER)
+@requires(write=Role.VIEWER)
 @require_POST
 def search_record(request: HttpRequest) -> HttpResponse:
-    """Record a search that somebody looked at, or the tool that was opened after it. Nobody is named."""
+    """Record a search that a user looked at, or the tool that was opened after it, without the user."""
     words = request.POST.get("q", "")
     if tool := number(request.POST.get("tool", "")):
         recorded_searches.record_choice(words, [tool])

@@ -47,7 +47,10 @@ def test_a_misspelt_word_is_repaired_and_said(designer):
     page = designer.get("/tools/?q=perscription")
 
     assert names_on(page) == ["refill"]
-    assert "“perscription” is read as “prescription”." in text_of(page)
+    assert page.context["page"].repaired == {"perscription": "prescription"}
+    assert page.context["as_typed_url"] in page.content.decode().replace("&amp;", "&")
+    as_typed = designer.get(page.context["as_typed_url"])
+    assert (names_on(as_typed), as_typed.context["page"].repaired) == ([], {})
 
 
 def test_words_that_no_tool_says_are_named(designer):
@@ -55,7 +58,8 @@ def test_words_that_no_tool_says_are_named(designer):
 
     page = designer.get("/tools/?q=prescription+qqqqxyzzy")
 
-    assert "No tool says “qqqqxyzzy”; these match the other words." in text_of(page)
+    assert "“qqqqxyzzy”" in text_of(page)
+    assert page.context["page"].unmatched == ["qqqqxyzzy"]
 
 
 def test_while_a_question_is_typed_only_the_results_are_sent(designer):
