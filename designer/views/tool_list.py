@@ -49,7 +49,7 @@ def tool_list(request: HttpRequest) -> HttpResponse:
         "count_says": says_count(page, query.get("kind", "")),
         "is_filtered": any(query.get(name) for name in FILTER_PARAMETERS),
         "clear_url": reverse("tool-list"),
-        "as_typed_url": f"{_address(asked)}&as_typed=true",
+        "as_typed_url": f"{_address(query)}&as_typed=true",
         "progress": catalog_progress() if is_catching_up() else None,
     }
     if request.headers.get("HX-Request"):
