@@ -17,8 +17,9 @@ SHOWN = 200
 def search_record(request: HttpRequest) -> HttpResponse:
     """Record a search that a user looked at, or the tool that was opened after it, without the user."""
     words = request.POST.get("q", "")
-    if tool := number(request.POST.get("tool", "")):
-        recorded_searches.record_choice(words, [tool])
+    if "tool" in request.POST:
+        tool = number(request.POST["tool"])
+        recorded_searches.record_choice(words, [tool] if tool else [])
     else:
         recorded_searches.record_search(words, is_unmet=request.POST.get("unmet") == "1")
     return HttpResponse(status=204)
