@@ -35,7 +35,7 @@ def test_type_of_a_value(value, type_):
         ({"const": 1.5}, {"fraction"}),
         ({"type": "unheard"}, set()),
     ],
-    ids=str,
+    ids=lambda value: str(sorted(value)) if isinstance(value, set | frozenset) else str(value),
 )
 def test_types_of_a_schema(schema, expected):
     assert types.types_of(schema) == expected
