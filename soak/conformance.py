@@ -24,7 +24,13 @@ PATIENCE = 300
 # By the id of a check: why a release answers otherwise than its vendor.
 _NO_SESSION = "A release keeps no sessions: it answers 405 to the end of one, as servers may."
 _OWN_LIST = "The list of a release changes when a designer publishes, not when the vendor's list does."
+_NO_UPDATES = (
+    "A release keeps no sessions on which updates could be sent; `subscriptions/listen` reports them."
+)
+# docs/runtimes.md lists the same.
 DIFFERENCES = {
+    "resources-subscribe": _NO_UPDATES,
+    "resources-unsubscribe": _NO_UPDATES,
     "server-session-delete-accepted": _NO_SESSION,
     "server-session-terminated-returns-404": _NO_SESSION,
     "sep-2575-server-sends-prompts-list-changed-on-subscription": _OWN_LIST,
