@@ -149,8 +149,8 @@ def no_server(monkeypatch):
 
     alone = rate_limit._LocalLimit()
     monkeypatch.setattr(rate_limit, "_local", alone)
-    monkeypatch.setattr(redis_client, "ask", away)
-    monkeypatch.setattr(redis_client, "tell", away)
+    monkeypatch.setattr(redis_client, "execute", away)
+    monkeypatch.setattr(redis_client, "send", away)
     return alone
 
 

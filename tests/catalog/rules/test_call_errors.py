@@ -27,6 +27,7 @@ CALLS = (
 ELSEWHERE = {
     *("invalid_mock", "mock_schema_unmet"),
     *("BAD_CURSOR", "CURSOR_LOOP", "FOREIGN_NEXT", "NO_PROGRESS", "TOO_MANY_TOOLS", "NAMES_WANTED"),
+    "NO_SUBSCRIPTIONS",
     *("NO_TOOL_LIST", "OLD_OPENAPI", "WEBHOOKS_ONLY", "YAML_ALIAS", "YAML_SYNTAX"),
     *("name_taken", "too_many_examples", "call_ended"),
     *("forbidden", "binding_changed", "environment_removed", "environment_is_default"),
