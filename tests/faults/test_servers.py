@@ -197,7 +197,6 @@ def test_a_full_disk_is_said_and_reading_goes_on(stand):
     finally:
         stand.limit_files(-1)
     assert (refused.status, refused.json()["code"]) == (503, "disk_full")
-    assert "no room left" in refused.json()["message"]
     assert {answer.status for answer in pages} == {200}
     assert page == 200
     assert make_big_agent("big").status == 201

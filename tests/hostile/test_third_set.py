@@ -57,7 +57,9 @@ def test_white_space_before_a_document_is_not_its_end():
 def test_a_list_that_goes_on_elsewhere_is_told_by_its_host_alone(cursor, where):
     with pytest.raises(ProtocolError) as caught:
         paging.cursor_of_url(cursor, "pageCursor", "https://vendor.example", "paging.next")
-    assert caught.value.message == f"The list goes on at {where}; other servers are not asked."
+    assert caught.value.message == (
+        f"The list continues at {where}. Pegboard does not follow a list to another server."
+    )
 
 
 @pytest.mark.django_db(transaction=True)

@@ -176,7 +176,7 @@ ODD: dict[str, Odd] = {
     "our own error": (lambda name: reply(json.dumps(OURS).encode()), "tool_error", "SHAPE", "cannot be"),
     "our own error as 403": (
         lambda name: reply(json.dumps(OURS).encode(), status=403),
-        *("refused", "FORBIDDEN", "Our credential may not run this tool (403)"),
+        *("refused", "FORBIDDEN", "The credential may not run this tool (403)"),
     ),
     "echo": (
         lambda name: said(name, f"you said {SECRET}"),

@@ -247,7 +247,7 @@ def test_column_for_secrets_takes_no_plain_text():
         credential.sealed = plain
         with pytest.raises(TypeError) as refused:
             credential.save()
-        assert "plain" not in str(refused.value).removesuffix("takes encrypted secrets only")
+        assert "plain" not in str(refused.value).removesuffix("accepts encrypted secrets only")
 
 
 @pytest.mark.django_db(transaction=True)

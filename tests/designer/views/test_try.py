@@ -96,10 +96,10 @@ def test_a_tool_that_cannot_be_run_says_why(designer):
 
     page = designer.get(try_url(tool))
 
-    assert "does not send: “photo” (file)" in text_of(page)
+    assert "cannot send: “photo” (file)" in text_of(page)
     assert 'disabled title="An input has a type' in page.content.decode()
     refused = text_of(designer.post(try_url(tool), form(tool, photo="1")))
-    assert refused.count("does not send: “photo” (file)") == 2
+    assert refused.count("cannot send: “photo” (file)") == 2
     assert not Call.objects.exists()
 
 

@@ -231,7 +231,7 @@ def test_agent_is_one_tool_with_its_input_config_and_output():
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": 5}])
 def test_config_without_a_description_gets_one(schema):
-    assert read(config=schema).inputs[-1].description == "How the agent is to work in this run."
+    assert read(config=schema).inputs[-1].description == "Settings of the agent for this run."
 
 
 @pytest.mark.parametrize(
@@ -308,9 +308,9 @@ def test_what_the_agent_can_do_is_told_in_words():
     capabilities = {"threads": True, "callbacks": True, "streaming": {"values": True, "custom": None}}
     found = read(capabilities=capabilities, interrupts=[approval, {"interrupt_type": "pause"}])
     assert ACP().facts(found) == [
-        ("Threads", "Runs can share one"),
+        ("Threads", "Runs can share a thread"),
         ("Streaming", "values"),
-        ("Callbacks", "Taken as a hint that a run has ended"),
+        ("Callbacks", "Used as a hint that a run has ended"),
         ("May ask for", "approval (approved, why)"),
         ("May ask for", "pause"),
     ]
