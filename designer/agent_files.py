@@ -439,7 +439,7 @@ def _pin_tool_in_version(agent: Agent, entry: FiledPin, tool: Tool, actor: User)
     # A version with the same text is the same version, whatever its label is here.
     version = tool.versions.filter(digest=entry.digest).order_by("-ordinal").first()
     if version is None:
-        version = versions.named(tool, version=entry.version) or tool.current
+        version = versions.find_version(tool, version=entry.version) or tool.current
         replacement = f"“{version.name}”" if version else "none"
         file_version = printable(entry.version, 60)
         message = f"“{name}” has no version here with the text of “{file_version}”; it gets {replacement}."

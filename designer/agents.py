@@ -302,7 +302,7 @@ def _apply(agent: Agent, changes: Changes) -> None:
     if "description" in changes:
         agent.description = checked(changes["description"], field="description", limit=MAX_DESCRIPTION_LENGTH)
     if "retry" in changes:
-        agent.retry = retries.stated(agent.retry, changes["retry"])
+        agent.retry = retries.change_policy(agent.retry, changes["retry"])
     if "parent" in changes:
         agent.parent = _checked_parent(agent, changes["parent"])
 

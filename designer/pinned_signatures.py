@@ -54,7 +54,7 @@ def effective_of_tool(tool: Tool) -> Effective | None:
 
 def retry_of(pin: Pin) -> Resolved:
     """Return the retry policy of this pin and where each member is set."""
-    return retries.resolved(pin=pin.retry, agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
+    return retries.resolve_policy(pin=pin.retry, agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
 
 
 def misfits_of(pin: Pin) -> list[Misfit]:

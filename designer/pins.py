@@ -45,8 +45,8 @@ def pin_tool(
     configuration: str | None = None,
     proposed: Collection[str] = (),
 ) -> Pin:
-    """Pin the current version unless `version` or `ordinal` names another, as in `versions.named`.
-    `configuration`: as in `configurations.named`.
+    """Pin the current version unless `version` or `ordinal` names another, as in `versions.find_version`.
+    `configuration`: as in `configurations.find_configuration`.
     """
     agent = locked(agent)
     tool = Tool.objects.select_related("current", "endpoint__vendor").get(pk=tool.pk)
@@ -69,7 +69,7 @@ def pin_tool(
     pin = _unused_row(agent, tool)
     pin.version, pin.alias = new_version, alias
     pin.name = _choose_name(agent, tool, new_version, alias, proposed=proposed)
-    pin.created_by, pin.retry, pin.mode = actor, retries.stated({}, retry or {}), mode
+    pin.created_by, pin.retry, pin.mode = actor, retries.change_policy({}, retry or {}), mode
     pin.configuration = _find_configuration(pin, configuration)
     pin.save()
     audit.record(actor, "pin", pin, after=_audit_facts(pin), agent=pin.agent_id)
@@ -219,7 +219,7 @@ def set_retry(pin: Pin, *, actor: User, changes: Stated, expected: str = edit_co
     """Change the retry policy of this tool. None makes a member inherit from the agent or the endpoint."""
     pin = _locked(pin)
     before = facts(pin)
-    pin.retry = retries.stated(pin.retry, changes)
+    pin.retry = retries.change_policy(pin.retry, changes)
     edit_conflicts.check(pin, expected, now=before, wanted=facts(pin))
     if facts(pin) != before:
         pin.save(update_fields=["retry"])
@@ -244,7 +244,7 @@ def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_confl
 def set_configuration(
     pin: Pin, *, actor: User, configuration: str | None, expected: str = edit_conflicts.ANY_STATE
 ) -> Pin:
-    """Set the configuration whose values every call uses, as in `configurations.named`. None leaves it to
+    """Set the configuration whose values every call uses, as in `configurations.find_configuration`. None leaves it to
     each call.
     """
     pin = _locked(pin)
@@ -264,7 +264,7 @@ def _find_configuration(
         return None
     pin.version.tool = pin.tool  # read already
     # The current choice may have been removed since, and remains valid.
-    configuration = chosen if chosen and name == str(chosen) else configurations.named(pin.tool, name)
+    configuration = chosen if chosen and name == str(chosen) else configurations.find_configuration(pin.tool, name)
     if reason := configurations.why_not(pin.version, configuration.values):
         message = f"“{configuration}” does not fit version {printable(pin.version.name, 60)}. {reason}"
         raise invalid(configuration=message)
@@ -404,9 +404,9 @@ def _locked(pin: Pin) -> Pin:
 
 
 def _find_version(tool: Tool, version: str, ordinal: int | None) -> ToolVersion:
-    tool_version = versions.named(tool, version=version, ordinal=ordinal)
+    tool_version = versions.find_version(tool, version=version, ordinal=ordinal)
     if tool_version is None:
-        message = versions.says_unknown(tool, version=version, ordinal=ordinal)
+        message = versions.unknown_version_message(tool, version=version, ordinal=ordinal)
         raise DomainError("unknown_version", message, fields={"version": message})
     # A run may have stored the version just now, so it may not have been inspected yet.
     inspector.inspect_version(tool_version)

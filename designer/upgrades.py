@@ -149,9 +149,9 @@ def move(
         if (pin := pin_by_id.get(pk)) is None:
             message = f"“{agent}” has no pin {pk}. Read its upgrades again."
             raise DomainError("unknown_pin", message, fields={"moves": message})
-        version = versions.named(pin.tool, version=requested.version, ordinal=requested.ordinal)
+        version = versions.find_version(pin.tool, version=requested.version, ordinal=requested.ordinal)
         if version is None:
-            message = versions.says_unknown(pin.tool, version=requested.version, ordinal=requested.ordinal)
+            message = versions.unknown_version_message(pin.tool, version=requested.version, ordinal=requested.ordinal)
             raise DomainError("unknown_version", message, fields={"moves": message})
         moves.append((pin, version))
     upgrade_list = compare(moves)

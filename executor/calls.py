@@ -86,7 +86,7 @@ class Wish:
     thread: the key of a thread of the caller, which the call continues.
     ordinal: the version that the caller saw, for a tool that follows its vendor; None for that of the
         release.
-    configuration: for this call only, instead of the release's: a name as in `configurations.named`, or
+    configuration: for this call only, instead of the release's: a name as in `configurations.find_configuration`, or
         values.
     reasoning, mark: stored with the call.
     environment: one of the agent's; "" for that of the key, or else the default one.
@@ -289,7 +289,7 @@ def give_output(
     """Store a model's answer to a latent call, in place of what would run. `release` and `tool` are those of
     `made_through`. Raises DomainError if the output does not fit or was given before.
     """
-    parsed_output = latent.given(parse_output(tool.signature, output, format_))
+    parsed_output = latent.output_outcome(parse_output(tool.signature, output, format_))
     reason = runtime_of(release, key).why
     return answer_of(latent.answer(call, actor=actor, output=parsed_output, why=reason), tool, format_)
 
@@ -388,7 +388,7 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
     if runner.is_latent:
         output_name, output = "_output" if wish.is_a_models else "output", None
         if wish.output is not None:
-            output = latent.given(parse_output(tool.signature, wish.output, wish.format_, at=output_name))
+            output = latent.output_outcome(parse_output(tool.signature, wish.output, wish.format_, at=output_name))
         make = partial(
             latent.request,
             output=output,
@@ -479,7 +479,7 @@ def _configured(version: ToolVersion, configuration: str | Mapping[str, Any]) ->
     if parameter is None:
         raise invalid(configuration=f"“{version.tool}” has nothing to configure.")
     if isinstance(configuration, str):
-        return {parameter.name: configurations.named(version.tool, configuration).values}
+        return {parameter.name: configurations.find_configuration(version.tool, configuration).values}
     return {parameter.name: dict(configuration)}
 
 

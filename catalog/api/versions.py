@@ -266,9 +266,9 @@ def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
 
 
 def found(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
-    """See `versions.named`. Raises DomainError when there is no such version."""
-    row = versions.named(tool, version=version, ordinal=ordinal)
+    """See `versions.find_version`. Raises DomainError when there is no such version."""
+    row = versions.find_version(tool, version=version, ordinal=ordinal)
     if row is None:
-        message = versions.says_unknown(tool, version=version, ordinal=ordinal)
+        message = versions.unknown_version_message(tool, version=version, ordinal=ordinal)
         raise DomainError("unknown_version", message, fields={"version": message}, status=404)
     return row

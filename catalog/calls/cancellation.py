@@ -53,7 +53,7 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
             raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
         audit.record(actor, "cancel", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
     lease.interrupt(call.pk)
-    events.tell(call.key, events.ENDED)
+    events.publish(call.key, events.ENDED)
     callbacks.wake(call)
     if call.activity_id:
         for step in call.steps.filter(status=CallStatus.RUNNING).select_related("version__tool__endpoint"):

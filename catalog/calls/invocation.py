@@ -266,7 +266,7 @@ _STATUS = {
 def tell_the_end(call: Call) -> None:
     """To whoever follows the call or is called back."""
     if call.is_followed:
-        events.tell(call.key, events.ENDED)
+        events.publish(call.key, events.ENDED)
     try:
         if call.thread_id is not None:
             Thread.objects.filter(pk=call.thread_id).update(

@@ -195,7 +195,7 @@ def _judged(
     if not has_valid_arguments and (refusal := outcomes.refusal(signature, arguments)):
         raise ArgumentsError(refusal)
     if terms is None:
-        policy = retries.resolved(endpoint=version.tool.endpoint.retry).policy
+        policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
         terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
     may_act = not has_ended and not is_confirmed
     if may_act and (why := checks.reason_to_confirm(version, states, terms.effects, activity)):

@@ -212,7 +212,7 @@ class _Pass:
         self.pages: list[KnownPage] = []
         self.first: Page | None = None
         self.ending = Ending.SIGN
-        self.policy = policy.whole(run.endpoint.policy)
+        self.policy = policy.with_defaults(run.endpoint.policy)
         # The reader has changed since the list was read. What a vendor numbers stays as it was read, because
         # one number with two meanings would look like a broken promise.
         self.reads_again = run.endpoint.read_revision < protocol.revision

@@ -13,7 +13,7 @@ from catalog.enumeration.staging import Harvest, Stage, StagedTool
 from catalog.models import Run, ToolVersion
 from catalog.rules import assess, policy
 from catalog.tools import effective_texts
-from catalog.tools.versions import tell_moved
+from catalog.tools.versions import notify_moved
 
 
 def merge(run: Run, harvest: Harvest) -> None:
@@ -32,7 +32,7 @@ def merge(run: Run, harvest: Harvest) -> None:
             cursor.execute(statement, values)
         if harvest.changed:
             cursor.execute("SELECT tool_pk FROM staged_tool WHERE tool_pk IS NOT NULL")
-            tell_moved([tool for (tool,) in cursor.fetchall()])
+            notify_moved([tool for (tool,) in cursor.fetchall()])
         listed_images.write_staged(cursor)
         cursor.execute(TUNED)
         tuned = [tool for (tool,) in cursor.fetchall()]
@@ -60,7 +60,7 @@ def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     """Notes on the staged rows what their assessment says. Returns whether the policy stops any of them."""
     # One question for all new tools, whose texts are not assessed while they are read: decision 40 says why.
-    if new := policy.judge(policy.whole(run.endpoint.policy), ["new_tool"]):
+    if new := policy.judge(policy.with_defaults(run.endpoint.policy), ["new_tool"]):
         cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
     if harvest.assessed:
         facts = [

@@ -1,4 +1,4 @@
-"""What a person types about vendors, endpoints and credentials. The rules live in the operations."""
+"""Forms for vendors, endpoints and credentials. The operations contain the rules."""
 
 from collections.abc import Iterator
 from typing import Any, cast
@@ -44,7 +44,7 @@ class VendorForm(OperationForm):
 
 
 def interval_field(minutes: int = 60) -> forms.TypedChoiceField:
-    """The usual intervals, and the one in use when another was set over REST."""
+    """Return the field for the usual intervals, and for `minutes` if REST has set another one."""
     choices = {minutes: "Every minute" if minutes == 1 else f"Every {minutes} minutes"} | INTERVALS
     return forms.TypedChoiceField(
         choices=sorted(choices.items()),
@@ -61,14 +61,14 @@ class CredentialChoice(forms.ModelChoiceField):  # type: ignore[type-arg] # not 
 
 
 class AddressInput(forms.URLInput):
-    """Shown again after a mistake, without a password or a key that was typed into the address."""
+    """A URL input that renders its value after an error without passwords or keys."""
 
     def format_value(self, value: Any) -> str | None:
         return without_keys(value) if isinstance(value, str) else None
 
 
 class EndpointForm(ReachForm):
-    """Settings of one endpoint; those of its protocol are drawn from what the protocol declares."""
+    """The settings of an endpoint. Its protocol declares the fields named "setting-..."."""
 
     name = forms.CharField(
         max_length=120, required=False, help_text="To tell it apart when a vendor has several."
@@ -93,13 +93,13 @@ class EndpointForm(ReachForm):
             self.fields[f"setting-{setting.name}"] = setting_field(setting)
             if setting.kind == "document" and setting.name in self.stored:
                 name = setting.name
-                kept = f"One of {filesizeformat(self.stored[name]['bytes'])} is stored."
-                self.fields[f"setting-{name}"].help_text = f"{kept} Enter another to replace it."
+                stored_document = f"One of {filesizeformat(self.stored[name]['bytes'])} is stored."
+                self.fields[f"setting-{name}"].help_text = f"{stored_document} Enter another to replace it."
                 self.fields[f"forget-{name}"] = forms.BooleanField(
-                    required=False, label="Forget the stored one"
+                    required=False, label="Delete the stored one"
                 )
         self.add_policy(endpoint.policy)
-        self.add_retry(endpoint.retry, retries.resolved(endpoint={}))
+        self.add_retry(endpoint.retry, retries.resolve_policy(endpoint={}))
 
     def plain_fields(self) -> list[BoundField]:
         return [field for field in super().plain_fields() if field.name != "again"]
@@ -107,30 +107,36 @@ class EndpointForm(ReachForm):
     def changes(self) -> dict[str, Any]:
         plain = ("name", "url", "credential", "interval_minutes")
         stated = {name: self.cleaned_data[name] for name in (*plain, "again")}
-        settings = {setting.name: self._setting(setting.name) for setting in self.protocol.settings}
+        settings = {setting.name: self._setting_value(setting.name) for setting in self.protocol.settings}
         return stated | self.reach() | {"settings": settings, "policy": self.policy(), "retry": self.retry()}
 
     def field_for(self, path: str) -> str:
         if path == "credential_id":
             return "credential"
-        if path == "credential":  # its name, which says to people what the id says to programs
+        if path == "credential":  # the name of `credential_id`, for people
             return ""
         return super().field_for(path.replace("settings.", "setting-", 1).replace("policy.", PREFIX, 1))
 
     def late_rows(self) -> list[tuple[str, Difference]]:
         rows = super().late_rows()
-        return [(label.capitalize(), each) for label, each in rows if each.path != "credential_id"]
+        return [
+            (label.capitalize(), difference)
+            for label, difference in rows
+            if difference.path != "credential_id"
+        ]
 
-    def _setting(self, name: str) -> Any:
-        given = self.cleaned_data[f"setting-{name}"]
-        is_kept = isinstance(self.fields[f"setting-{name}"], DocumentField) and not given
-        if is_kept and not self.cleaned_data.get(f"forget-{name}"):
+    def _setting_value(self, name: str) -> Any:
+        """Return the entered value, or the stored document if there is no new one and it was not deleted."""
+        value = self.cleaned_data[f"setting-{name}"]
+        is_unchanged = isinstance(self.fields[f"setting-{name}"], DocumentField) and not value
+        if is_unchanged and not self.cleaned_data.get(f"forget-{name}"):
             return self.stored.get(name)
-        return given
+        return value
 
 
 class CredentialDetailsForm(OperationForm):
-    """What the kinds of credentials ask for beside the secret; the page shows those of the chosen one."""
+    """The fields of each kind of credential, without the secret. The page shows the fields of the chosen
+    kind."""
 
     header = forms.CharField(max_length=64, required=False, label="Header name", initial="X-Api-Key")
     parameter = forms.CharField(
@@ -138,7 +144,7 @@ class CredentialDetailsForm(OperationForm):
         required=False,
         label="Name in the address",
         initial="api_key",
-        help_text="The query parameter that carries the key. It is struck out wherever an address is shown.",
+        help_text="The query parameter with the key. Pegboard hides its value wherever it shows an address.",
     )
     username = forms.CharField(max_length=200, required=False, label="User name")
     issuer = forms.CharField(max_length=200, required=False, label="Issuer (iss)")
@@ -151,8 +157,8 @@ class CredentialDetailsForm(OperationForm):
         min_value=30,
         max_value=MAX_LIFE_SECONDS,
         initial=DEFAULT_LIFE_SECONDS,
-        label="Seconds a token lives",
-        help_text="A new one is signed with the secret for each conversation.",
+        label="Lifetime of a token in seconds",
+        help_text="Pegboard signs a new token with the secret for each session.",
     )
 
     def details(self) -> dict[str, Any]:
@@ -160,16 +166,16 @@ class CredentialDetailsForm(OperationForm):
 
 
 class CredentialChangeForm(CredentialDetailsForm):
-    """The name of one that is there, and what its kind asks for beside the secret."""
+    """The name of an existing credential and the fields of its kind, without the secret."""
 
     name = forms.CharField(max_length=100, help_text="So that others recognise it.")
     field_order = ["name"]
 
     def __init__(self, *args: Any, credential: Credential, **kwargs: Any) -> None:
-        held = credential_operations.details_of(credential)
-        kwargs["initial"] = {name: getattr(credential, name) for name in ("name", *held)}
+        details = credential_operations.details_of(credential)
+        kwargs["initial"] = {name: getattr(credential, name) for name in ("name", *details)}
         super().__init__(*args, **kwargs)
-        for name in self.fields.keys() - {"name", *held}:
+        for name in self.fields.keys() - {"name", *details}:
             del self.fields[name]
 
 
@@ -177,16 +183,16 @@ class CredentialForm(CredentialDetailsForm):
     name = forms.CharField(max_length=100, help_text="So that others recognise it.")
     url = forms.CharField(
         max_length=2048,
-        label="Address it is for",
+        label="Address of the vendor",
         widget=AddressInput,
-        help_text="The vendor's. What is made from the secret is sent to this address and nowhere else.",
+        help_text="The secret, and tokens that are derived from it, are sent only to this address.",
     )
     kind = forms.ChoiceField(choices=CredentialKind.choices)
     secret = forms.CharField(
         max_length=8_000,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Kept encrypted. It cannot be read back, not even by you.",
+        help_text="Stored encrypted. Nobody can read it again, not even you.",
     )
 
     @property
@@ -201,7 +207,7 @@ class CredentialForm(CredentialDetailsForm):
 
 
 class KeyForm(OperationForm):
-    """Nothing to enter: another key is made."""
+    """A form without fields, which creates another key."""
 
 
 class SecretForm(OperationForm):
@@ -213,7 +219,7 @@ class SecretForm(OperationForm):
 
 
 class EndpointSecretForm(OperationForm):
-    name = forms.CharField(max_length=500, help_text="By which tools ask for it.")
+    name = forms.CharField(max_length=500, help_text="The name that tools use for the secret.")
     value = forms.CharField(
         max_length=8_000,
         label="Secret",
@@ -223,9 +229,9 @@ class EndpointSecretForm(OperationForm):
 
 
 class ConnectForm(CredentialDetailsForm, ReachForm):
-    """Everything needed to read a vendor for the first time, on one page."""
+    """A page with everything that the first enumeration of a vendor needs."""
 
-    asks_for_vendor = True
+    requires_vendor = True
 
     @property
     def is_oauth(self) -> bool:
@@ -246,16 +252,16 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
     )
     credential = forms.ChoiceField()
     kind = forms.ChoiceField(
-        choices=[each for each in CredentialKind.choices if each[0] != CredentialKind.OAUTH_USERS],
+        choices=[choice for choice in CredentialKind.choices if choice[0] != CredentialKind.OAUTH_USERS],
         required=False,
         label="Kind",
-        help_text="Not sure? “Preview the tools” asks the vendor, and says what it wants.",
+        help_text="Not sure? “Preview the tools” shows the kind that the vendor requires.",
     )
     secret = forms.CharField(
         max_length=8_000,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Kept encrypted, and sent to this address only.",
+        help_text="Stored encrypted, and sent only to this address.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -272,32 +278,33 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         for protocol in protocols.PROTOCOLS:
             for setting in protocol.settings:
                 field = setting_field(setting)
-                field.required = False  # those of another protocol are not asked for
+                field.required = False  # required only for the chosen protocol
                 self.fields[f"{protocol.name}-{setting.name}"] = field
         self.add_policy({})
 
     def protocol_cards(self) -> Iterator[tuple[type[Protocol], bool, list[BoundField]]]:
-        chosen = self["protocol"].value()
+        selected_name = self["protocol"].value()
         for protocol in protocols.PROTOCOLS:
             settings = [self[f"{protocol.name}-{setting.name}"] for setting in protocol.settings]
-            yield protocol, protocol.name == chosen, settings
+            yield protocol, protocol.name == selected_name, settings
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or {}
-        if self.asks_for_vendor and not cleaned.get("vendor") and not cleaned.get("vendor_name"):
-            self.add_error("vendor_name", "Say who offers these tools, or choose a vendor above.")
+        if self.requires_vendor and not cleaned.get("vendor") and not cleaned.get("vendor_name"):
+            self.add_error("vendor_name", "Enter the name of the vendor, or choose one above.")
         if cleaned.get("credential") == NEW and not self.is_oauth and not cleaned.get("secret"):
             self.add_error("secret", "Enter the secret, or choose “None” above.")
         return cleaned
 
-    def asked(self) -> dict[str, Any]:
-        """For the page: the request that is to be answered. One that waits no longer leaves the form, or it
-        could never be saved.
+    def vendor_request_context(self) -> dict[str, Any]:
+        """Return the vendor request that this endpoint answers, for the page.
+
+        A request that no longer waits is removed from the form, which could not be saved with it.
         """
-        given = str(self["vendor_request"].value() or "")
+        request_id = str(self["vendor_request"].value() or "")
         rows = VendorRequest.objects.select_related("asked_by", "answered_by", "endpoint__vendor")
-        row = rows.filter(pk=given).first() if given.isdecimal() else None
-        is_over = bool(given) and not (row and row.is_waiting)
+        row = rows.filter(pk=request_id).first() if request_id.isdecimal() else None
+        is_over = bool(request_id) and not (row and row.is_waiting)
         if is_over:
             self.initial.pop("vendor_request", None)
             self.data = data = cast(QueryDict, self.data).copy()
@@ -305,11 +312,11 @@ class ConnectForm(CredentialDetailsForm, ReachForm):
         return {"asked": row, "is_over": is_over}
 
     def settings(self) -> dict[str, Any]:
-        chosen = protocols.get(self.cleaned_data["protocol"])
-        return {s.name: self.cleaned_data[f"{chosen.name}-{s.name}"] for s in chosen.settings}
+        protocol = protocols.get(self.cleaned_data["protocol"])
+        return {s.name: self.cleaned_data[f"{protocol.name}-{s.name}"] for s in protocol.settings}
 
 
 class PreviewForm(ConnectForm):
-    """The same before it is complete: what the vendor is called makes no difference to a preview."""
+    """The form for a preview, which needs no name of the vendor."""
 
-    asks_for_vendor = False
+    requires_vendor = False

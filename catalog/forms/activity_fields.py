@@ -1,7 +1,6 @@
-"""An activity as a person sets it up: what all kinds have in common.
+"""A form for an activity: the parts that all kinds have in common.
 
-Everything that was typed comes back with the page, whatever it is worth. What stands against running it is
-shown at the row that it is about.
+The page shows everything again that the user entered, valid or not, with each fault at its row.
 """
 
 import hashlib
@@ -30,28 +29,28 @@ from protocols.signature import Parameter, Signature
 
 MAX_ROWS = 500
 SPARE = 2
-# What Enter in a box does: it seeks where something is sought, and saves elsewhere.
+# The value of `act` when the user presses Enter: a search box then searches, and any other box saves.
 ENTER = "enter"
 
 
 class NameForm(OperationForm):
     name = forms.CharField(
         max_length=operations.MAX_NAME_LENGTH,
-        help_text="As lists and environments call it, such as “Send mail with Larkspur”.",
+        help_text="Shown in lists and environments, such as “Send mail with Larkspur”.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What was typed so far, as a configuration that need not run."""
+    """An entered configuration, which may be invalid."""
 
     name: str
     interface: Reference | None
     config: Steps | Template | Mock
 
     def references(self) -> set[Reference]:
-        made = self.config.steps if isinstance(self.config, Steps) else ()
-        return {reference_of(step) for step in made} | ({self.interface} if self.interface else set())
+        steps = self.config.steps if isinstance(self.config, Steps) else ()
+        return {reference_of(step) for step in steps} | ({self.interface} if self.interface else set())
 
 
 def reference_of(step: Step) -> Reference:
@@ -59,9 +58,10 @@ def reference_of(step: Step) -> Reference:
 
 
 def references_in(data: Posted) -> set[Reference]:
-    """What a form names, for its signatures to be there when it is read."""
-    called = (data.get(f"steps-{at}-calls", "") for at in range(count_of(data, "steps")))
-    return {found for text in (data.get("interface", ""), *called) if (found := Reference.read(text))}
+    """Return the references in a form, whose signatures the caller then loads for `parse_draft`."""
+    texts = [data.get("interface", "")]
+    texts += [data.get(f"steps-{index}-calls", "") for index in range(count_of(data, "steps"))]
+    return {reference for text in texts if (reference := Reference.read(text))}
 
 
 def signature_of(reference: Reference | None, known: Known) -> Signature | None:
@@ -74,16 +74,16 @@ def count_of(data: Posted, prefix: str) -> int:
     return min(int(text), MAX_ROWS) if text.isdecimal() and len(text) < 6 else 0
 
 
-def sources(data: Posted, prefix: str, targets: Mapping[str, Parameter]) -> dict[str, Source]:
-    """The rows of one list that say something, by their names."""
-    found = {}
-    for at in range(count_of(data, prefix)):
-        typed = data.get(f"{prefix}-{at}-typed", "").strip()
-        name = data.get(f"{prefix}-{at}-name", typed)
-        source = source_rows.read(data, f"{prefix}-{at}", targets.get(name))
+def parse_sources(data: Posted, prefix: str, targets: Mapping[str, Parameter]) -> dict[str, Source]:
+    """Return the sources of one list by name, without its empty rows."""
+    sources = {}
+    for index in range(count_of(data, prefix)):
+        typed = data.get(f"{prefix}-{index}-typed", "").strip()
+        name = data.get(f"{prefix}-{index}-name", typed)
+        source = source_rows.parse_source(data, f"{prefix}-{index}", targets.get(name))
         if source is not None or typed:
-            found[name] = source or Source()
-    return found
+            sources[name] = source or Source()
+    return sources
 
 
 def state_of(text: str) -> str:
@@ -95,10 +95,10 @@ def is_json_typed(data: Posted) -> bool:
 
 
 def from_json(draft: Draft, text: str) -> Draft:
-    """With another configuration. Raises DomainError with a sentence for `json`."""
+    """Return the draft with another configuration. Raises DomainError for the field `json`."""
     try:
-        given = strict_json.loads(text.encode(errors="surrogatepass"))
-        return replace(draft, config=msgspec.convert(given, type(draft.config)))
+        document = strict_json.loads(text.encode(errors="surrogatepass"))
+        return replace(draft, config=msgspec.convert(document, type(draft.config)))
     except ProtocolViolationError as error:
         raise invalid(json=str(error).replace("The reply", "This")) from None
     except msgspec.ValidationError as error:
@@ -106,57 +106,56 @@ def from_json(draft: Draft, text: str) -> Draft:
 
 
 class Editor(ABC):
-    """One page on which an activity is set up; `judged` says whether faults are shown."""
+    """The page for one activity. `shows_faults`: validate the draft and show its faults."""
 
     template: ClassVar[str]
 
     @classmethod
     @abstractmethod
     def empty(cls) -> Steps | Template | Mock:
-        """The configuration that a new one begins with."""
+        """Return the configuration of a new activity."""
 
     @classmethod
     @abstractmethod
-    def read(cls, data: Posted, known: Known) -> Draft:
-        """What was typed. `known` has the signatures of what it names."""
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
+        """Return the entered draft. `known`: the callees that it refers to, with their signatures."""
 
     @classmethod
     def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
-        """What a button does that saves nothing."""
-        verb, _, named = act.partition("-")
-        return replace(draft, interface=Reference.read(named)) if verb == "interface" else draft
+        """Return the draft after a button that changes it without saving it."""
+        verb, _, reference = act.partition("-")
+        return replace(draft, interface=Reference.read(reference)) if verb == "interface" else draft
 
     def __init__(
-        self, kind: str, draft: Draft, known: Known, *, data: Posted | None = None, judged: bool = False
+        self, kind: str, draft: Draft, known: Known, *, data: Posted | None = None, shows_faults: bool = False
     ) -> None:
-        self.kind, self.draft, self.known, self.judged = kinds.get(kind), draft, known, judged
+        self.kind, self.draft, self.known, self.shows_faults = kinds.get(kind), draft, known, shows_faults
         self.head = NameForm(data, initial={"name": draft.name})
-        self._said: dict[str, list[str]] = defaultdict(list)
-        self._placed: set[str] = set()
-        self.act, self.why_no_json, self.data = "", "", data or {}
-        self.faults = self._faults() if judged else []
+        self._messages: dict[str, list[str]] = defaultdict(list)
+        self._rendered_paths: set[str] = set()
+        self.act, self.json_error, self.data = "", "", data or {}
+        self.faults = self._find_faults() if shows_faults else []
         for fault in self.faults:
-            self._said[fault.place].append(fault.message)
+            self._messages[fault.place].append(fault.message)
 
     @property
     def config(self) -> dict[str, Any]:
-        found: dict[str, Any] = msgspec.to_builtins(self.draft.config)
-        return found
+        config: dict[str, Any] = msgspec.to_builtins(self.draft.config)
+        return config
 
     @property
-    def written(self) -> str:
-        """The configuration as JSON."""
+    def config_json(self) -> str:
         return json.dumps(self.config, ensure_ascii=False, indent=2)
 
     @property
     def json(self) -> str:
-        """As it is shown: what was typed there, while it is not taken over."""
-        return self.data.get("json", "") if self.why_no_json else self.written
+        """The text of the JSON field: the entered text as long as it is invalid, else the configuration."""
+        return self.data.get("json", "") if self.json_error else self.config_json
 
     @property
     def json_state(self) -> str:
-        """By which it is noticed that something was typed there."""
-        return state_of(self.written)
+        """A digest of the rendered JSON. Another digest in a request means that the user edited the field."""
+        return state_of(self.config_json)
 
     @property
     def interface(self) -> Callee | None:
@@ -167,8 +166,10 @@ class Editor(ABC):
         return self.interface.signature if self.interface else None
 
     def inputs(self) -> list[Origin]:
-        found = self.signature
-        return [Origin("Inputs", 0, found.inputs, found.schema_rest)] if found and found.inputs else []
+        signature = self.signature
+        if signature is None or not signature.inputs:
+            return []
+        return [Origin("Inputs", 0, signature.inputs, signature.schema_rest)]
 
     def rows(
         self,
@@ -181,52 +182,56 @@ class Editor(ABC):
         spare: int = 0,
         proposed: Mapping[str, tuple[Source, str]] | None = None,
     ) -> list[Row]:
-        """One for each target, then those whose target there is not, then empty ones."""
-        known = source_rows.named(targets)
-        names = [*known, *(name for name in sources if name not in known)]
-        found = []
-        for at in range(len(names) + spare):
-            name = names[at] if at < len(names) else ""
-            source, target = sources.get(name) if at < len(names) else None, known.get(name)
-            first, why = (proposed or {}).get(name, (None, ""))
-            said = list(self.said(f"{place}.{name}")) if at < len(names) else []
-            if self.judged and (unreadable := source_rows.why_unreadable(source, target)):
-                said.append(unreadable)
-            found.append(
+        """Return a row for each target, then for each source without a target, then `spare` empty rows.
+
+        prefix: of the field names. place: the path of these sources in the configuration.
+        proposed: the proposed source by name, with the reason for it.
+        """
+        targets_by_name = source_rows.by_name(targets)
+        names = [*targets_by_name, *(name for name in sources if name not in targets_by_name)]
+        rows = []
+        for index in range(len(names) + spare):
+            name = names[index] if index < len(names) else ""
+            source, target = sources.get(name) if index < len(names) else None, targets_by_name.get(name)
+            proposed_source, reason = (proposed or {}).get(name, (None, ""))
+            messages = list(self.messages_at(f"{place}.{name}")) if index < len(names) else []
+            if self.shows_faults and (json_error := source_rows.find_json_error(source, target)):
+                messages.append(json_error)
+            rows.append(
                 Row(
-                    f"{prefix}-{at}",
+                    f"{prefix}-{index}",
                     name,
                     source,
                     target,
                     origins,
-                    said,
-                    # While the source is the one that was proposed.
-                    why=why if source and source == first else "",
-                    is_gone=bool(name) and target is None and bool(known),
-                    is_named_here=not known,
+                    messages,
+                    reason=reason if source and source == proposed_source else "",
+                    is_gone=bool(name) and target is None and bool(targets_by_name),
+                    has_free_name=not targets_by_name,
                 )
             )
-        return found
+        return rows
 
-    def said(self, place: str) -> list[str]:
-        self._placed.add(place)
-        return self._said.get(place, [])
+    def messages_at(self, place: str) -> list[str]:
+        """Return the faults at one path, and note that the page shows them there."""
+        self._rendered_paths.add(place)
+        return self._messages.get(place, [])
 
-    def said_elsewhere(self) -> list[str]:
-        """What no row shows. Asked for after the rows."""
-        return [fault.message for fault in self.faults if fault.place not in self._placed]
+    def other_messages(self) -> list[str]:
+        """Return the faults that no row shows. The page calls it after the rows."""
+        return [fault.message for fault in self.faults if fault.place not in self._rendered_paths]
 
     def refuse(self, error: DomainError) -> None:
-        """What the operation refuses is shown where it was typed."""
-        known = {fault.place for fault in self.faults}
-        for place, said in error.fields.items():
-            if place not in known and place not in self.head.fields:
-                self.faults = [*self.faults, Fault(place, error.code, said)]
-                self._said[place].append(said)
+        """Add the faults of an error at their fields."""
+        fault_paths = {fault.place for fault in self.faults}
+        for place, message in error.fields.items():
+            if place not in fault_paths and place not in self.head.fields:
+                self.faults = [*self.faults, Fault(place, error.code, message)]
+                self._messages[place].append(message)
         if not error.fields or not error.fields.keys().isdisjoint(self.head.fields):
             self.head.refuse(error)
 
-    def _faults(self) -> list[Fault]:
+    def _find_faults(self) -> list[Fault]:
         try:
             return list(self.kind.faults(self.config, self.signature))
         except DomainError as error:

@@ -1,4 +1,4 @@
-"""Form fields for an OAuth client: what `catalog.credentials.oauth.clients` takes, as a person types it."""
+"""Form fields for an OAuth client, as `catalog.credentials.oauth.clients` accepts it."""
 
 from typing import Any, cast
 
@@ -10,24 +10,25 @@ from catalog.forms.setting_fields import LinesField
 from core.oauth.client import ClientAuthentication
 from people.forms import ExplainedChoiceField, OperationForm
 
-WAYS = [
+AUTHENTICATION_METHODS = [
     (
         ClientAuthentication.BASIC,
         "In a header",
-        "client_secret_basic. Every server should take it; most do.",
+        "client_secret_basic. Most servers accept it.",
     ),
-    (ClientAuthentication.POST, "In the body", "client_secret_post. For servers that ask for it."),
+    (ClientAuthentication.POST, "In the body", "client_secret_post. For servers that require it."),
     (
         ClientAuthentication.KEY,
         "With a key of Pegboard",
-        "private_key_jwt. Pegboard makes the key and shows its public part, which you give to the server.",
+        "private_key_jwt. Pegboard creates the key and shows its public part, which you register at the "
+        "server.",
     ),
     (ClientAuthentication.NONE, "Not at all", "A public client. It has an id and no secret."),
 ]
 
 
 class ParametersField(LinesField):
-    """A mapping of texts, typed as one name=value a line."""
+    """A mapping of texts, entered as one name=value per line."""
 
     def to_python(self, value: Any) -> Any:
         pairs = [line.partition("=") for line in super().to_python(value)]
@@ -42,14 +43,14 @@ class ParametersField(LinesField):
 
 
 class ClientForm(OperationForm):
-    """Empty fields are for the operation to judge, since what is needed depends on the kind."""
+    """The facts of a client. The operation decides which of them its kind requires."""
 
     token_url = forms.CharField(
         max_length=2_048,
         required=False,
         label="Token address",
         widget=forms.URLInput,
-        help_text="Where tokens are asked for. The client secret goes there and nowhere else.",
+        help_text="The token endpoint. The client secret is sent only to this address.",
     )
     authorization_url = forms.CharField(
         max_length=2_048,
@@ -61,20 +62,22 @@ class ClientForm(OperationForm):
     revocation_url = forms.CharField(
         max_length=2_048,
         required=False,
-        label="Address for ending tokens",
+        label="Revocation address",
         widget=forms.URLInput,
-        help_text="Told when tokens are forgotten here (RFC 7009). Beside the token address, or empty.",
+        help_text="Notified when Pegboard deletes tokens (RFC 7009). At the same host as the token "
+        "address, or "
+        "empty.",
     )
     issuer = forms.CharField(
         max_length=500,
         required=False,
         label="Issuer",
-        help_text="How the authorization server calls itself. It is compared letter by letter.",
+        help_text="The identifier of the authorization server. Pegboard compares it exactly.",
     )
     states_issuer = forms.BooleanField(required=False, label="Refuse a reply that does not name the issuer")
     client_id = forms.CharField(max_length=500, required=False, label="Client id")
     client_authentication = ExplainedChoiceField(
-        WAYS, initial=ClientAuthentication.BASIC, label="How the client proves who it is"
+        AUTHENTICATION_METHODS, initial=ClientAuthentication.BASIC, label="How the client proves who it is"
     )
     scope = forms.CharField(
         max_length=2_000, required=False, label="Scopes", help_text="With spaces between them."
@@ -86,36 +89,38 @@ class ClientForm(OperationForm):
         help_text="What the tokens are for (RFC 8707), usually the vendor's address.",
     )
     audience = forms.CharField(
-        max_length=500, required=False, label="Audience", help_text="If the vendor asks for it."
+        max_length=500, required=False, label="Audience", help_text="If the vendor requires it."
     )
     parameters = ParametersField(
-        required=False, label="More parameters", help_text="One name=value on each line, as the vendor says."
+        required=False,
+        label="More parameters",
+        help_text="One name=value on each line, as the vendor documents them.",
     )
 
     @property
     def rare_errors(self) -> bool:
-        """Whether something is wrong in what is folded away."""
+        """True if a field of the collapsed part is invalid."""
         return bool({"revocation_url", "issuer", "resource", "audience", "parameters"} & self.errors.keys())
 
     def facts(self) -> dict[str, Any]:
-        """Everything, as it replaces what is there."""
+        """Return all fields, which replace the stored ones."""
         return {name: self.cleaned_data[name] for name in DETAILS}
 
-    def given(self) -> dict[str, Any]:
-        """What was filled in; the rest gets its default."""
+    def entered_facts(self) -> dict[str, Any]:
+        """Return the fields that are not empty. The others get their defaults."""
         return {name: value for name, value in self.facts().items() if value not in ("", {})}
 
-    def take(self, found: dict[str, Any]) -> None:
-        """Puts what a lookup found into the fields that it names."""
+    def fill(self, facts: dict[str, Any]) -> None:
+        """Fill the fields with the facts of a discovery."""
         self.data = data = cast(QueryDict, self.data).copy()
         for name in DETAILS:
-            if name in found:
-                data[self.add_prefix(name)] = found[name]
-        if not found.get("states_issuer"):
+            if name in facts:
+                data[self.add_prefix(name)] = facts[name]
+        if not facts.get("states_issuer"):
             data.pop(self.add_prefix("states_issuer"), None)
 
 
 class ClientChangeForm(ClientForm):
-    """Those of a credential that is there, and what it is called."""
+    """The facts of an existing credential, with its name."""
 
     name = forms.CharField(max_length=100, help_text="So that others recognise it.")

@@ -1,12 +1,13 @@
-"""A tool as a person defines it: rows for its inputs and outputs, or the whole as JSON.
+"""A form for a tool definition: rows for its inputs and outputs, or the whole definition as JSON.
 
-The page carries the form that its rows were drawn from, in `document`. What was typed into a row is laid over
-that, so that whatever no row shows is still there when it is saved.
+The hidden field `document` contains the definition from which the page was rendered. The rows change that
+definition, so that members without a row are saved unchanged.
 """
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import asdict, replace
 from typing import Any, cast
 
 from django import forms
@@ -35,13 +36,13 @@ BLANK = Parts(
     {"type": "object", "properties": {}},
     {"type": "object", "properties": {}},
 )
-# The name that a definition without one is read under.
+# A temporary name with which a definition without a name is parsed.
 _UNNAMED = "unnamed"
 SIDES = ("inputs", "output")
 
 
 class RowForm(forms.Form):
-    """One input, or one member of what comes back. `kept` is what it was, with the name it had."""
+    """A row for one input or output. `original`: its name and schema in the rendered definition."""
 
     name = forms.CharField(max_length=200, required=False)
     kind = forms.ChoiceField(choices=[], label="Kind of value")
@@ -59,92 +60,92 @@ class RowForm(forms.Form):
         max_length=4_000,
         required=False,
         widget=forms.Textarea(attrs={"rows": 1}),
-        label="If nothing is given",
+        label="Default value",
     )
 
-    def __init__(self, *args: Any, kept: tuple[str, Any] | None = None, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, original: tuple[str, Any] | None = None, **kwargs: Any) -> None:
         kwargs["label_suffix"] = ""
         super().__init__(*args, **kwargs)
-        self.kept = kept
-        is_other = kept is not None and rows.kind_of(kept[1]) == "other"
+        self.original = original
+        is_other = original is not None and rows.kind_of(original[1]) == "other"
         cast(forms.ChoiceField, self.fields["kind"]).choices = [
             (kind, word) for kind, word in KINDS.items() if kind != "other" or is_other
         ]
-        # Only what a browser changes counts, so that a row of which nothing is typed is none.
+        # Only changes in the browser count, so that a row without entries is empty.
         self.fields["kind"].initial = "text"
 
     @property
     def other(self) -> Any:
-        """The whole schema of what a row cannot show."""
-        return self.kept[1] if self.kept and rows.kind_of(self.kept[1]) == "other" else None
+        """The schema of a row that the fields cannot represent, else None."""
+        return self.original[1] if self.original and rows.kind_of(self.original[1]) == "other" else None
 
     @property
-    def beside(self) -> list[str]:
-        """What else it says: one short text for each keyword."""
-        if self.kept is None or self.other is not None:
+    def other_keywords(self) -> list[str]:
+        """A short text for each keyword of the schema that no field represents."""
+        if self.original is None or self.other is not None:
             return []
-        said = rows.beside(self.kept[1])
-        return [f"{keyword}: {json.dumps(value, ensure_ascii=False)}" for keyword, value in said.items()]
+        keywords = rows.beside(self.original[1])
+        return [f"{keyword}: {json.dumps(value, ensure_ascii=False)}" for keyword, value in keywords.items()]
 
     def clean(self) -> dict[str, Any]:
-        given = super().clean() or {}
-        row = self.row(given)
+        cleaned = super().clean() or {}
+        row = self.row(cleaned)
         if not row.name:
             if row.description or row.values or row.default:
-                self.add_error("name", "Give it a name, or empty the whole row.")
-            return given
+                self.add_error("name", "Enter a name, or clear the whole row.")
+            return cleaned
         if row.name.startswith("_"):
-            said = "A name that begins with an underscore belongs to the Tool System. Choose another one."
-            self.add_error("name", said)
+            message = "A name that begins with an underscore belongs to the Tool System. Choose another one."
+            self.add_error("name", message)
         if row.kind == "choice" and not row.values:
             self.add_error("values", "List the values, one on a line.")
         try:
-            rows.schema_of(row, self.kept[1] if self.kept else None)
+            rows.schema_of(row, self.original[1] if self.original else None)
         except RowError as error:
             self.add_error("default", str(error))
-        return given
+        return cleaned
 
-    def row(self, given: Mapping[str, Any]) -> Row:
-        text = {name: str(given.get(name) or "").replace("\r\n", "\n").strip() for name in self.fields}
+    def row(self, values: Mapping[str, Any]) -> Row:
+        text = {name: str(values.get(name) or "").replace("\r\n", "\n").strip() for name in self.fields}
         kind: Any = text["kind"] or "text"
-        listed = dict.fromkeys(line.strip() for line in text["values"].splitlines() if line.strip())
+        allowed_values = dict.fromkeys(line.strip() for line in text["values"].splitlines() if line.strip())
         return Row(
             name=text["name"],
             kind=kind,
             description=text["description"],
-            is_required=bool(given.get("is_required")),
-            values=tuple(listed) if kind == "choice" else (),
+            is_required=bool(values.get("is_required")),
+            values=tuple(allowed_values) if kind == "choice" else (),
             default=text["default"],
         )
 
 
 class _Rows(BaseFormSet):  # type: ignore[type-arg] # not generic at run time
-    """`schema` is what the rows were drawn from."""
+    """The rows of one schema."""
 
     def __init__(self, *args: Any, schema: Mapping[str, Any], **kwargs: Any) -> None:
         self.schema = schema
         self.members = list((schema.get("properties") or {}).items())
-        kwargs["initial"] = [_initial(row) for row in rows.rows_of(schema)]
+        kwargs["initial"] = [{**asdict(row), "values": "\n".join(row.values)} for row in rows.rows_of(schema)]
         super().__init__(*args, **kwargs)
         self.extra = SPARE
 
     def get_form_kwargs(self, index: int | None) -> dict[str, Any]:
-        kept = self.members[index] if index is not None and index < len(self.members) else None
-        return {**super().get_form_kwargs(index), "kept": kept}
+        original = self.members[index] if index is not None and index < len(self.members) else None
+        return {**super().get_form_kwargs(index), "original": original}
 
     def clean(self) -> None:
-        seen: set[str] = set()
+        names: set[str] = set()
         for form in self.forms:
             name = form.cleaned_data.get("name", "").strip() if form.is_valid() else ""
-            if name and name in seen:
-                form.add_error("name", f"There is another “{printable(name, 60)}” above.")
-            seen.add(name)
+            if name and name in names:
+                form.add_error("name", f"A row above has the name “{printable(name, 60)}” too.")
+            names.add(name)
 
-    def written(self) -> dict[str, Any]:
-        """The schema with what was typed. The rows are valid."""
-        typed = [(form.row(form.cleaned_data), form.kept) for form in self.forms]
+    def changed_schema(self) -> dict[str, Any]:
+        """Return the schema with the entries of the rows, which must be valid."""
+        entries = [(form.row(form.cleaned_data), form.original) for form in self.forms]
         return rows.rewritten(
-            self.schema, [(row, kept[0] if kept else None) for row, kept in typed if row.name]
+            self.schema, [(row, original[0] if original else None) for row, original in entries if row.name]
         )
 
 
@@ -153,19 +154,8 @@ RowFormSet: Any = formset_factory(
 )
 
 
-def _initial(row: Row) -> dict[str, Any]:
-    return {
-        "name": row.name,
-        "kind": row.kind,
-        "description": row.description,
-        "is_required": row.is_required,
-        "values": "\n".join(row.values),
-        "default": row.default,
-    }
-
-
 class DefinitionForm(OperationForm):
-    """What a tool says of itself. Beside it: the rows of its `inputs` and of its `output`."""
+    """The fields of a tool that are not in the rows of its inputs and outputs."""
 
     name = forms.CharField(
         max_length=64,
@@ -179,22 +169,22 @@ class DefinitionForm(OperationForm):
     description = forms.CharField(
         max_length=definitions.MAX_DESCRIPTION_LENGTH,
         widget=forms.Textarea(attrs={"rows": 3}),
-        help_text="What it does, and when to use it. A model chooses the tool by these words.",
+        help_text="What the tool does and when to use it. A model chooses the tool by this text.",
     )
-    activity = forms.ChoiceField(required=False, label="Who answers a call")
+    activity = forms.ChoiceField(required=False, label="What runs a call")
 
     def __init__(self, data: QueryDict | None, *, parts: Parts) -> None:
-        shown = DECIDED_ELSEWHERE if parts.activity is None else parts.activity
+        selected_activity = DECIDED_ELSEWHERE if parts.activity is None else parts.activity
         initial = {"name": parts.name, "title": parts.title, "description": parts.description}
-        super().__init__(data, initial={**initial, "activity": shown})
-        named = Activity.objects.shared().order_by("name").values_list("name", flat=True)
+        super().__init__(data, initial={**initial, "activity": selected_activity})
+        activity_names = Activity.objects.shared().order_by("name").values_list("name", flat=True)
         choices = [
             (DECIDED_ELSEWHERE, "Decided in the environments of each agent"),
             ("", "The model itself writes the output"),
-            *((name, f"The activity “{name}”") for name in named),
+            *((name, f"The activity “{name}”") for name in activity_names),
         ]
         if parts.activity and parts.activity not in dict(choices):
-            choices.append((parts.activity, f"The activity “{parts.activity}”, which is not there"))
+            choices.append((parts.activity, f"The activity “{parts.activity}”, which does not exist"))
         cast(forms.ChoiceField, self.fields["activity"]).choices = choices
 
     def field_for(self, path: str) -> str:
@@ -207,8 +197,9 @@ class JsonForm(OperationForm):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
         label="The whole definition",
-        help_text="In the form of the Tool System: properties with an underscore are its own, all others are "
-        "inputs.",
+        help_text="In the format of the Tool System: properties that begin with an underscore belong to "
+        "it, all "
+        "others are inputs.",
     )
 
 
@@ -217,32 +208,32 @@ def text_of(parts: Parts) -> str:
 
 
 def parts_in(text: str) -> Parts:
-    """Raises DomainError with a sentence for `document`."""
+    """Parse a definition. Raises DomainError for the field `document`."""
     try:
-        given = strict_json.loads(text.encode(errors="surrogatepass"))
+        document = strict_json.loads(text.encode(errors="surrogatepass"))
     except ProtocolViolationError as error:
         raise invalid(document=str(error).replace("The reply", "This")) from None
     try:
-        return _read(given)
+        return _parse_parts(document)
     except UnreadableItemError as error:
         raise invalid(document=error.reason) from None
 
 
-def _read(given: Any) -> Parts:
-    # A definition that has no name yet is shown in rows as well, where one is asked for.
-    named = given.get("properties", {}).get(definition.TOOL) if isinstance(given, dict) else None
-    if isinstance(named, dict) and named.get("const") == "":
-        properties = {**given["properties"], definition.TOOL: {**named, "const": _UNNAMED}}
-        return replace(definition.parts_of({**given, "properties": properties}), name="")
-    if not isinstance(given, dict):
-        raise UnreadableItemError("SHAPE", "A definition is an object, in braces.")
-    return definition.parts_of(given)
+def _parse_parts(document: Any) -> Parts:
+    if not isinstance(document, dict):
+        raise UnreadableItemError("SHAPE", "A definition must be a JSON object, in braces.")
+    # The page also shows a definition without a name, which only a saved definition needs.
+    name_schema = document.get("properties", {}).get(definition.TOOL)
+    if isinstance(name_schema, dict) and name_schema.get("const") == "":
+        properties = {**document["properties"], definition.TOOL: {**name_schema, "const": _UNNAMED}}
+        return replace(definition.parts_of({**document, "properties": properties}), name="")
+    return definition.parts_of(document)
 
 
 class Editor:
-    """One page on which a definition is written: rows, or JSON.
+    """The page for one definition, with rows or JSON.
 
-    `act` is the button that was pressed: it saves, shows the other of the two, or makes room for more rows.
+    act: the pressed button. It saves, switches between rows and JSON, or adds empty rows.
     """
 
     def __init__(self, data: QueryDict | None, parts: Parts, *, is_json: bool = False) -> None:
@@ -251,17 +242,12 @@ class Editor:
         self.base = parts
         self.faults: dict[str, str] = {}
         if data is not None and not self.is_json:
-            self.base = self._base(data, parts)
-        self._draw(data)
+            # The page sends only valid documents. Another client's invalid one is ignored.
+            with suppress(DomainError):
+                self.base = parts_in(data.get("document", ""))
+        self._build_forms(data)
 
-    def _base(self, data: QueryDict, parts: Parts) -> Parts:
-        try:
-            return parts_in(data.get("document", ""))
-        except DomainError:
-            # Another page than ours has sent it.
-            return parts
-
-    def _draw(self, data: QueryDict | None) -> None:
+    def _build_forms(self, data: QueryDict | None) -> None:
         self.json = JsonForm(data if self.is_json else None, initial={"document": text_of(self.base)})
         self.form = DefinitionForm(None if self.is_json else data, parts=self.base)
         schemas = {"inputs": self.base.inputs, "output": self.base.output}
@@ -281,29 +267,29 @@ class Editor:
 
     @property
     def output_json(self) -> str:
-        """Of an output that is no object, which no rows can show."""
+        """The schema of an output that is not an object, which rows cannot represent, else ""."""
         return "" if "output" in self.rows else json.dumps(self.base.output, ensure_ascii=False, indent=2)
 
     def sides(self) -> Iterator[tuple[str, Any, str]]:
         for side in SIDES:
             yield side, self.rows.get(side), self.faults.get(side, "")
 
-    def typed(self) -> Parts | None:
-        """What was typed; None where something has to be mended first, which is marked then."""
+    def entered_parts(self) -> Parts | None:
+        """Return the entered definition, or None after marking the fields that are invalid."""
         if self.is_json:
-            return self._typed_json()
-        if not all(each.is_valid() for each in self.rows.values()):
+            return self._parts_from_json()
+        if not all(formset.is_valid() for formset in self.rows.values()):
             return None
         if self.act == "save" and not self.form.is_valid():
             return None
         self.form.is_valid()
-        given: dict[str, Any] = {side: each.written() for side, each in self.rows.items()}
+        entries: dict[str, Any] = {side: formset.changed_schema() for side, formset in self.rows.items()}
         for name in ("name", "title", "description"):
-            given[name] = (self.form[name].value() or "").replace("\r\n", "\n").strip()
-        chosen = self.form["activity"].value()
-        return replace(self.base, **given, activity=None if chosen == DECIDED_ELSEWHERE else chosen)
+            entries[name] = (self.form[name].value() or "").replace("\r\n", "\n").strip()
+        activity = self.form["activity"].value()
+        return replace(self.base, **entries, activity=None if activity == DECIDED_ELSEWHERE else activity)
 
-    def _typed_json(self) -> Parts | None:
+    def _parts_from_json(self) -> Parts | None:
         if not self.json.is_valid():
             return None
         try:
@@ -313,18 +299,17 @@ class Editor:
             return None
 
     def refuse(self, error: DomainError) -> None:
-        """What the operation refuses is shown where it was typed."""
+        """Show an error of the operation at its fields."""
         if self.is_json:
-            fields = error.fields
-            told = DomainError(error.code, " ".join(fields.values()) or error.message, status=error.status)
-            self.json.refuse(error if not fields else told)
+            message = " ".join(error.fields.values()) or error.message
+            self.json.refuse(DomainError(error.code, message, status=error.status) if error.fields else error)
             return
         self.faults = {side: error.fields[side] for side in SIDES if side in error.fields}
-        rest = {name: said for name, said in error.fields.items() if name not in SIDES}
-        self.form.refuse(error if not self.faults else DomainError(error.code, error.message, fields=rest))
+        others = {name: message for name, message in error.fields.items() if name not in SIDES}
+        self.form.refuse(error if not self.faults else DomainError(error.code, error.message, fields=others))
 
     def make_room(self, data: QueryDict, side: str) -> None:
-        """More empty rows. Nothing that was typed is judged yet."""
+        """Add empty rows, without showing faults of the rows that exist."""
         more = data.copy()
         name = f"{side}-TOTAL_FORMS"
         text = more.get(name, "0")
@@ -332,6 +317,6 @@ class Editor:
         more[name] = str(count + MORE)
         for number in range(count, count + MORE):
             more[f"{side}-{number}-kind"] = "text"
-        self._draw(more)
-        for each in (self.form, *(form for shown in self.rows.values() for form in shown.forms)):
-            each.errors.clear()
+        self._build_forms(more)
+        for form in (self.form, *(form for formset in self.rows.values() for form in formset.forms)):
+            form.errors.clear()

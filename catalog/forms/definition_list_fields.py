@@ -1,4 +1,4 @@
-"""Many tools as a designer pastes them, and where in that text each fault is."""
+"""A form for many pasted tools, which shows the line of each fault."""
 
 import json
 import re
@@ -15,31 +15,35 @@ from core.outbound.errors import ProtocolViolationError, printable
 from people.forms import OperationForm
 from protocols.definition import TOOL
 
-# A form of a page has at most 1 MB, as a body of REST has.
+# Forms of pages have at most 1 MB, like REST bodies.
 MAX_BYTES = 900_000
 MAX_FAULTS_SHOWN = 50
-_PLACE = re.compile(r"tools\.(\d+)(?:\.(.*))?", re.DOTALL)
+_PATH = re.compile(r"tools\.(\d+)(?:\.(.*))?", re.DOTALL)
 _AT = re.compile(r"at char (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`tool` is its number, from 1; `member` is empty where the tool as a whole is meant."""
+    """A fault in a pasted tool.
+
+    tool: its position, from 1. member: the path within the tool, "" for the tool itself.
+    """
 
     tool: int
     name: str
     line: int | None
     member: str
-    says: str
+    message: str
 
 
 class DefinitionListForm(OperationForm):
-    # No maximal length: a browser would cut off what is pasted, without a word.
+    # Without a maximum length, because a browser would silently truncate the pasted text.
     text = forms.CharField(
         strip=False,
         label="Tools, as JSON",
-        help_text="An array in brackets. Each tool has name, description, inputs and output, and may have "
-        "title and activity; or it is in the form of the Tool System. A schema of calls is taken as well.",
+        help_text="A JSON array. Each tool has name, description, inputs and output, and optionally title "
+        "and "
+        "activity, or it has the format of the Tool System. A schema of calls is accepted too.",
         widget=forms.Textarea(attrs={"rows": 24, "spellcheck": "false", "class": "mono"}),
         error_messages={"required": "Paste the tools first."},
     )
@@ -47,7 +51,7 @@ class DefinitionListForm(OperationForm):
 
     @property
     def more(self) -> int:
-        """How many faults are not shown."""
+        """The number of faults that are not shown."""
         return max(0, len(self.faults) - MAX_FAULTS_SHOWN)
 
     @property
@@ -55,31 +59,34 @@ class DefinitionListForm(OperationForm):
         return self.faults[:MAX_FAULTS_SHOWN]
 
     def document(self) -> Any:
-        """Raises DomainError. The form is valid."""
+        """Parse the text of the valid form. Raises DomainError."""
         text = self.cleaned_data["text"].encode(errors="surrogatepass")
         if len(text) > MAX_BYTES:
-            said = f"This has {len(text):,} bytes; {MAX_BYTES:,} are the most. Define the tools in parts."
-            raise DomainError("too_large", said, fields={"text": said})
+            message = (
+                f"The text has {len(text):,} bytes. The limit is {MAX_BYTES:,}. Define the tools in parts."
+            )
+            raise DomainError("too_large", message, fields={"text": message})
         try:
             return strict_json.loads(text)
         except ProtocolViolationError as error:
-            said = str(error).replace("The reply", "This")
-            raise invalid(text=_AT.sub(self._line_at, said)) from None
+            message = str(error).replace("The reply", "This")
+            raise invalid(text=_AT.sub(self._line_at, message)) from None
 
     def refuse_all(self, error: DomainError, document: Any) -> None:
-        """What was refused is shown by tool and line."""
-        found = [(match, said) for path, said in error.fields.items() if (match := _PLACE.fullmatch(path))]
-        if not found:
-            said = " ".join(dict.fromkeys(error.fields.values())) or error.message
-            self.add_error("text", said)
+        """Show the faults of an error by tool and line."""
+        faults = [
+            (int(match[1]), match[2] or "", message)
+            for path, message in error.fields.items()
+            if (match := _PATH.fullmatch(path))
+        ]
+        if not faults:
+            self.add_error("text", " ".join(dict.fromkeys(error.fields.values())) or error.message)
             return
-        tools = definition_import.listed(document)
-        lines = dict(enumerate(lines_of(self.cleaned_data["text"], _way(document))))
+        tools = definition_import.tools_in(document)
+        lines = dict(enumerate(lines_of(self.cleaned_data["text"], _path_to_tools(document))))
         self.faults = tuple(
-            Fault(number + 1, name_of(tools[number]), lines.get(number), member or "", said)
-            for number, member, said in sorted(
-                ((int(match[1]), match[2], said) for match, said in found), key=lambda each: each[0]
-            )
+            Fault(index + 1, name_of(tools[index]), lines.get(index), member, message)
+            for index, member, message in sorted(faults, key=lambda fault: fault[0])
         )
 
     def _line_at(self, match: re.Match[str]) -> str:
@@ -88,45 +95,45 @@ class DefinitionListForm(OperationForm):
 
 
 def name_of(tool: Any) -> str:
-    """What it calls itself, in either form; empty where it does not."""
-    said = tool.get("name") if isinstance(tool, dict) else None
+    """Return the name of a tool in either format, or "" without one."""
+    name = tool.get("name") if isinstance(tool, dict) else None
     if isinstance(tool, dict) and isinstance(properties := tool.get("properties"), dict):
-        own = properties.get(TOOL)
-        said = own.get("const") if isinstance(own, dict) else None
-    return printable(said, 64) if isinstance(said, str) else ""
+        name_schema = properties.get(TOOL)
+        name = name_schema.get("const") if isinstance(name_schema, dict) else None
+    return printable(name, 64) if isinstance(name, str) else ""
 
 
-def lines_of(text: str, way: tuple[str, ...]) -> Iterator[int]:
-    """In which line each item of the array begins to which these members lead. The text is valid JSON."""
-    decoder, at = json.JSONDecoder(), _next(text, 0)
-    for wanted in way:
-        at = _next(text, at + 1)
-        while text[at] != "}":
-            name, at = decoder.raw_decode(text, at)
-            at = _next(text, at)
-            if name == wanted:
+def lines_of(text: str, path: tuple[str, ...]) -> Iterator[int]:
+    """Yield the line of each item of the array at `path`. The text is valid JSON."""
+    decoder, offset = json.JSONDecoder(), _skip_separators(text, 0)
+    for member in path:
+        offset = _skip_separators(text, offset + 1)
+        while text[offset] != "}":
+            name, offset = decoder.raw_decode(text, offset)
+            offset = _skip_separators(text, offset)
+            if name == member:
                 break
-            _, at = decoder.raw_decode(text, at)
-            at = _next(text, at)
-    if text[at] != "[":
-        yield text.count("\n", 0, at) + 1
+            _, offset = decoder.raw_decode(text, offset)
+            offset = _skip_separators(text, offset)
+    if text[offset] != "[":
+        yield text.count("\n", 0, offset) + 1
         return
-    line, counted, at = 1, 0, _next(text, at + 1)
-    while text[at] != "]":
-        line, counted = line + text.count("\n", counted, at), at
+    line, counted_to, offset = 1, 0, _skip_separators(text, offset + 1)
+    while text[offset] != "]":
+        line, counted_to = line + text.count("\n", counted_to, offset), offset
         yield line
-        _, at = decoder.raw_decode(text, at)
-        at = _next(text, at)
+        _, offset = decoder.raw_decode(text, offset)
+        offset = _skip_separators(text, offset)
 
 
-def _next(text: str, at: int) -> int:
-    # Past blanks, and past the mark between two members or items.
-    while text[at] in " \t\r\n,:\ufeff":
-        at += 1
-    return at
+def _skip_separators(text: str, offset: int) -> int:
+    """Return the offset of the next character that is not white space, a comma or a colon."""
+    while text[offset] in " \t\r\n,:\ufeff":
+        offset += 1
+    return offset
 
 
-def _way(document: Any) -> tuple[str, ...]:
+def _path_to_tools(document: Any) -> tuple[str, ...]:
     if isinstance(document, list):
         return ()
     if not definition_import.is_composed(document):

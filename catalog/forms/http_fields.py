@@ -1,4 +1,4 @@
-"""An activity that sends an HTTP request, as a person sets it up: rows for all that it is made of."""
+"""A form for an activity that sends an HTTP request."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, ClassVar, cast, get_args
 from catalog.activities.callees import Known, Reference
 from catalog.activities.http_request import METHODS, Form, Taken, Template
 from catalog.forms import source_rows
-from catalog.forms.activity_fields import SPARE, Draft, Editor, count_of, signature_of, sources
+from catalog.forms.activity_fields import SPARE, Draft, Editor, count_of, parse_sources
 from catalog.forms.source_rows import Posted, Row
 from catalog.models import Credential
 from catalog.models.vendors import CredentialKind
@@ -29,25 +29,25 @@ MEANINGS = {
     "ok": "It worked",
     "tool_error": "It failed",
     "invalid_arguments": "An input does not fit",
-    "unavailable": "It is away: try later",
+    "unavailable": "It is unavailable: try later",
     "refused": "It refuses",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class OutputRow:
-    """What one output is taken from; None: it does not come."""
+    """The part of the reply that one output is taken from. None: the output is missing."""
 
     prefix: str
     name: str
     taken: Taken | None
     target: Parameter | None
     faults: Sequence[str]
-    is_named_here: bool
+    has_free_name: bool
 
     @property
     def is_gone(self) -> bool:
-        return bool(self.name) and self.target is None and not self.is_named_here
+        return bool(self.name) and self.target is None and not self.has_free_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +70,18 @@ class HttpEditor(Editor):
         return Template(address="")
 
     @classmethod
-    def read(cls, data: Posted, known: Known) -> Draft:
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
         interface = Reference.read(data.get("interface", ""))
-        signature = signature_of(interface, known)
-        promised = source_rows.named(signature.outputs) if signature else {}
+
         template = Template(
             address=data.get("address", "").strip(),
             method=data.get("method", "GET"),
-            query=sources(data, "query", {}),
-            headers=sources(data, "headers", {}),
-            body=sources(data, "body", {}),
+            query=parse_sources(data, "query", {}),
+            headers=parse_sources(data, "headers", {}),
+            body=parse_sources(data, "body", {}),
             form=cast(Form, data.get("form") if data.get("form") in cls.forms else "json"),
-            outputs=dict(_outputs(data, promised)),
-            statuses=dict(_statuses(data)),
+            outputs=dict(_parse_outputs(data)),
+            statuses=dict(_parse_statuses(data)),
             credential=data.get("credential", ""),
         )
         return Draft(data.get("name", ""), interface, template)
@@ -93,83 +92,88 @@ class HttpEditor(Editor):
 
     @property
     def placeholders(self) -> list[str]:
-        """How inputs are written in the address."""
-        return [f"{{{each.name}}}" for each in self.signature.inputs] if self.signature else []
+        """The placeholders of the inputs in an address."""
+        return [f"{{{parameter.name}}}" for parameter in self.signature.inputs] if self.signature else []
 
     def lists(self) -> list[tuple[str, str, list[Row], list[str]]]:
-        """The rows of the query, the headers and the body, and what is wrong with each list."""
-        shown: Mapping[str, Any] = {name: getattr(self.request, name) for name in LISTS}
+        """Return name, label, rows and faults of the query, the headers and the body."""
+        sources_by_list: Mapping[str, Any] = {name: getattr(self.request, name) for name in LISTS}
         return [
             (
                 name,
                 label,
-                self.rows(name, name, shown[name], (), self.inputs(), spare=SPARE),
-                self.said(name),
+                self.rows(name, name, sources_by_list[name], (), self.inputs(), spare=SPARE),
+                self.messages_at(name),
             )
             for name, label in LISTS.items()
         ]
 
     def outputs(self) -> list[OutputRow]:
-        known = source_rows.named(self.signature.outputs) if self.signature else {}
-        made = self.request.outputs
-        names = [*known, *(name for name in made if name not in known)]
-        names += [] if known else [""] * SPARE
+        declared_outputs = source_rows.by_name(self.signature.outputs) if self.signature else {}
+        outputs = self.request.outputs
+        names = [*declared_outputs, *(name for name in outputs if name not in declared_outputs)]
+        names += [] if declared_outputs else [""] * SPARE
         return [
             OutputRow(
-                f"outputs-{at}",
+                f"outputs-{index}",
                 name,
-                made.get(name) if name else None,
-                known.get(name),
-                self.said(f"outputs.{name}") if name else (),
-                not known,
+                outputs.get(name) if name else None,
+                declared_outputs.get(name),
+                self.messages_at(f"outputs.{name}") if name else (),
+                not declared_outputs,
             )
-            for at, name in enumerate(names)
+            for index, name in enumerate(names)
         ]
 
     def statuses(self) -> list[StatusRow]:
-        made = self.request.statuses
+        statuses = self.request.statuses
         rows: list[tuple[str, str, list[str]]] = [
-            (status, means, self.said(f"statuses.{status}")) for status, means in made.items()
+            (status, means, self.messages_at(f"statuses.{status}")) for status, means in statuses.items()
         ]
         rows += [("", "", [])] * SPARE
-        return [StatusRow(f"statuses-{at}", *row) for at, row in enumerate(rows)]
+        return [StatusRow(f"statuses-{index}", *row) for index, row in enumerate(rows)]
 
     def credentials(self) -> list[tuple[str, str]]:
-        """For administrators: those that an activity may carry, and where each goes."""
+        """Return the credentials that an activity may send, with their addresses, for administrators."""
         rows = Credential.objects.filter(removed_at=None).exclude(kind=CredentialKind.OAUTH_USERS)
         return [(str(row.pk), f"{row}, for {row.origin}") for row in rows.order_by("name")]
 
     @property
-    def credential_words(self) -> str:
-        chosen = self.request.credential
-        return next((words for pk, words in self.credentials() if pk == chosen), "one that is gone")
+    def credential_label(self) -> str:
+        credential_id = self.request.credential
+        return next(
+            (label for pk, label in self.credentials() if pk == credential_id), "a removed credential"
+        )
 
-    def said_of(self) -> Mapping[str, Sequence[str]]:
-        """What is wrong with what stands in no row."""
-        return {place: self.said(place) for place in ("address", "method", "credential")}
+    def field_messages(self) -> Mapping[str, Sequence[str]]:
+        """Return the faults of the fields that are not in a row."""
+        return {name: self.messages_at(name) for name in ("address", "method", "credential")}
 
 
-def _outputs(data: Posted, promised: Mapping[str, Parameter]) -> Iterable[tuple[str, Taken]]:
-    for at in range(count_of(data, "outputs")):
-        prefix = f"outputs-{at}"
+def _parse_outputs(data: Posted) -> Iterable[tuple[str, Taken]]:
+    for index in range(count_of(data, "outputs")):
+        prefix = f"outputs-{index}"
         name = data.get(f"{prefix}-name", data.get(f"{prefix}-typed", "").strip())
-        of, part = data.get(f"{prefix}-of", ""), data.get(f"{prefix}-at", "").strip()
-        if of not in TAKEN or not name:
+        origin, pointer = data.get(f"{prefix}-of", ""), data.get(f"{prefix}-at", "").strip()
+        if origin not in TAKEN or not name:
             continue
-        part = part if not part or part.startswith("/") else f"/{part}"
-        is_header = of == "header"
+        pointer = pointer if not pointer or pointer.startswith("/") else f"/{pointer}"
+        is_header = origin == "header"
         yield (
             name,
             Taken(
-                cast(Any, of),
-                at=part if of == "json" else "",
+                cast(Any, origin),
+                at=pointer if origin == "json" else "",
                 header=data.get(f"{prefix}-header", "").strip() if is_header else "",
             ),
         )
 
 
-def _statuses(data: Posted) -> Iterable[tuple[str, OutcomeKind]]:
-    for at in range(count_of(data, "statuses")):
-        status, means = data.get(f"statuses-{at}-status", "").strip(), data.get(f"statuses-{at}-means", "")
+def _parse_statuses(data: Posted) -> Iterable[tuple[str, OutcomeKind]]:
+    for index in range(count_of(data, "statuses")):
+        status, outcome = (
+            data.get(f"statuses-{index}-status", "").strip(),
+            data.get(f"statuses-{index}-means", ""),
+        )
         if status:
-            yield status, cast(OutcomeKind, means if means in MEANINGS else "tool_error")
+            yield status, cast(OutcomeKind, outcome if outcome in MEANINGS else "tool_error")

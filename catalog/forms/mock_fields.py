@@ -1,4 +1,4 @@
-"""A mock that any agent may use, as a person sets it up: its seed, its examples and its situations."""
+"""A form for a shared mock: its seed, its examples and its situations."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,37 +14,37 @@ from catalog.activities.mocks import answers
 from catalog.activities.mocks.answers import Mock, MockExample
 from catalog.activities.mocks.situations import KINDS, Situation
 from catalog.forms.activity_fields import Draft, Editor, count_of, signature_of
-from catalog.forms.source_rows import TYPES, Posted, named, text_of, value_of
+from catalog.forms.source_rows import TYPES, Posted, by_name, text_of, value_of
 from core import strict_json
 from core.outbound.errors import ProtocolViolationError
 from core.schema.samples import UnmetSchemaError
 from protocols.signature import Parameter, Signature
 
-# How `switch` is chosen.
-SWITCHES = {"on": "On", "off": "Off", "when": "For the calls that are said below"}
-# What a field for each member of a situation is called.
+SWITCHES = {"on": "On", "off": "Off", "when": "For the calls below"}
+# Labels of the members of a situation.
 LABELS = {
     "hint": "Hint for the model",
-    "after_ms": "Milliseconds until it may be tried again",
+    "after_ms": "Milliseconds until a retry is allowed",
     "times": "How many times",
     "provider": "Provider",
-    "polls": "Given when it is gone on with for the time number",
+    "polls": "Completed at the poll number",
     "url": "Address that the user visits",
     "schema": "JSON Schema of the answer",
     "parameter_errors": "What is wrong with an input",
-    "retry_after": "Seconds until it is back",
+    "retry_after": "Seconds until it is available again",
     "seconds": "Seconds",
-    "message": "What it says, in place of our words",
-    "when": "Which calls meet it",
+    "message": "Message, in place of the default text",
+    "when": "Calls that it applies to",
 }
 BY_INPUT = ("parameter_errors", "when")
 HINTS = {
-    "when": "By input what its value must be; * stands for any characters. It counts where neither “On” nor "
-    "“Off” is chosen.",
-    "schema": "Of what the user answers.",
+    "when": "The required value of each input, where * matches any characters. It has an effect only if "
+    "neither "
+    "“On” nor “Off” is chosen.",
+    "schema": "The schema of the user's answer.",
 }
-NO_OBJECT = 'This is no JSON object, such as {"city": "Oslo"}.'
-NO_SEED = f"Give a whole number from 0 to {answers.MAX_SEED}."
+NO_OBJECT = 'This is not a JSON object. Enter one such as {"city": "Oslo"}.'
+NO_SEED = f"Enter a whole number from 0 to {answers.MAX_SEED}."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class ValueField:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values by name, a field for each; or all of them as one JSON object, where fields cannot say them."""
+    """Values by name: one field for each, or one JSON object if the fields cannot represent them."""
 
     id: str
     label: str
@@ -101,15 +101,15 @@ class MockEditor(Editor):
         return Mock()
 
     @classmethod
-    def read(cls, data: Posted, known: Known) -> Draft:
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
         seed = data.get("seed", "").strip()
         interface = Reference.read(data.get("interface", ""))
         signature = signature_of(interface, known)
         mock = Mock(
-            # What is no number, object or situation is kept as it was typed, for the rules to say so.
+            # Invalid entries remain as text, and the rules report them.
             seed=int(seed) if seed.isdecimal() and len(seed) < 20 else cast(Any, seed),
-            examples=tuple(_examples(data, signature)),
-            situations=cast(Any, tuple(_situations(data, signature))),
+            examples=tuple(_parse_examples(data, signature)),
+            situations=cast(Any, tuple(_parse_situations(data, signature))),
         )
         with suppress(msgspec.ValidationError):
             mock = msgspec.convert(msgspec.to_builtins(mock), Mock)
@@ -117,18 +117,20 @@ class MockEditor(Editor):
 
     @classmethod
     def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
-        """Adds an example or a situation, or takes one out."""
+        """Add or remove an example or a situation."""
         mock = cast(Mock, draft.config)
         match act.split("-"):
             case ["example"]:
-                made = MockExample(outputs=_made_up(mock, signature_of(draft.interface, known)))
-                mock = msgspec.structs.replace(mock, examples=(*mock.examples, made))
+                example = MockExample(outputs=_generate_outputs(mock, signature_of(draft.interface, known)))
+                mock = msgspec.structs.replace(mock, examples=(*mock.examples, example))
             case ["situation", name] if name in KINDS:
                 added = cast(Any, KINDS[name](switch=True))
                 mock = msgspec.structs.replace(mock, situations=(*mock.situations, added))
-            case ["drop", ("examples" | "situations") as which, at]:
-                left = [each for index, each in enumerate(getattr(mock, which)) if str(index) != at]
-                mock = msgspec.structs.replace(mock, **{which: tuple(left)})
+            case ["drop", ("examples" | "situations") as list_name, index]:
+                remaining = [
+                    item for position, item in enumerate(getattr(mock, list_name)) if str(position) != index
+                ]
+                mock = msgspec.structs.replace(mock, **{list_name: tuple(remaining)})
             case _:
                 return super().applied(draft, act, kind, known)
         return replace(draft, config=mock)
@@ -141,63 +143,71 @@ class MockEditor(Editor):
         return [
             ExampleRow(
                 index,
-                self._values(f"examples-{index}-arguments", each.arguments, _inputs(self.signature)),
-                self._values(f"examples-{index}-outputs", each.outputs, _outputs(self.signature)),
+                self._values(f"examples-{index}-arguments", example.arguments, _inputs(self.signature)),
+                self._values(f"examples-{index}-outputs", example.outputs, _outputs(self.signature)),
             )
-            for index, each in enumerate(self.mock.examples)
+            for index, example in enumerate(self.mock.examples)
         ]
 
     def situations(self) -> list[SituationRow]:
-        return [self._situation(index, cast(Any, each)) for index, each in enumerate(self.mock.situations)]
+        return [
+            self._situation_row(index, cast(Any, situation))
+            for index, situation in enumerate(self.mock.situations)
+        ]
 
-    def _situation(self, index: int, told: Situation | dict[str, Any]) -> SituationRow:
-        # A dictionary, while some of the mock cannot be read.
-        said = told if isinstance(told, dict) else {"name": told.name, **msgspec.structs.asdict(told)}
-        kind, switch, prefix = KINDS[str(said["name"])], said.get("switch"), f"situations-{index}"
-        said = {**msgspec.structs.asdict(kind()), **said}
+    def _situation_row(self, index: int, situation: Situation | dict[str, Any]) -> SituationRow:
+        """`situation` is a dictionary as long as a part of the mock is invalid."""
+        if isinstance(situation, dict):
+            values = situation
+        else:
+            values = {"name": situation.name, **msgspec.structs.asdict(situation)}
+        kind, switch, prefix = KINDS[str(values["name"])], values.get("switch"), f"situations-{index}"
+        values = {**msgspec.structs.asdict(kind()), **values}
         plain, objects = _members(kind)
         return SituationRow(
             index,
             kind.label,
-            str(said["name"]),
+            str(values["name"]),
             "when" if switch is None else "on" if switch else "off",
-            [ValueField(f"{prefix}-{each}", LABELS[each], text_of(said[each], _TEXT)) for each in plain],
+            [ValueField(f"{prefix}-{name}", LABELS[name], text_of(values[name], _TEXT)) for name in plain],
             [
-                self._values(f"{prefix}-{each}", said[each], _by_input(each, self.signature), each)
-                for each in objects
+                self._values(f"{prefix}-{name}", values[name], _by_input(name, self.signature), name)
+                for name in objects
             ],
-            [words for each in plain for words in self.said(f"situations.{index}.{each}")]
-            + self.said(f"situations.{index}"),
+            [message for name in plain for message in self.messages_at(f"situations.{index}.{name}")]
+            + self.messages_at(f"situations.{index}"),
         )
 
     def _values(self, id_: str, value: Any, parameters: Sequence[Parameter], member: str = "") -> Values:
-        place = id_.replace("-", ".")
-        below = [each.place for each in self.faults if each.place.startswith(f"{place}.")]
-        faults = [words for each in dict.fromkeys([place, *below]) for words in self.said(each)]
-        if self.judged and isinstance(value, str):
-            faults = [NO_OBJECT]
-        fields = _fields(id_, value, parameters) if _are_sayable(value, parameters) else []
-        told = _text(value) if value else ""
-        return Values(id_, LABELS.get(member, ""), fields, told, faults, HINTS.get(member, ""))
+        path = id_.replace("-", ".")
+        paths_below = [fault.place for fault in self.faults if fault.place.startswith(f"{path}.")]
+        paths = dict.fromkeys([path, *paths_below])
+        messages = [message for path in paths for message in self.messages_at(path)]
+        if self.shows_faults and isinstance(value, str):
+            messages = [NO_OBJECT]
+        fields = _fields(id_, value, parameters) if _fields_can_represent(value, parameters) else []
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
+        return Values(
+            id_, LABELS.get(member, ""), fields, text if value else "", messages, HINTS.get(member, "")
+        )
 
     def seed_faults(self) -> list[str]:
-        said = self.said("seed")
-        return [NO_SEED] if said else []
+        return [NO_SEED] if self.messages_at("seed") else []
 
     def example_faults(self) -> list[str]:
-        """What is wrong with the answers as a whole."""
-        return self.said("examples")
+        """Return the faults of the examples as a list."""
+        return self.messages_at("examples")
 
 
-# As which a member that is no object is shown: as it is typed.
+# The parameter of members that are not objects.
 _TEXT = Parameter(id="", name="", type="string", required=False, description="")
 
 
 def _members(kind: type[Situation]) -> tuple[list[str], list[str]]:
-    """Those that are texts or numbers, and those that are objects; what it says stands last."""
-    own = [each for each in kind.__struct_fields__ if each not in ("switch", "when", "message")]
-    objects = [each for each in own if isinstance(getattr(kind(), each), dict)]
-    return [*(each for each in own if each not in objects), "message"], [*objects, "when"]
+    """Return the text and number members of a situation, and its object members, in the order of the page."""
+    specific = [name for name in kind.__struct_fields__ if name not in ("switch", "when", "message")]
+    objects = [name for name in specific if isinstance(getattr(kind(), name), dict)]
+    return [*(name for name in specific if name not in objects), "message"], [*objects, "when"]
 
 
 def _inputs(signature: Signature | None) -> Sequence[Parameter]:
@@ -209,75 +219,84 @@ def _outputs(signature: Signature | None) -> Sequence[Parameter]:
 
 
 def _by_input(member: str, signature: Signature | None) -> Sequence[Parameter]:
-    """A text for each input, such as the pattern of its value; none for what no field can say."""
+    """Return a text parameter for each input, if the member maps inputs to texts."""
     if member not in BY_INPUT:
         return ()
-    return [msgspec.structs.replace(_TEXT, id=each.id, name=each.name) for each in _inputs(signature)]
+    return [
+        msgspec.structs.replace(_TEXT, id=parameter.id, name=parameter.name)
+        for parameter in _inputs(signature)
+    ]
 
 
 def _fields(id_: str, values: Mapping[str, Any], parameters: Sequence[Parameter]) -> list[ValueField]:
     return [
         ValueField(
             f"{id_}-{number}",
-            each.name,
-            text_of(values.get(each.name, UNSET), each),
-            "" if each.type == _TEXT.type else TYPES[each.type],
-            ["true", "false"] if each.type == "boolean" else [value.name for value in each.allowed_values],
-            each.type == "json",
+            parameter.name,
+            text_of(values.get(parameter.name, UNSET), parameter),
+            "" if parameter.type == _TEXT.type else TYPES[parameter.type],
+            ["true", "false"]
+            if parameter.type == "boolean"
+            else [value.name for value in parameter.allowed_values],
+            parameter.type == "json",
         )
-        for number, each in enumerate(parameters)
+        for number, parameter in enumerate(parameters)
     ]
 
 
-def _are_sayable(value: Any, parameters: Sequence[Parameter]) -> bool:
-    """Whether fields would give back what there is: an empty one says nothing."""
-    by_name = named(parameters)
-    if not isinstance(value, Mapping) or not by_name or not value.keys() <= by_name.keys():
+def _fields_can_represent(value: Any, parameters: Sequence[Parameter]) -> bool:
+    """Return whether the texts of the fields parse to exactly `value`. An empty field has no value."""
+    targets = by_name(parameters)
+    if not isinstance(value, Mapping) or not targets or not value.keys() <= targets.keys():
         return False
     return all(
-        (text := text_of(each, by_name[name]))
-        and msgspec.json.encode(value_of(text, by_name[name])) == msgspec.json.encode(each)
-        for name, each in value.items()
+        (text := text_of(item, targets[name]))
+        and msgspec.json.encode(value_of(text, targets[name])) == msgspec.json.encode(item)
+        for name, item in value.items()
     )
 
 
-def _typed(data: Posted, id_: str, parameters: Sequence[Parameter]) -> Any:
-    """As the page showed it: one JSON object, or a field for each."""
+def _parse_values(data: Posted, id_: str, parameters: Sequence[Parameter]) -> Any:
+    """Return the values of one JSON field, or of a field for each parameter, whichever the page has."""
     if id_ in data:
-        return _object(data[id_])
-    texts = {each: data.get(f"{id_}-{n}", "").replace("\r\n", "\n") for n, each in enumerate(parameters)}
-    return {each.name: value_of(text, each) for each, text in texts.items() if text}
+        return _parse_object(data[id_])
+    values = {}
+    for index, parameter in enumerate(parameters):
+        if text := data.get(f"{id_}-{index}", "").replace("\r\n", "\n"):
+            values[parameter.name] = value_of(text, parameter)
+    return values
 
 
-def _examples(data: Posted, signature: Signature | None) -> Iterable[MockExample]:
-    for at in range(count_of(data, "examples")):
+def _parse_examples(data: Posted, signature: Signature | None) -> Iterable[MockExample]:
+    for index in range(count_of(data, "examples")):
         yield MockExample(
-            arguments=_typed(data, f"examples-{at}-arguments", _inputs(signature)),
-            outputs=_typed(data, f"examples-{at}-outputs", _outputs(signature)),
+            arguments=_parse_values(data, f"examples-{index}-arguments", _inputs(signature)),
+            outputs=_parse_values(data, f"examples-{index}-outputs", _outputs(signature)),
         )
 
 
-def _situations(data: Posted, signature: Signature | None) -> Iterable[dict[str, Any]]:
-    for at in range(count_of(data, "situations")):
-        prefix = f"situations-{at}"
-        name, chosen = (data.get(f"{prefix}-{each}", "") for each in ("name", "switch"))
+def _parse_situations(data: Posted, signature: Signature | None) -> Iterable[dict[str, Any]]:
+    for index in range(count_of(data, "situations")):
+        prefix = f"situations-{index}"
+        name, switch = (data.get(f"{prefix}-{field}", "") for field in ("name", "switch"))
         if name not in KINDS:
             continue
         plain, objects = _members(KINDS[name])
-        usual = msgspec.structs.asdict(KINDS[name]())
-        told: dict[str, Any] = {
-            each: typed if isinstance(usual[each], str) else value_of(typed, None)
-            for each in plain
-            if (typed := data.get(f"{prefix}-{each}", "").strip())
+        defaults = msgspec.structs.asdict(KINDS[name]())
+        values: dict[str, Any] = {
+            member: text if isinstance(defaults[member], str) else value_of(text, None)
+            for member in plain
+            if (text := data.get(f"{prefix}-{member}", "").strip())
         }
-        told |= {each: _typed(data, f"{prefix}-{each}", _by_input(each, signature)) for each in objects}
-        # The page shows what a situation says when it is told nothing, which need not be kept.
-        told = {each: value for each, value in told.items() if usual[each] != value}
-        yield {**told, "name": name, **({"switch": chosen == "on"} if chosen in ("on", "off") else {})}
+        for member in objects:
+            values[member] = _parse_values(data, f"{prefix}-{member}", _by_input(member, signature))
+        # The page shows default values, which are not stored.
+        values = {member: value for member, value in values.items() if defaults[member] != value}
+        yield {**values, "name": name, **({"switch": switch == "on"} if switch in ("on", "off") else {})}
 
 
-def _object(text: str) -> Any:
-    """The JSON object that was typed; the text itself where it is none."""
+def _parse_object(text: str) -> Any:
+    """Return the JSON object in a text, or the text itself if it contains none."""
     if not text.strip():
         return {}
     try:
@@ -287,11 +306,7 @@ def _object(text: str) -> Any:
     return value if isinstance(value, dict) else text
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-
-
-def _made_up(mock: Mock, signature: Signature | None) -> dict[str, Any]:
+def _generate_outputs(mock: Mock, signature: Signature | None) -> dict[str, Any]:
     seed = mock.seed if isinstance(mock.seed, int) else 0
     try:
         return answers.made_up(Mock(seed=seed), signature, {}) if signature else {}

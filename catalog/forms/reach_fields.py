@@ -1,4 +1,4 @@
-"""How an endpoint may be reached, as fields of a form: its pace, who vouches for it, how much is read."""
+"""Form fields for the requests to an endpoint: rate limits, certificate authorities and size limits."""
 
 from typing import Any
 
@@ -18,14 +18,15 @@ def _bounded(bound: bounds.Bound) -> forms.IntegerField:
 
 
 class ReachForm(PolicyForm):
-    """Left empty, a number is the usual one and no certificate is of one's own."""
+    """A form with these fields. An empty number is the default, and empty certificates are the well-known
+    ones."""
 
     requests_per_second = forms.IntegerField(
         min_value=1,
         max_value=MAX_PER_SECOND,
         required=False,
-        label="Requests a second, at most",
-        help_text="Over all workers together. The vendor's own limit, if it names one.",
+        label="Requests per second, at most",
+        help_text="For all workers together. Enter the limit of the vendor, if there is one.",
     )
     requests_at_once = forms.IntegerField(
         min_value=1, max_value=MAX_AT_ONCE, required=False, label="Requests at once, at most"
@@ -36,8 +37,8 @@ class ReachForm(PolicyForm):
         widget=forms.Textarea(
             attrs={"rows": 3, "spellcheck": "false", "placeholder": "-----BEGIN CERTIFICATE-----"}
         ),
-        help_text="For a vendor whose certificate comes from an authority that only you know, in PEM form. "
-        "This endpoint then trusts no other. Empty: the well-known authorities.",
+        help_text="For a vendor with a certificate of a private authority, in PEM format. The endpoint then "
+        "trusts no other authority. Empty: the well-known authorities.",
     )
 
     max_tools = _bounded(bounds.TOOLS)
@@ -46,13 +47,13 @@ class ReachForm(PolicyForm):
     max_reply_megabytes = _bounded(bounds.REPLY_MEGABYTES)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        usual = Endpoint()
-        kwargs["initial"] = {name: getattr(usual, name) for name in REACH} | (kwargs.get("initial") or {})
+        defaults = Endpoint()
+        kwargs["initial"] = {name: getattr(defaults, name) for name in REACH} | (kwargs.get("initial") or {})
         super().__init__(*args, **kwargs)
 
     def reach(self) -> dict[str, Any]:
-        usual = Endpoint()
-        return {name: self.cleaned_data[name] or getattr(usual, name) for name in REACH}
+        defaults = Endpoint()
+        return {name: self.cleaned_data[name] or getattr(defaults, name) for name in REACH}
 
     def reach_fields(self) -> list[BoundField]:
         return [self[name] for name in REACH]

@@ -1,4 +1,4 @@
-"""A retry policy as fields of a form, wherever one is stated: a field that is empty leaves it to others."""
+"""Form fields for a retry policy. An empty field inherits the value of the level below."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from catalog.rules import retries
 from catalog.rules.retries import Resolved, Stated
 from people.forms import OperationForm
 
-_SAID_BY = {
-    "agent": "as the agent says",
-    "endpoint": "as the endpoint says",
-    "default": "as usual",
+_LEVELS = {
+    "agent": "set by the agent",
+    "endpoint": "set by the endpoint",
+    "default": "the default",
 }
 _NUMBERS = {
     "give_up_after_seconds": ("Give up after, in seconds", retries.MAX_GIVE_UP_SECONDS),
@@ -21,24 +21,28 @@ _NUMBERS = {
 
 
 class RetryForm(OperationForm):
-    """`add_retry` says what counts where a field is empty; None where that differs from tool to tool."""
+    """A form with the fields of a retry policy."""
 
     def add_retry(self, stated: Stated, below: Resolved | None) -> None:
-        left: dict[str, str] = {}
+        """Add the fields. `below`: the inherited policy, None if it differs between tools."""
+        inherited: dict[str, str] = {}
         if below:
             for name, level in below.levels.items():
-                left[name] = f"{_shown(name, getattr(below.policy, name))}, {_SAID_BY[level]}"
-        empty = left.get("retry", "As each endpoint says")
+                value = getattr(below.policy, name)
+                label = retries.WHENS[value] if name == "retry" else str(value)
+                inherited[name] = f"{label}{' s' if 'seconds' in name else ''}, {_LEVELS[level]}"
+        empty = inherited.get("retry", "As set by each endpoint")
         self.fields |= {
             "retry": forms.ChoiceField(
                 choices=[("", empty), *retries.WHENS.items()],
                 required=False,
-                label="Send a failed call again",
+                label="Retry a failed call",
                 initial=stated.get("retry", ""),
-                help_text="It does no harm when the vendor did not let the call in, or says that it failed,"
-                " or when the tool only reads or can be repeated.",
+                help_text="A retry is safe if the vendor rejected the call or reports that it failed, or "
+                "if the"
+                " tool only reads or is idempotent.",
             ),
-            **{name: self._number(name, stated.get(name), left.get(name)) for name in _NUMBERS},
+            **{name: self._number_field(name, stated.get(name), inherited.get(name)) for name in _NUMBERS},
         }
 
     def retry_fields(self) -> list[BoundField]:
@@ -54,17 +58,13 @@ class RetryForm(OperationForm):
         return super().field_for(path.removeprefix("retry."))
 
     @staticmethod
-    def _number(name: str, value: int | None, left: str | None) -> forms.IntegerField:
-        label, most = _NUMBERS[name]
+    def _number_field(name: str, value: int | None, inherited: str | None) -> forms.IntegerField:
+        label, maximum = _NUMBERS[name]
         return forms.IntegerField(
             min_value=1,
-            max_value=most,
+            max_value=maximum,
             required=False,
             label=label,
             initial=value,
-            help_text=f"Empty: {left or 'as each endpoint says'}.",
+            help_text=f"Empty: {inherited or 'as set by each endpoint'}.",
         )
-
-
-def _shown(name: str, value: Any) -> str:
-    return retries.WHENS[value] if name == "retry" else f"{value} s" if "seconds" in name else str(value)

@@ -1,4 +1,4 @@
-"""Form fields for what a protocol lets an administrator enter, drawn from what it declares."""
+"""Form fields for the settings that a protocol declares."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from protocols.base import Setting
 
 
 class LinesField(forms.CharField):
-    """A list of texts, typed one per line."""
+    """A list of texts, entered one per line."""
 
     widget = forms.Textarea(attrs={"rows": 1, "spellcheck": "false"})
 
@@ -24,11 +24,11 @@ class LinesField(forms.CharField):
             raise forms.ValidationError(self.error_messages["required"], code="required")
 
     def run_validators(self, value: Any) -> None:
-        """Lengths are the operation's business."""
+        """Do nothing: the operation validates lengths."""
 
 
 class DocumentWidget(forms.MultiWidget):
-    """A file to upload, or a text to paste. What is stored is never put back into the page."""
+    """An upload and a text area. The page never shows a stored document again."""
 
     def __init__(self) -> None:
         pasted = {
@@ -52,10 +52,10 @@ class DocumentField(forms.MultiValueField):
 
     def compress(self, data_list: list[Any]) -> str:
         file, text = data_list or (None, "")
-        return _text_of(file) if file else text or ""
+        return _decode_file(file) if file else text or ""
 
 
-def _text_of(file: Any) -> str:
+def _decode_file(file: Any) -> str:
     if file.size > MAX_DOCUMENT_BYTES:
         raise forms.ValidationError(f"The file is larger than {MAX_DOCUMENT_BYTES // 1024**2} MB.")
     try:

@@ -1,7 +1,6 @@
-"""Where one value of an activity comes from, as a row of a form: a select, a fixed value, what stands in.
+"""A form row for the source of one value of an activity: a choice, a fixed value and a fallback.
 
-What is typed becomes a source whatever it is worth: whether it can run is judged by the rules of the
-activity, and what they say is shown at the row.
+Each entered row becomes a source. The rules of the activity validate it, and the row shows their messages.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,21 +33,26 @@ TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What may be picked from: the inputs (step 0), or the outputs of a step. `rest` is what the schema of
-    these parameters says beside them."""
+    """The parameters that a value can come from: the inputs (step 0) or the outputs of a step.
+
+    rest: the members of their schema that `parameters` does not contain.
+    is_only: labels need not name the step.
+    """
 
     label: str
     step: int
     parameters: Sequence[Parameter]
     rest: Mapping[str, Any] | None = None
-    # So that none has to say which step it means.
     is_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """`target` is what the value goes to, and None for one that is not known, or not any more. `why` says by
-    what it was proposed."""
+    """One row. `target` is the parameter that receives the value, or None if there is no such parameter.
+
+    reason: why the source was proposed. is_gone: the signature has no parameter of this name any more.
+    has_free_name: the user enters the name.
+    """
 
     prefix: str
     name: str
@@ -56,19 +60,21 @@ class Row:
     target: Parameter | None
     origins: Sequence[Origin]
     faults: Sequence[str] = ()
-    why: str = ""
+    reason: str = ""
     is_gone: bool = False
-    is_named_here: bool = False
+    has_free_name: bool = False
     groups: list[tuple[str, list[tuple[str, str]]]] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "groups", list(self._groups()))
 
     @property
-    def chosen(self) -> str:
-        if self.source is None or not _is_picked(self.source):
+    def choice(self) -> str:
+        """The selected value of the row's `select`."""
+        source = self.source
+        if source is None or not (source.input or source.step or source.output or source.value is not UNSET):
             return ""
-        return FIXED if self.source.value is not UNSET else written(self.source)
+        return FIXED if source.value is not UNSET else encode_choice(source)
 
     @property
     def value(self) -> str:
@@ -79,18 +85,22 @@ class Row:
         return text_of(self.source.otherwise, self.target) if self.source else ""
 
     @property
-    def kept(self) -> str:
-        """The source itself, where its texts would be read as something else."""
+    def exact_source(self) -> str:
+        """The source as JSON if the texts of the row would be parsed to another source, else ""."""
         if self.source is None:
             return ""
         values = ((self.source.value, self.value), (self.source.otherwise, self.otherwise))
-        is_exact = all(value is UNSET or _same(value_of(text, self.target), value) for value, text in values)
+        # Compared as JSON, because True is not 1 and 1.0 is not 1.
+        is_exact = all(
+            value is UNSET or msgspec.json.encode(value_of(text, self.target)) == msgspec.json.encode(value)
+            for value, text in values
+        )
         is_exact = is_exact and self.source.otherwise != ""
         return "" if is_exact else msgspec.json.encode(self.source).decode()
 
     @property
-    def says(self) -> str:
-        return says(self.source, self._origin()) if self.source else ""
+    def description(self) -> str:
+        return describe_source(self.source, self._origin()) if self.source else ""
 
     @property
     def stand_in(self) -> str:
@@ -102,70 +112,71 @@ class Row:
 
     @property
     def values(self) -> list[str]:
-        """What a fixed value may be, where that is a list."""
+        """The possible fixed values, if the target lists them."""
         if self.target is None:
             return []
         if self.target.type == "boolean":
             return ["true", "false"]
-        return [each.name for each in self.target.allowed_values]
+        return [value.name for value in self.target.allowed_values]
 
     @property
     def is_open(self) -> bool:
         return bool(self.otherwise) or any("leave" in fault for fault in self.faults)
 
     def _groups(self) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-        known = {"", FIXED}
+        listed_values = {"", FIXED}
         for origin in self.origins:
-            offered = list(_offered(origin, self.target))
-            known.update(value for value, _ in offered)
-            if offered:
-                yield origin.label, offered
-        if self.chosen not in known and self.source:
-            words, where = self.says, self._origin()
-            names = [each.name for each in where.parameters] if where else []
-            is_there = (self.source.output or self.source.input) in names or (where and not names)
-            yield "", [(self.chosen, words if is_there else f"{words}, which is not there")]
+            choices = list(_choices_of(origin, self.target))
+            listed_values.update(value for value, _ in choices)
+            if choices:
+                yield origin.label, choices
+        if self.choice not in listed_values and self.source:
+            label, origin_of_source = self.description, self._origin()
+            names = [parameter.name for parameter in origin_of_source.parameters] if origin_of_source else []
+            exists = (self.source.output or self.source.input) in names or (origin_of_source and not names)
+            yield "", [(self.choice, label if exists else f"{label}, which does not exist")]
 
     def _origin(self) -> Origin | None:
         step = self.source.step if self.source else 0
-        return next((each for each in self.origins if each.step == step), None)
+        return next((origin for origin in self.origins if origin.step == step), None)
 
 
-def read(data: Posted, prefix: str, target: Parameter | None) -> Source | None:
-    """What was chosen and typed in one row; None for an empty one."""
+def parse_source(data: Posted, prefix: str, target: Parameter | None) -> Source | None:
+    """Return the source that one row describes, or None for an empty row."""
     text = {name: data.get(f"{prefix}-{name}", "").replace("\r\n", "\n") for name in ("value", "otherwise")}
-    picked, at = data.get(f"{prefix}-from", ""), data.get(f"{prefix}-at", "").strip()
-    if kept := _source(data.get(f"{prefix}-kept", "")):
-        drawn = Row(prefix, "", kept, target, ())
-        if (drawn.chosen, drawn.value, drawn.otherwise, "") == (picked, *text.values(), at):
-            return kept
+    choice, pointer = data.get(f"{prefix}-from", ""), data.get(f"{prefix}-at", "").strip()
+    if exact_source := _decode_source(data.get(f"{prefix}-kept", "")):
+        row = Row(prefix, "", exact_source, target, ())
+        if (row.choice, row.value, row.otherwise, "") == (choice, *text.values(), pointer):
+            return exact_source
     otherwise = value_of(text["otherwise"], target) if text["otherwise"].strip() else UNSET
-    if picked == FIXED:
+    if choice == FIXED:
         return Source(value=value_of(text["value"], target))
-    source = _source(picked)
+    source = _decode_source(choice)
     if source is None:
         return None if otherwise is UNSET else Source(otherwise=otherwise)
-    at = at if not at or at.startswith("/") else f"/{at}"
-    return msgspec.structs.replace(source, at=source.at + at, otherwise=otherwise)
+    pointer = pointer if not pointer or pointer.startswith("/") else f"/{pointer}"
+    return msgspec.structs.replace(source, at=source.at + pointer, otherwise=otherwise)
 
 
-def why_unreadable(source: Source | None, target: Parameter | None) -> str:
-    """Of a fixed value that begins as JSON does, and is none."""
+def find_json_error(source: Source | None, target: Parameter | None) -> str:
+    """Return a message if a fixed value begins like a JSON array or object but is not valid JSON, else ""."""
     if source is None or (target and target.type != "json"):
         return ""
     for value in (source.value, source.otherwise):
         if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-            return f"“{printable(value, 40)}” begins as JSON does, and is none. Close what was opened."
+            return f"“{printable(value, 40)}” is not valid JSON. Check that each bracket and quote is closed."
     return ""
 
 
-def written(source: Source) -> str:
-    """What is picked, as a select sends it."""
+def encode_choice(source: Source) -> str:
+    """Return the source without its values, as a `select` sends it."""
     return msgspec.json.encode(msgspec.structs.replace(source, value=UNSET, otherwise=UNSET)).decode()
 
 
 def value_of(text: str, target: Parameter | None) -> Any:
-    """The value that a text stands for; the text itself where it does not fit, for the rules to say so."""
+    """Parse a text as a value for the target. A text that does not fit is returned itself, and the rules
+    report it."""
     if target is None or target.type == "json":
         try:
             return strict_json.loads(text.encode(errors="surrogatepass"))
@@ -178,7 +189,7 @@ def value_of(text: str, target: Parameter | None) -> Any:
 
 
 def text_of(value: Any, target: Parameter | None) -> str:
-    """What is typed for a value."""
+    """Return the text with which a user enters the value."""
     if value is UNSET:
         return ""
     if isinstance(value, str) and ((target and target.type != "json") or value_of(value, target) == value):
@@ -186,58 +197,45 @@ def text_of(value: Any, target: Parameter | None) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def says(source: Source, origin: Origin | None = None) -> str:
-    """A source in a few words, for people. `origin` is what it picks from."""
+def describe_source(source: Source, origin: Origin | None = None) -> str:
+    """Describe a source in a few words. `origin`: the inputs or the step that the source refers to."""
     if source.value is not UNSET:
         return f"always {printable(text_of(source.value, None), 60) or 'an empty text'}"
     name = printable(source.output or source.input, 60) or "nothing"
     part = " → ".join(printable(step, 40) for step in pointers.split(source.at))
     is_plain = not source.step or (origin is not None and origin.is_only)
-    of = name if is_plain else f"{name} of step {source.step}"
-    return of + (f" → {part}" if part else "")
+    label = name if is_plain else f"{name} of step {source.step}"
+    return label + (f" → {part}" if part else "")
 
 
 def stand_in(source: Source) -> str:
-    """What stands in where there is nothing; "" where nothing does."""
+    """Return the fallback of a source as text, "" without one."""
     if source.otherwise is UNSET:
         return ""
     return printable(text_of(source.otherwise, None), 60) or "an empty text"
 
 
-def _is_picked(source: Source) -> bool:
-    return bool(source.input or source.step or source.output or source.value is not UNSET)
-
-
-def _same(one: Any, other: Any) -> bool:
-    # True is not 1 here, and 1.0 is not 1.
-    return msgspec.json.encode(one) == msgspec.json.encode(other)
-
-
-def _source(text: str) -> Source | None:
+def _decode_source(text: str) -> Source | None:
     if not text.startswith("{"):
         return None
     try:
         return msgspec.json.decode(text, type=Source)
     except msgspec.DecodeError:
-        # Another page than ours has sent it.
+        # The page sends only valid sources, so another client sent this one.
         return None
 
 
-def _offered(origin: Origin, target: Parameter | None) -> Iterator[tuple[str, str]]:
-    for each in origin.parameters:
-        if target is None or conversions.fit(each, target) != "no":
-            whole = _pick(origin, each, "")
-            yield written(whole), says(whole, origin)
-        for pointer in members(each, origin.rest):
-            part = _pick(origin, each, pointer)
-            yield written(part), says(part, origin)
+def _choices_of(origin: Origin, target: Parameter | None) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that fit the target, and all their members, as values and labels of a `select`."""
+    for parameter in origin.parameters:
+        fits = target is None or conversions.fit(parameter, target) != "no"
+        for pointer in ([""] if fits else []) + list(members(parameter, origin.rest)):
+            if origin.step:
+                source = Source(step=origin.step, output=parameter.name, at=pointer)
+            else:
+                source = Source(input=parameter.name, at=pointer)
+            yield encode_choice(source), describe_source(source, origin)
 
 
-def _pick(origin: Origin, parameter: Parameter, at: str) -> Source:
-    if origin.step:
-        return Source(step=origin.step, output=parameter.name, at=at)
-    return Source(input=parameter.name, at=at)
-
-
-def named(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
-    return {each.name: each for each in parameters}
+def by_name(parameters: Iterable[Parameter]) -> dict[str, Parameter]:
+    return {parameter.name: parameter for parameter in parameters}

@@ -1,4 +1,4 @@
-"""An activity that calls tools, as a person sets it up: its steps, and where each value comes from."""
+"""A form for an activity that calls tools: its steps, and the source of each value."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,15 +16,15 @@ from catalog.forms.activity_fields import (
     Draft,
     Editor,
     count_of,
+    parse_sources,
     reference_of,
     signature_of,
-    sources,
 )
 from catalog.forms.source_rows import Origin, Posted, Row
 from core.outbound.errors import printable
 from protocols.signature import Signature
 
-WHY = {"id": "same id", "name": "same name", "meaning": "similar meaning, to be checked"}
+REASONS = {"id": "same id", "name": "same name", "meaning": "similar meaning, to be checked"}
 FIT = {"same": "", "converted": ", converted", "perhaps": ", perhaps: it depends on the value", "no": ""}
 
 
@@ -53,38 +53,44 @@ class StepsEditor(Editor):
         return Steps([])
 
     @classmethod
-    def read(cls, data: Posted, known: Known) -> Draft:
+    def parse_draft(cls, data: Posted, known: Known) -> Draft:
         interface = Reference.read(data.get("interface", ""))
-        made = [_step(data, f"steps-{at}", known) for at in range(count_of(data, "steps"))]
+        steps = [_parse_step(data, f"steps-{index}", known) for index in range(count_of(data, "steps"))]
         signature = signature_of(interface, known)
-        promised = source_rows.named(signature.outputs) if signature else {}
-        config = Steps([step for step in made if step], sources(data, "outputs", promised))
+        outputs = source_rows.by_name(signature.outputs) if signature else {}
+        config = Steps([step for step in steps if step], parse_sources(data, "outputs", outputs))
         return Draft(data.get("name", ""), interface, config)
 
     @classmethod
     def applied(cls, draft: Draft, act: str, kind: str, known: Known) -> Draft:
-        """Chooses, adds, moves or takes away."""
-        verb, _, rest = act.partition("-")
-        reference, config = Reference.read(rest.rpartition("-")[2]), cast(Steps, draft.config)
-        at, made = int(rest.partition("-")[0]) if rest[:1].isdecimal() else -1, list(config.steps)
+        """Choose the interface, or add, replace, move or remove a step.
+
+        act: "add-REFERENCE", "replace-INDEX-REFERENCE", "up-INDEX", "down-INDEX" or "drop-INDEX".
+        """
+        verb, _, operands = act.partition("-")
+        reference, config = Reference.read(operands.rpartition("-")[2]), cast(Steps, draft.config)
+        index = int(operands.partition("-")[0]) if operands[:1].isdecimal() else -1
+        new_steps = list(config.steps)
         if verb == "add" and reference:
-            step = _proposed(reference, draft.interface, known)
-            made = [step] if kind == "vendor" else [*made, step][: steps.MAX_STEPS]
-            outputs = config.outputs or _proposed_outputs(reference, draft.interface, known, len(made))
-            return replace(draft, config=Steps(made, dict(outputs)))
-        if verb == "replace" and reference and 0 <= at < len(made):
-            made[at] = msgspec.structs.replace(made[at], tool=reference.tool, ordinal=reference.ordinal)
-            return replace(draft, config=Steps(made, config.outputs))
-        other = {"up": at - 1, "down": at + 1, "drop": 0}.get(verb, -1)
-        if not 0 <= at < len(made) or not 0 <= other < len(made):
+            step = _propose_step(reference, draft.interface, known)
+            new_steps = [step] if kind == "vendor" else [*new_steps, step][: steps.MAX_STEPS]
+            outputs = config.outputs or _propose_outputs(reference, draft.interface, known, len(new_steps))
+            return replace(draft, config=Steps(new_steps, dict(outputs)))
+        if verb == "replace" and reference and 0 <= index < len(new_steps):
+            new_steps[index] = msgspec.structs.replace(
+                new_steps[index], tool=reference.tool, ordinal=reference.ordinal
+            )
+            return replace(draft, config=Steps(new_steps, config.outputs))
+        new_index = {"up": index - 1, "down": index + 1, "drop": 0}.get(verb, -1)
+        if not 0 <= index < len(new_steps) or not 0 <= new_index < len(new_steps):
             return super().applied(draft, act, kind, known)
-        order = [number for number in range(len(made)) if number != at]
+        order = [other for other in range(len(new_steps)) if other != index]
         if verb != "drop":
-            order.insert(other, at)
-        return replace(draft, config=_in_order(config, order))
+            order.insert(new_index, index)
+        return replace(draft, config=_reorder_steps(config, order))
 
     @property
-    def most(self) -> int:
+    def max_steps(self) -> int:
         return steps.MAX_STEPS if self.kind.name == "composite" else 1
 
     @property
@@ -93,10 +99,10 @@ class StepsEditor(Editor):
 
     @property
     def can_add(self) -> bool:
-        return len(self.steps) < self.most
+        return len(self.steps) < self.max_steps
 
     def blocks(self) -> list[Block]:
-        origins, found = [*self.inputs()], []
+        origins, blocks = [*self.inputs()], []
         for number, step in enumerate(self.steps, 1):
             callee = self.known.get(reference_of(step))
             signature = callee.signature if callee else None
@@ -107,22 +113,24 @@ class StepsEditor(Editor):
                 step.inputs,
                 signature.inputs if signature else (),
                 origins,
-                proposed=_told(proposal.inputs, proposal.pairs[: len(proposal.inputs)]) if proposal else {},
+                proposed=_with_reasons(proposal.inputs, proposal.pairs[: len(proposal.inputs)])
+                if proposal
+                else {},
             )
-            found.append(
+            blocks.append(
                 Block(
                     number,
                     reference_of(step),
                     callee,
                     rows,
-                    self.said(f"steps.{number}"),
+                    self.messages_at(f"steps.{number}"),
                     number == 1,
                     number == len(self.steps),
                 )
             )
             if callee and signature:
                 origins = [*origins, self._origin(number, callee, signature)]
-        return found
+        return blocks
 
     def outputs(self) -> list[Row]:
         origins = [*self.inputs()]
@@ -130,21 +138,23 @@ class StepsEditor(Editor):
             callee = self.known.get(reference_of(step))
             if callee and callee.signature:
                 origins.append(self._origin(number, callee, callee.signature))
-        promised = self.signature.outputs if self.signature else ()
-        first = self.known.get(reference_of(self.steps[0])) if self.steps else None
-        proposal = self._proposal(first.signature) if first and self.most == 1 else None
+        declared_outputs = self.signature.outputs if self.signature else ()
+        first_callee = self.known.get(reference_of(self.steps[0])) if self.steps else None
+        proposal = self._proposal(first_callee.signature) if first_callee and self.max_steps == 1 else None
         return self.rows(
             "outputs",
             "outputs",
             cast(Steps, self.draft.config).outputs,
-            promised,
+            declared_outputs,
             origins,
-            spare=0 if promised else SPARE,
-            proposed=_told(proposal.outputs, proposal.pairs[len(proposal.inputs) :]) if proposal else {},
+            spare=0 if declared_outputs else SPARE,
+            proposed=_with_reasons(proposal.outputs, proposal.pairs[len(proposal.inputs) :])
+            if proposal
+            else {},
         )
 
     def _origin(self, number: int, callee: Callee, signature: Signature) -> Origin:
-        name, is_only = printable(callee.name, 60), self.most == 1
+        name, is_only = printable(callee.name, 60), self.max_steps == 1
         label = f"Outputs of {name}" if is_only else f"Step {number}: {name}"
         return Origin(label, number, signature.outputs, signature.outputs_rest, is_only)
 
@@ -152,45 +162,54 @@ class StepsEditor(Editor):
         return mapping.propose(self.signature, signature) if signature and self.signature else None
 
 
-def _told(proposed: Mapping[str, Source], pairs: Iterable[Pair]) -> dict[str, tuple[Source, str]]:
-    """What was proposed, with why in a few words."""
-    return {pair.to: (proposed[pair.to], f"{WHY[pair.why]}{FIT[pair.fit]}") for pair in pairs}
+def _with_reasons(proposed: Mapping[str, Source], pairs: Iterable[Pair]) -> dict[str, tuple[Source, str]]:
+    """Return each proposed source with the reason for it."""
+    return {pair.to: (proposed[pair.to], f"{REASONS[pair.why]}{FIT[pair.fit]}") for pair in pairs}
 
 
-def _step(data: Posted, prefix: str, known: Known) -> Step | None:
+def _parse_step(data: Posted, prefix: str, known: Known) -> Step | None:
     reference = Reference.read(data.get(f"{prefix}-calls", ""))
     if reference is None:
         return None
     signature = signature_of(reference, known)
-    targets = source_rows.named(signature.inputs) if signature else {}
-    return Step(**reference._asdict(), inputs=sources(data, f"{prefix}-inputs", targets))
+    targets = source_rows.by_name(signature.inputs) if signature else {}
+    return Step(**reference._asdict(), inputs=parse_sources(data, f"{prefix}-inputs", targets))
 
 
-def _proposed(reference: Reference, interface: Reference | None, known: Known) -> Step:
-    signature, wanted = signature_of(interface, known), signature_of(reference, known)
-    inputs = mapping.propose(signature, wanted).inputs if signature and wanted else {}
+def _propose_step(reference: Reference, interface: Reference | None, known: Known) -> Step:
+    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
+    if signature is None or callee_signature is None:
+        return Step(**reference._asdict(), inputs={})
+    inputs = mapping.propose(signature, callee_signature).inputs
     return Step(**reference._asdict(), inputs=dict(inputs))
 
 
-def _proposed_outputs(
-    reference: Reference, interface: Reference | None, known: Known, number: int
+def _propose_outputs(
+    reference: Reference, interface: Reference | None, known: Known, step_number: int
 ) -> dict[str, Source]:
-    signature, given = signature_of(interface, known), signature_of(reference, known)
-    found = mapping.propose(signature, given).outputs if signature and given else {}
-    return {name: msgspec.structs.replace(source, step=number) for name, source in found.items()}
+    signature, callee_signature = signature_of(interface, known), signature_of(reference, known)
+    if signature is None or callee_signature is None:
+        return {}
+    outputs = mapping.propose(signature, callee_signature).outputs
+    return {name: msgspec.structs.replace(source, step=step_number) for name, source in outputs.items()}
 
 
-def _in_order(config: Steps, order: Sequence[int]) -> Steps:
-    """The steps at these places, with sources that still mean the same steps; those of a step that is gone
-    go with it."""
-    now = {old + 1: new for new, old in enumerate(order, 1)}
+def _reorder_steps(config: Steps, order: Sequence[int]) -> Steps:
+    """Return the steps at these indexes, in this order.
 
-    def moved(sources: Mapping[str, Source]) -> dict[str, Source]:
+    Sources follow the steps that they refer to. Sources that refer to a removed step are removed.
+    """
+    new_numbers = {old + 1: new for new, old in enumerate(order, 1)}
+
+    def renumber(sources: Mapping[str, Source]) -> dict[str, Source]:
         return {
-            name: msgspec.structs.replace(source, step=now[source.step]) if source.step in now else source
+            name: msgspec.structs.replace(source, step=new_numbers.get(source.step, source.step))
             for name, source in sources.items()
-            if not source.step or source.step in now
+            if not source.step or source.step in new_numbers
         }
 
-    made = [msgspec.structs.replace(config.steps[at], inputs=moved(config.steps[at].inputs)) for at in order]
-    return Steps(made, moved(config.outputs))
+    new_steps = [
+        msgspec.structs.replace(config.steps[index], inputs=renumber(config.steps[index].inputs))
+        for index in order
+    ]
+    return Steps(new_steps, renumber(config.outputs))

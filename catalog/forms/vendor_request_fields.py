@@ -1,4 +1,4 @@
-"""What a designer types who asks for a vendor, and an administrator who declines."""
+"""Forms for a designer who requests a vendor and for an administrator who declines the request."""
 
 from typing import Any
 
@@ -11,19 +11,20 @@ from people.forms import OperationForm
 
 
 class AskForm(OperationForm):
-    """A preview needs protocol and address; the rest is asked for with the request."""
+    """A vendor request. A preview needs only protocol and address."""
 
     protocol = forms.ChoiceField(choices=protocols.connectable)
     url = forms.CharField(
         max_length=2048,
         label="Address",
         widget=AddressInput,
-        help_text="Where the vendor lists its tools. Without keys and passwords: an administrator adds them.",
+        help_text="The address of the vendor's tools, without keys and passwords. An administrator adds "
+        "them.",
     )
-    vendor_name = forms.CharField(max_length=120, label="Who offers these tools")
+    vendor_name = forms.CharField(max_length=120, label="Name of the vendor")
     reason = forms.CharField(
         max_length=MAX_TEXT_LENGTH,
-        label="What they are needed for",
+        label="Reason for the request",
         widget=forms.Textarea(attrs={"rows": 3}),
         help_text="The administrator who decides reads this.",
     )
@@ -35,4 +36,4 @@ class AskForm(OperationForm):
 
 
 class DeclineForm(OperationForm):
-    answer = forms.CharField(max_length=MAX_TEXT_LENGTH, label="Why not")
+    answer = forms.CharField(max_length=MAX_TEXT_LENGTH, label="Reason")

@@ -19,7 +19,7 @@ from catalog.models.findings import HELD, FindingState, Severity
 from catalog.rules.policy import Stop
 from catalog.token_estimate import tokens_of
 from catalog.tools import effective_texts
-from catalog.tools.versions import about_version, predecessor, stopping, tell_moved
+from catalog.tools.versions import about_version, notify_moved, predecessor, stopping
 from core.compiled_queries import PreparedQuery, given_keys
 
 # Of a finding that keeps out a version: the tool, the digest and the version that it is about, and its state.
@@ -146,7 +146,7 @@ def let_through(tool: Tool, version: ToolVersion) -> bool:
     tool.save(update_fields=[*_COPIED, "current", "stopped", "changed_at"])
     if tool.is_tuned:
         effective_texts.refresh([tool.pk])
-    tell_moved([tool.pk])
+    notify_moved([tool.pk])
     return True
 
 

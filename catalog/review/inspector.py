@@ -243,7 +243,7 @@ def _finding(endpoint: Endpoint, run: Run | None, row: _Inspected, alarm: Alarm)
 
 
 def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collection[int]) -> Iterator[Caught]:
-    stated = policy.whole(endpoint.policy)
+    stated = policy.with_defaults(endpoint.policy)
     for row in rows:
         alarms = row.alarms[row.judged :]
         found = policy.classes((), alarms, is_rewritten=row.version in rewritten)

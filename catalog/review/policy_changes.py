@@ -25,7 +25,7 @@ CHUNK = 500
 
 def apply_to_waiting(endpoint: Endpoint) -> dict[str, int]:
     """Hold or block waiting versions as the endpoint's policy now states. Return the facts for the audit."""
-    stated = policy.whole(endpoint.policy)
+    stated = policy.with_defaults(endpoint.policy)
     stopped, last = 0, 0
     while waiting := _waiting_versions(endpoint, after=last):
         lock_in_order(Tool.objects.filter(pk__in={version.tool_id for version in waiting}))

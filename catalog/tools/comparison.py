@@ -1,4 +1,4 @@
-"""Up to four tools side by side: inputs and outputs of the same name stand beside each other."""
+"""A comparison of up to four tools: inputs and outputs of the same name are in one row."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,17 +11,19 @@ from catalog.rules import word_diff
 from catalog.rules.word_diff import Pieces
 from catalog.tools import effective_texts
 from catalog.tools.effective_texts import ShownInput
-from protocols.signature import Parameter, Signature
+from protocols.signature import Signature
 
-# As many columns as fit on a screen.
 MAX_TOOLS = 4
-# Of descriptions of inputs and outputs that are compared word by word, so that no vendor makes a page slow.
+# The maximum length of all descriptions that are compared word by word. It limits the time for a page.
 MAX_COMPARED = 20_000
 
 
 @dataclass(frozen=True)
 class Column:
-    """`signature` is the one that is shown, `vendors` the vendor's own. `more_tokens`: than the first has."""
+    """A compared tool.
+
+    signature: with tuned texts. vendors: as the vendor lists it. more_tokens: compared with the first tool.
+    """
 
     tool: Tool
     signature: Signature
@@ -43,9 +45,9 @@ FACTS: dict[str, Callable[[Column], object]] = {
 
 @dataclass(frozen=True)
 class Line:
-    """One parameter name, and what each tool says about it (None: it has no such parameter).
+    """A parameter name, with the parameter of each tool, or None if the tool has no such parameter.
 
-    `texts` are the descriptions, with the words marked that differ.
+    texts: the descriptions, with the differing words marked.
     """
 
     name: str
@@ -58,8 +60,11 @@ class Line:
 
     @property
     def differs(self) -> bool:
-        said = [cell and _unnamed(cell.parameter) for cell in self.cells]
-        return any(each != said[0] for each in said)
+        # The lines are matched by name, so the names do not count.
+        parameters = [
+            cell and replace(cell.parameter, id="", name="", title="", rest=None) for cell in self.cells
+        ]
+        return any(parameter != parameters[0] for parameter in parameters)
 
     @property
     def is_of_one(self) -> bool:
@@ -67,10 +72,10 @@ class Line:
 
     @cached_property
     def common_values(self) -> set[str]:
-        """The allowed values that all have which list any."""
+        """The allowed values that all tools with a list of values have in common."""
         sides = [{value.name for value in cell.parameter.allowed_values} for cell in self.cells if cell]
-        listed = [side for side in sides if side]
-        return set.intersection(*listed) if listed else set()
+        enumerated = [side for side in sides if side]
+        return set.intersection(*enumerated) if enumerated else set()
 
 
 @dataclass(frozen=True)
@@ -85,38 +90,38 @@ class Comparison:
 
     @cached_property
     def differing(self) -> set[str]:
-        """The facts in which the tools are not alike."""
+        """The names of the facts in which the tools differ."""
         return {
             name
-            for name, said in FACTS.items()
-            if any(said(column) != said(self.columns[0]) for column in self.columns)
+            for name, fact in FACTS.items()
+            if any(fact(column) != fact(self.columns[0]) for column in self.columns)
         }
 
 
-def compare(wanted: Sequence[int]) -> Comparison:
-    """The first four of the tools with these primary keys, in this order; what is not there is left out."""
-    wanted = list(dict.fromkeys(wanted))[:MAX_TOOLS]
-    found = (
+def compare(tool_ids: Sequence[int]) -> Comparison:
+    """Compare the first four tools with these primary keys, in this order. Missing tools are left out."""
+    tool_ids = list(dict.fromkeys(tool_ids))[:MAX_TOOLS]
+    tools_by_id = (
         Tool.objects.filter(current__isnull=False)
         .select_related("current", "endpoint__vendor")
-        .in_bulk(wanted)
+        .in_bulk(tool_ids)
     )
-    shown = effective_texts.shown(found.values())
-    tools = [found[pk] for pk in wanted if pk in found]
+    signatures = effective_texts.effective_signatures(tools_by_id.values())
+    tools = [tools_by_id[pk] for pk in tool_ids if pk in tools_by_id]
     columns = [
-        Column(tool, shown[tool.pk], tool.current.decoded(), tool.tokens - tools[0].tokens)
+        Column(tool, signatures[tool.pk], tool.current.decoded(), tool.tokens - tools[0].tokens)
         for tool in tools
         if tool.current
     ]
     return Comparison(
         columns,
-        inputs=_matched([effective_texts.inputs(each.vendors, each.signature) for each in columns]),
-        outputs=_matched([effective_texts.outputs(each.vendors, each.signature) for each in columns]),
+        inputs=_matched([effective_texts.inputs(column.vendors, column.signature) for column in columns]),
+        outputs=_matched([effective_texts.outputs(column.vendors, column.signature) for column in columns]),
     )
 
 
 def _matched(sides: list[list[ShownInput]]) -> list[Line]:
-    """Parameters beside each other when their names are the same but for case and separators."""
+    """Put parameters into one line if their names differ only in case and separators."""
     lines: dict[str, tuple[str, list[ShownInput | None]]] = {}
     for index, cells in enumerate(sides):
         for cell in cells:
@@ -129,14 +134,11 @@ def _matched(sides: list[list[ShownInput]]) -> list[Line]:
 
 
 def _with_texts(rows: Iterable[tuple[str, list[ShownInput | None]]]) -> Iterable[Line]:
-    left = MAX_COMPARED
+    budget = MAX_COMPARED
     for name, cells in rows:
-        said = [cell.parameter.description for cell in cells if cell]
-        left -= sum(map(len, said))
-        pieces = iter(word_diff.marked(said) if left >= 0 else [[(text, False)] for text in said])
+        descriptions = [cell.parameter.description for cell in cells if cell]
+        budget -= sum(map(len, descriptions))
+        pieces = iter(
+            word_diff.marked(descriptions) if budget >= 0 else [[(text, False)] for text in descriptions]
+        )
         yield Line(name, cells, [next(pieces) if cell else [] for cell in cells])
-
-
-def _unnamed(parameter: Parameter) -> Parameter:
-    # Whatever it is called: names are matched before.
-    return replace(parameter, id="", name="", title="", rest=None)

@@ -1,8 +1,9 @@
-"""Many definitions at once, from one JSON document: all of them are made, or none.
+"""Create many definitions from one JSON document, in one transaction.
 
-Each is written as `POST definitions/` takes it, or in the form of the Tool System; a schema of calls, as the
-format `tool-system` composes it, is taken whole. What is wrong is told by place: `tools.3.inputs` is of the
-fourth tool.
+The format of a tool is that of `POST definitions/` or that of the Tool System. A schema of calls, as the
+export
+format `tool-system` writes it, is accepted too. Faults have paths: `tools.3.inputs` belongs to the fourth
+tool.
 """
 
 from collections.abc import Mapping
@@ -29,103 +30,110 @@ MEMBERS: dict[str, type] = {
     "activity": str,
 }
 OPTIONAL = {"title": "", "activity": None}
-MAX_UNKNOWN_TOLD = 20
+MAX_UNKNOWN_SHOWN = 20
 
 
 @long_transaction()
-def define_all(given: Any, *, actor: User) -> list[Tool]:
-    """Raises DomainError, which names the faults of all tools by their places."""
-    parts, faults = _read(listed(given), is_composed=is_composed(given))
+def define_all(document: Any, *, actor: User) -> list[Tool]:
+    """Create the tools. Raises DomainError with the faults of all tools by path."""
+    parts, faults = _parse_all(tools_in(document), is_composed=is_composed(document))
     documents: dict[int, dict[str, Any]] = {}
-    seen: dict[str, int] = {}
-    for number, each in parts.items():
+    numbers_by_name: dict[str, int] = {}
+    for number, tool_parts in parts.items():
         try:
-            documents[number] = definitions.checked(each)
+            documents[number] = definitions.checked(tool_parts)
         except DomainError as error:
-            faults |= {_place(number, member): said for member, said in error.fields.items()}
-        name = each.name.strip()
-        if seen.setdefault(name, number) != number:
-            said = f"Tool {seen[name] + 1} of these is called “{printable(name, 64)}” as well. Rename one."
-            faults.setdefault(_place(number, "name"), said)
+            faults |= {_path_of(number, member): message for member, message in error.fields.items()}
+        name = tool_parts.name.strip()
+        if numbers_by_name.setdefault(name, number) != number:
+            message = (
+                f"Tool {numbers_by_name[name] + 1} of these is called “{printable(name, 64)}” as "
+                "well. Rename one."
+            )
+            faults.setdefault(_path_of(number, "name"), message)
     endpoint = definitions.locked_home()
-    taken = definitions.taken(seen.keys())
-    told = {_place(seen[name], "name"): definitions.why_taken(name) for name in taken}
+    taken_names = definitions.taken_names(numbers_by_name.keys())
+    name_faults = {
+        _path_of(numbers_by_name[name], "name"): definitions.why_taken(name) for name in taken_names
+    }
     if faults:
-        raise invalid(**{**told, **faults})
-    if told:
-        raise DomainError("name_taken", "Some of these names are taken already.", fields=told, status=409)
+        raise invalid(**{**name_faults, **faults})
+    if name_faults:
+        raise DomainError(
+            "name_taken", "Some of these names are taken already.", fields=name_faults, status=409
+        )
     return [definitions.record_new(endpoint, document, actor=actor) for document in documents.values()]
 
 
-def is_composed(given: Any) -> bool:
-    return isinstance(given, dict) and "calls" in given
+def is_composed(document: Any) -> bool:
+    return isinstance(document, dict) and "calls" in document
 
 
-def listed(given: Any) -> list[Any]:
-    """The tools, unread. Raises DomainError for a document that holds none, or too many."""
-    found = given
-    if is_composed(given):
-        calls = given["calls"]
+def tools_in(document: Any) -> list[Any]:
+    """Return the tools of the document, unparsed. Raises DomainError if there are none or too many."""
+    tools = document
+    if is_composed(document):
+        calls = document["calls"]
         items = calls.get("items") if isinstance(calls, dict) else None
-        # With one tool, it may stand there by itself.
-        found = items.get("anyOf", [items]) if isinstance(items, dict) else None
-    elif isinstance(given, dict):
-        found = given.get("tools")
-    if not isinstance(found, list):
+        # A schema of calls with one tool may contain it without `anyOf`.
+        tools = items.get("anyOf", [items]) if isinstance(items, dict) else None
+    elif isinstance(document, dict):
+        tools = document.get("tools")
+    if not isinstance(tools, list):
         raise invalid(
-            tools="Give the tools as an array, in brackets; or a schema of calls, as the Tool System has it."
+            tools="Enter the tools as a JSON array, or as a schema of calls in the format of the Tool System."
         )
-    if not found:
-        raise invalid(tools="Give one tool or more.")
-    if len(found) > MAX_TOOLS:
-        said = f"There are {len(found):,} tools; {MAX_TOOLS} at once are the most. Send them in parts."
-        raise DomainError("too_many_definitions", said, fields={"tools": said})
-    return found
+    if not tools:
+        raise invalid(tools="Enter at least one tool.")
+    if len(tools) > MAX_TOOLS:
+        message = f"There are {len(tools):,} tools. The limit is {MAX_TOOLS}. Send them in parts."
+        raise DomainError("too_many_definitions", message, fields={"tools": message})
+    return tools
 
 
-def _read(tools: list[Any], *, is_composed: bool) -> tuple[dict[int, Parts], dict[str, str]]:
+def _parse_all(tools: list[Any], *, is_composed: bool) -> tuple[dict[int, Parts], dict[str, str]]:
     parts: dict[int, Parts] = {}
     faults: dict[str, str] = {}
-    for number, each in enumerate(tools):
+    for number, tool in enumerate(tools):
         try:
-            parts[number] = _parts(each, is_composed=is_composed)
+            parts[number] = _parse_tool(tool, is_composed=is_composed)
         except UnreadableItemError as error:
-            faults[_place(number)] = error.reason
+            faults[_path_of(number)] = error.reason
         except DomainError as error:
-            faults |= {_place(number, member): said for member, said in error.fields.items()}
+            faults |= {_path_of(number, member): message for member, message in error.fields.items()}
     return parts, faults
 
 
-def _parts(each: Any, *, is_composed: bool) -> Parts:
-    if not isinstance(each, dict):
-        raise UnreadableItemError("SHAPE", "A tool is an object, in braces.")
-    if not is_composed and "properties" not in each:
-        return _plain(each)
-    parts = definition.parts_of(each)
+def _parse_tool(tool: Any, *, is_composed: bool) -> Parts:
+    if not isinstance(tool, dict):
+        raise UnreadableItemError("SHAPE", "A tool must be a JSON object, in braces.")
+    if not is_composed and "properties" not in tool:
+        return _parse_plain_tool(tool)
+    parts = definition.parts_of(tool)
     if not is_composed:
         return parts
-    # There it says what answered where the schema was composed; what answers here is decided here.
-    beside = {member: said for member, said in parts.reserved.items() if member != ACTIVITY}
-    if required := [member for member in beside.pop("required", ()) if member != ACTIVITY]:
-        beside["required"] = required
-    return replace(parts, activity=None, reserved=beside)
+    # In a schema of calls, `activity` belongs to the exporting system, so it is not imported.
+    other_members = {member: said for member, said in parts.reserved.items() if member != ACTIVITY}
+    if required := [member for member in other_members.pop("required", ()) if member != ACTIVITY]:
+        other_members["required"] = required
+    return replace(parts, activity=None, reserved=other_members)
 
 
-def _plain(each: Mapping[str, Any]) -> Parts:
-    unknown = [member for member in each if member not in MEMBERS][:MAX_UNKNOWN_TOLD]
-    faults = dict.fromkeys(unknown, f"There is no such member. There are: {', '.join(MEMBERS)}.")
-    given: dict[str, Any] = {**OPTIONAL, **each}
+def _parse_plain_tool(tool: Mapping[str, Any]) -> Parts:
+    unknown = [member for member in tool if member not in MEMBERS][:MAX_UNKNOWN_SHOWN]
+    faults = dict.fromkeys(unknown, f"This member does not exist. The members are: {', '.join(MEMBERS)}.")
+    members: dict[str, Any] = {**OPTIONAL, **tool}
     for member, kind in MEMBERS.items():
-        if member not in given:
+        if member not in members:
             faults[member] = "It is missing."
-        elif not isinstance(given[member], kind) and not (member == "activity" and given[member] is None):
+        elif not isinstance(members[member], kind) and not (member == "activity" and members[member] is None):
             faults[member] = (
-                "Give a text in quotes." if kind is str else "Give a JSON Schema, which is an object."
+                "Enter a text in quotes." if kind is str else "Enter a JSON Schema, which is an object."
             )
     if faults:
         raise invalid(**faults)
-    return Parts(**given)
+    return Parts(**members)
 
 
-def _place(number: int, member: str = "") -> str:
+def _path_of(number: int, member: str = "") -> str:
     return f"tools.{number}.{member}" if member else f"tools.{number}"

@@ -1,7 +1,8 @@
-"""Tools that are defined here: interfaces of our own, which any activity may answer for.
+"""Tools that are defined in Pegboard: interfaces that any activity can implement.
 
-A definition is a tool like a vendor's, with versions that are frozen, and is pinned, tuned and published like
-one. All of them belong to one endpoint, which no server stands behind. docs/definitions.md says more.
+A definition is a tool like a vendor's. It has frozen versions and is pinned, tuned and released in the same
+way.
+All definitions belong to one endpoint, which has no server. See docs/definitions.md.
 """
 
 import uuid
@@ -44,28 +45,28 @@ def all_of_them() -> QuerySet[Tool]:
 
 
 def home() -> Endpoint:
-    """What all definitions belong to, made when it is first asked for."""
-    found = Endpoint.objects.filter(vendor__is_own=True).select_related("vendor").first()
-    if found:
-        return found
+    """Return the endpoint of all definitions. Create it if it does not exist."""
+    endpoint = Endpoint.objects.filter(vendor__is_own=True).select_related("vendor").first()
+    if endpoint:
+        return endpoint
     with transaction.atomic():
-        taken = Vendor.objects.offering().filter(slug=SLUG).exists()
-        slug = f"{SLUG}-{uuid.uuid4().hex[:8]}" if taken else SLUG
-        # Of two that come first at once, the index lets one make it, and the other gets the same.
+        is_slug_taken = Vendor.objects.offering().filter(slug=SLUG).exists()
+        slug = f"{SLUG}-{uuid.uuid4().hex[:8]}" if is_slug_taken else SLUG
+        # If two requests create it at once, the unique index makes the second one use the first one's row.
         vendor, _ = Vendor.objects.get_or_create(
             is_own=True, defaults={"slug": slug, "name": Definition.label}
         )
         Vendor.objects.select_for_update(no_key=True).get(pk=vendor.pk)
-        made, _ = Endpoint.objects.get_or_create(
+        endpoint, _ = Endpoint.objects.get_or_create(
             vendor=vendor,
             protocol=Definition.name,
             defaults={"url": "", "name": Definition.label, "is_paused": True},
         )
-    return made
+    return endpoint
 
 
 def parts_of(tool: Tool) -> Parts:
-    """What its current version says."""
+    """Return the parts of the tool's current version. Raises DomainError without a version."""
     if tool.current is None:
         raise DomainError("no_version", f"“{tool}” has no version.", status=409)
     # The signature knows the order of the inputs, which a canonical document does not.
@@ -73,29 +74,31 @@ def parts_of(tool: Tool) -> Parts:
 
 
 def explicit_activity(version: ToolVersion) -> str | None:
-    """The activity that this version names: None where it says nothing, "" where the model itself answers."""
+    """Return the activity that this version names: None if it names none, "" if the model writes the
+    output."""
     return definition.activity_of(decoded(version.raw))
 
 
 @transaction.atomic
 def define(*, actor: User, parts: Parts) -> Tool:
-    """Raises DomainError."""
+    """Create a definition. Raises DomainError."""
     document = checked(parts)
     endpoint = locked_home()
-    _refuse_taken(parts.name.strip())
+    _require_free_name(parts.name.strip())
     return record_new(endpoint, document, actor=actor)
 
 
 def record_new(endpoint: Endpoint, document: dict[str, Any], *, actor: User) -> Tool:
-    """Defines what `checked` found in order, under a name that is free. The caller holds `locked_home`."""
-    read = Definition().read(document)
+    """Create a tool from a document that `checked` returned. Its name is free, and the caller has called
+    `locked_home`."""
+    parsed_signature = Definition().read(document)
     tool = Tool.objects.create(
         endpoint=endpoint,
         tool_id=str(uuid.uuid4()),
-        name=read.name,
-        title=read.title,
-        description=read.description,
-        tokens=tokens_of(read),
+        name=parsed_signature.name,
+        title=parsed_signature.title,
+        description=parsed_signature.description,
+        tokens=tokens_of(parsed_signature),
         version_count=0,
     )
     _record(tool, document)
@@ -107,26 +110,27 @@ def record_new(endpoint: Endpoint, document: dict[str, Any], *, actor: User) -> 
 def change(
     tool: Tool, *, actor: User, changes: Mapping[str, Any], expected: str = edit_conflicts.ANY_STATE
 ) -> Tool:
-    """A new version with these members of `Parts`. Pins stay on theirs until a designer moves them.
+    """Record a new version with these members of `Parts`. Pins keep their version until a designer moves
+    them.
 
-    `expected` is the state that the editor started from (people/audit/edit_conflicts.py).
+    expected: the state that the editor started from (people/audit/edit_conflicts.py).
     """
     locked_home()
     tool = _locked(tool)
     before = facts(tool)
     document = checked(replace(parts_of(tool), **changes))
-    wanted = definition.parts_of(document)
-    edit_conflicts.check(tool, expected, now=before, wanted=_facts(wanted))
+    new_parts = definition.parts_of(document)
+    edit_conflicts.check(tool, expected, now=before, wanted=_facts(new_parts))
     if tool.status == ToolStatus.WITHDRAWN:
         message = f"“{tool}” was withdrawn. Offer it again before you change it."
         raise DomainError("definition_withdrawn", message, status=409)
-    if _facts(wanted) == before:
+    if _facts(new_parts) == before:
         return tool
-    if wanted.name != tool.name:
-        _refuse_taken(wanted.name)
+    if new_parts.name != tool.name:
+        _require_free_name(new_parts.name)
     _record(tool, document)
     effective_texts.refresh([tool.pk])
-    versions.tell_moved([tool.pk])
+    versions.notify_moved([tool.pk])
     outbox.tools_changed(f"{VERSION}{tool.current_id}")
     audit.record(actor, CHANGE, tool, before=before, after=facts(tool))
     return tool
@@ -134,7 +138,7 @@ def change(
 
 @transaction.atomic
 def withdraw(tool: Tool, *, actor: User) -> None:
-    """It can be pinned no more. What was pinned and published stays, and its name can be given to another."""
+    """Stop offering the definition. Pins and releases keep it, and its name becomes free."""
     locked_home()
     tool = _locked(tool)
     if tool.status == ToolStatus.ACTIVE:
@@ -146,26 +150,28 @@ def withdraw(tool: Tool, *, actor: User) -> None:
 
 @transaction.atomic
 def offer_again(tool: Tool, *, actor: User) -> Tool:
-    """Raises DomainError where another definition has its name by now."""
+    """Offer a withdrawn definition again. Raises DomainError if another definition has its name."""
     locked_home()
     tool = _locked(tool)
     if tool.status == ToolStatus.WITHDRAWN:
-        _refuse_taken(tool.name)
+        _require_free_name(tool.name)
         Tool.objects.filter(pk=tool.pk).update(status=ToolStatus.ACTIVE, changed_at=Now())
         tool.status = ToolStatus.ACTIVE
-        # A withdrawal ends with a run that found the tool again, and no run reads definitions.
+        # A withdrawal ends with the enumeration that lists the tool again, and definitions have no
+        # enumerations.
         Withdrawal.objects.filter(tool=tool, returned_run=None).delete()
         audit.record(actor, OFFER, tool, before={"status": "withdrawn"}, after={"status": "active"})
     return tool
 
 
 def facts(tool: Tool) -> dict[str, Any]:
-    """What an editor starts from, and an audit row says. Below one member: those of tunings have others."""
+    """Return the state for editors and for the audit trail, under one member, because tunings have other
+    members."""
     return _facts(parts_of(tool))
 
 
 def history(tool: Tool) -> QuerySet[AuditEntry]:
-    """Who defined and changed it, the newest first."""
+    """Return the audit entries of the definition, newest first."""
     rows = AuditEntry.objects.filter(kind="tool", object_id=str(tool.pk))
     return rows.filter(action__in=(DEFINE, CHANGE, WITHDRAW, OFFER)).select_related("actor").order_by("-pk")
 
@@ -175,9 +181,11 @@ def _facts(parts: Parts) -> dict[str, Any]:
 
 
 def _record(tool: Tool, document: dict[str, Any]) -> None:
-    # As its next version, which is offered from now on. The caller holds its lock, and refreshes what is
-    # shown of a tool that was there.
-    read = Definition().read(document)
+    """Store the document as the next and current version.
+
+    The caller has locked the tool, and refreshes the effective texts of an existing tool.
+    """
+    parsed_signature = Definition().read(document)
     number = tool.version_count + 1
     tool.current = ToolVersion.objects.create(
         tool=tool,
@@ -185,45 +193,48 @@ def _record(tool: Tool, document: dict[str, Any]) -> None:
         label=str(number),
         label_key=[number],
         digest=canonical_json.digest(document),
-        signature=signature.to_json(read).decode(),
+        signature=signature.to_json(parsed_signature).decode(),
         raw=canonical(document).decode(),
-        # What our own people write is judged by who reads it before it is published.
+        # No inspection: the users who write definitions review them before they release them.
         alarms=assess.to_json(()),
     )
-    tool.name, tool.version_count = read.name, number
+    tool.name, tool.version_count = parsed_signature.name, number
     Tool.objects.filter(pk=tool.pk).update(
-        current=tool.current, name=read.name, version_count=number, changed_at=Now()
+        current=tool.current, name=parsed_signature.name, version_count=number, changed_at=Now()
     )
     transaction.on_commit(partial(effective_texts.index_soon, tool.endpoint_id), robust=True)
 
 
 def checked(parts: Parts) -> dict[str, Any]:
-    """The document. Raises DomainError with a sentence for each member that is not right."""
+    """Validate the parts and return their document. Raises DomainError with a message for each faulty
+    member."""
     texts = {member: getattr(parts, member).strip() for member in ("name", "title", "description")}
     parts = replace(parts, **texts)
     faults: dict[str, str] = {}
-    if why := definition.name_problem(parts.name):
-        faults["name"] = why
-    if parts.title and (why := display_names.name_problem(parts.title, MAX_TITLE_LENGTH)):
-        faults["title"] = why
+    if reason := definition.name_problem(parts.name):
+        faults["name"] = reason
+    if parts.title and (reason := display_names.name_problem(parts.title, MAX_TITLE_LENGTH)):
+        faults["title"] = reason
     if not parts.description:
-        faults["description"] = "Say what it does, and when to use it: a model chooses it by these words."
+        faults["description"] = (
+            "Describe what it does and when to use it. A model chooses the tool by this text."
+        )
     elif len(parts.description) > MAX_DESCRIPTION_LENGTH:
         faults["description"] = (
-            f"It has {len(parts.description):,} characters; {MAX_DESCRIPTION_LENGTH:,} is the most."
+            f"It has {len(parts.description):,} characters. The limit is {MAX_DESCRIPTION_LENGTH:,}."
         )
     if parts.activity is not None and len(parts.activity) > definition.MAX_ACTIVITY_LENGTH:
-        faults["activity"] = f"Give a name of up to {definition.MAX_ACTIVITY_LENGTH} characters."
+        faults["activity"] = f"Enter a name of up to {definition.MAX_ACTIVITY_LENGTH} characters."
     for member in ("description", "activity", "inputs", "output"):
-        if member not in faults and (found := strict_json.unstorable(getattr(parts, member))):
-            faults[member] = f"It holds {found[1]}."
-    with _noted(faults, "inputs"):
+        if member not in faults and (unstorable := strict_json.unstorable(getattr(parts, member))):
+            faults[member] = f"It contains {unstorable[1]}."
+    with _collect_fault(faults, "inputs"):
         definition.check_inputs(parts.inputs)
-    with _noted(faults, "output"):
+    with _collect_fault(faults, "output"):
         definition.check_output(parts.output)
     document = {}
     if not faults:
-        with _noted(faults, "inputs"):
+        with _collect_fault(faults, "inputs"):
             document = definition.document_of(parts)
             Definition().read(document)
     if faults:
@@ -232,7 +243,7 @@ def checked(parts: Parts) -> dict[str, Any]:
 
 
 @contextmanager
-def _noted(faults: dict[str, str], member: str) -> Iterator[None]:
+def _collect_fault(faults: dict[str, str], member: str) -> Iterator[None]:
     try:
         yield
     except UnreadableItemError as error:
@@ -240,7 +251,7 @@ def _noted(faults: dict[str, str], member: str) -> Iterator[None]:
 
 
 def locked_home() -> Endpoint:
-    # Who gives a definition a name waits here for the one before.
+    # Serializes all requests that name a definition.
     return (
         Endpoint.objects.select_related("vendor")
         .select_for_update(of=("self",), no_key=True)
@@ -250,22 +261,22 @@ def locked_home() -> Endpoint:
 
 def _locked(tool: Tool) -> Tool:
     rows = all_of_them().select_related("current", "endpoint__vendor")
-    found = rows.select_for_update(of=("self",), no_key=True).filter(pk=tool.pk).first()
-    if found is None:
+    locked_tool = rows.select_for_update(of=("self",), no_key=True).filter(pk=tool.pk).first()
+    if locked_tool is None:
         raise DomainError(
             "not_defined_here", f"“{tool}” is a vendor's tool, and not defined here.", status=409
         )
-    return found
+    return locked_tool
 
 
-def _refuse_taken(name: str) -> None:
-    if taken([name]):
+def _require_free_name(name: str) -> None:
+    if taken_names([name]):
         message = why_taken(name)
         raise DomainError("name_taken", message, fields={"name": message}, status=409)
 
 
-def taken(names: Collection[str]) -> set[str]:
-    """Those of the names that definitions on offer have."""
+def taken_names(names: Collection[str]) -> set[str]:
+    """Return the given names that offered definitions have."""
     rows = all_of_them().filter(name__in=names, status=ToolStatus.ACTIVE)
     return set(rows.values_list("name", flat=True))
 

@@ -1,8 +1,8 @@
-"""The texts of a tool in lists, comparisons and search: the vendor's, or tuned ones in their place.
+"""The texts of a tool in lists, comparisons and search: tuned texts if there are any, else the vendor's.
 
-Tunings are kept in a layer above the catalog, which asks for them through the one function that is
-registered here when the product starts. The effective texts of the current version are written onto the tool
-in the transaction that changes either; the index follows. docs/decisions/0029-tuned-texts.md says why.
+Tunings belong to a higher layer, which registers its rewriting function with `words_come_from` at start. The
+transaction that changes a tuning or the current version writes the effective texts into the tool, and the
+search index follows. docs/decisions/0029-tuned-texts.md has the reasons.
 """
 
 import math
@@ -25,19 +25,20 @@ AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What words of ours make of a signature, and how many tokens a model then reads."""
+    """The tuning of one tool. `reword` applies it to a signature, and `count` returns the tokens of the
+    result."""
 
     reword: Callable[[Signature], Signature]
     count: Callable[[Signature], int]
 
 
-# For those of the tools that there are words of ours about.
+# Returns a rewrite for each of the tools that is tuned.
 Words = Callable[[Collection[int]], Mapping[int, Rewrite]]
 _words: list[Words] = []
 
 
 def words_come_from(rule: Words) -> None:
-    """Called once, when the product starts."""
+    """Register the source of tunings. Called once, at start."""
     _words[:] = [rule]
 
 
@@ -45,48 +46,51 @@ def rewrites(tools: Collection[int]) -> Mapping[int, Rewrite]:
     return _words[0](tools) if tools and _words else {}
 
 
-def shown(tools: Iterable[Tool]) -> dict[int, Signature]:
-    """The current version of each as it is shown; of tools that are not tuned, the vendor's own."""
+def effective_signatures(tools: Iterable[Tool]) -> dict[int, Signature]:
+    """Return the current signature of each tool by primary key, with its tuned texts."""
     rows = [tool for tool in tools if tool.current]
-    ours = rewrites([tool.pk for tool in rows if tool.is_tuned])
+    rewrites_by_tool = rewrites([tool.pk for tool in rows if tool.is_tuned])
     signatures = {tool.pk: tool.current.decoded() for tool in rows if tool.current}
-    return {pk: ours[pk].reword(vendors) if pk in ours else vendors for pk, vendors in signatures.items()}
+    return {
+        pk: rewrites_by_tool[pk].reword(vendors) if pk in rewrites_by_tool else vendors
+        for pk, vendors in signatures.items()
+    }
 
 
 def effects(tool: Tool, vendors: Signature) -> Annotations:
-    """What a call of this version does: as words of ours for all agents state it, before the vendor."""
-    ours = rewrites([tool.pk]) if tool.is_tuned else {}
-    return (ours[tool.pk].reword(vendors) if tool.pk in ours else vendors).annotations
+    """Return the annotations of this version, in which tuned values for all agents override the vendor's."""
+    rewrites_by_tool = rewrites([tool.pk]) if tool.is_tuned else {}
+    return (rewrites_by_tool[tool.pk].reword(vendors) if tool.pk in rewrites_by_tool else vendors).annotations
 
 
 def changed(tool: Tool) -> None:
-    """A tuning of it was written or taken back in this transaction, which holds the tool's lock."""
+    """Update the tool after a change of its tuning. The transaction of the change holds the tool's lock."""
     Tool.objects.filter(pk=tool.pk).update(worded_at=Now())
     refresh([tool.pk])
     transaction.on_commit(partial(index_soon, tool.endpoint_id), robust=True)
 
 
 def refresh(tools: Collection[int]) -> None:
-    """Write onto these tools what is shown of their current versions. The caller holds their locks."""
+    """Write the effective texts of their current versions into these tools. The caller holds their locks."""
     if not tools:
         return
-    ours = rewrites(tools)
+    rewrites_by_tool = rewrites(tools)
     rows = list(Tool.objects.filter(pk__in=tools, current__isnull=False).select_related("current"))
     for tool in rows:
         if tool.current is None:
             continue
-        tool.is_tuned = tool.pk in ours
+        tool.is_tuned = tool.pk in rewrites_by_tool
         vendors = tool.current.decoded()
-        said = ours[tool.pk].reword(vendors) if tool.is_tuned else vendors
-        tool.description, tool.title = said.description, said.title
-        tool.tokens = ours[tool.pk].count(vendors) if tool.is_tuned else tokens_of(vendors)
+        effective = rewrites_by_tool[tool.pk].reword(vendors) if tool.is_tuned else vendors
+        tool.description, tool.title = effective.description, effective.title
+        tool.tokens = rewrites_by_tool[tool.pk].count(vendors) if tool.is_tuned else tokens_of(vendors)
     Tool.objects.bulk_update(rows, ["title", "description", "tokens", "is_tuned"])
 
 
 def catch_up(*, ends: float = math.inf) -> None:
-    """Write the effective texts of tools that were tuned before lists and search showed it.
+    """Write the effective texts of tools that were tuned before this module existed.
 
-    After `ends` (time.monotonic) no other portion begins; the next call continues.
+    ends: the time.monotonic() after which no batch starts. The next call continues.
     """
     while time.monotonic() < ends:
         with transaction.atomic():
@@ -99,14 +103,17 @@ def catch_up(*, ends: float = math.inf) -> None:
 
 
 def index_soon(endpoint: int) -> None:
-    # Without a broker the message is lost, and the search index follows within a minute by itself.
+    # If the broker loses the message, the periodic task updates the index within a minute.
     wakes.wake_worker(INDEX, endpoint)
 
 
 @dataclass(frozen=True, slots=True)
 class ShownInput:
-    """An input or output. `vendors` is the vendor's description where ours stands in its place, else None;
-    `vendors_name` is the vendor's name where a designer gave it another."""
+    """An input or output with its effective texts.
+
+    vendors: the vendor's description if a tuned one replaces it, else None.
+    vendors_name: the vendor's name if a designer gave another one, else "".
+    """
 
     parameter: Parameter
     vendors: str | None = None
@@ -115,21 +122,22 @@ class ShownInput:
 
 
 def inputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
-    """All that the vendor takes, in its order, as it is shown."""
-    return _beside(vendors.inputs, shown.inputs)
+    """Return all inputs of the vendor, in its order, with their effective texts."""
+    return _merge_parameters(vendors.inputs, shown.inputs)
 
 
 def outputs(vendors: Signature, shown: Signature) -> list[ShownInput]:
-    return _beside(vendors.outputs, shown.outputs)
+    return _merge_parameters(vendors.outputs, shown.outputs)
 
 
-def _beside(vendors: Sequence[Parameter], shown: Sequence[Parameter]) -> list[ShownInput]:
-    # By their identity, because the name may be ours.
-    seen = {parameter.id: parameter for parameter in shown}
-    found = []
-    for theirs in vendors:
-        ours = seen.get(theirs.id, theirs)
-        said = theirs.description if ours.description != theirs.description else None
-        name = theirs.name if ours.name != theirs.name else ""
-        found.append(ShownInput(ours, said, is_hidden=theirs.id not in seen, vendors_name=name))
-    return found
+def _merge_parameters(vendors: Sequence[Parameter], shown: Sequence[Parameter]) -> list[ShownInput]:
+    """Match the parameters by id, because a tuning may change the name."""
+    tuned_by_id = {parameter.id: parameter for parameter in shown}
+    merged = []
+    for original in vendors:
+        tuned = tuned_by_id.get(original.id, original)
+        description = original.description if tuned.description != original.description else None
+        name = original.name if tuned.name != original.name else ""
+        is_hidden = original.id not in tuned_by_id
+        merged.append(ShownInput(tuned, description, is_hidden=is_hidden, vendors_name=name))
+    return merged

@@ -1,4 +1,4 @@
-"""How far the search index and the inspection have followed what vendors list now."""
+"""Progress of the search index and of inspection after changes of the catalog."""
 
 import time
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""Which version a caller means, and which one a version is compared with."""
+"""Find the version that a caller refers to, and the version that another one is compared with."""
 
 from collections.abc import Callable, Collection, Iterable
 from functools import cache
@@ -11,15 +11,16 @@ from catalog.models.findings import FindingQuerySet
 from core.compiled_queries import CompiledQuery, given_keys
 from core.outbound.errors import printable
 
-# Each says how many agents pin which version: (tool, version, agents). What is above this layer adds itself.
+# Functions that return (tool, version, agents): how many agents pin which version. Higher layers register
+# them.
 PINNED: list[Callable[[Collection[int]], Iterable[tuple[int, int, int]]]] = []
-# Each is told, in the transaction, which tools have another current version from now on.
+# Functions that are called in the transaction with the tools whose current version changed.
 MOVED: list[Callable[[Collection[int]], None]] = []
 
 
-def tell_moved(tools: Collection[int]) -> None:
-    for each in MOVED if tools else ():
-        each(tools)
+def notify_moved(tools: Collection[int]) -> None:
+    for listener in MOVED if tools else ():
+        listener(tools)
 
 
 def pinned(tools: Collection[int]) -> list[tuple[int, int, int]]:
@@ -27,34 +28,36 @@ def pinned(tools: Collection[int]) -> list[tuple[int, int, int]]:
 
 
 def about_version() -> FindingQuerySet:
-    """Findings about the version of the outer query, or about the same bytes of its tool."""
+    """Return findings about the version of the outer query, or about an identical version of its tool."""
     is_about = Q(version=OuterRef("pk")) | Q(subject=OuterRef("digest"))
     return Finding.objects.filter(is_about, tool=OuterRef("tool"))
 
 
 def stopping() -> FindingQuerySet:
-    """Findings that keep out the version of the outer query."""
+    """Return findings that hold or block the version of the outer query."""
     return about_version().stopping()
 
 
 def predecessor(version: ToolVersion, *, is_offered: bool = False) -> ToolVersion | None:
-    """See `predecessors`. `is_offered` gives none rather than one that is held or blocked."""
-    found = predecessors([version.pk], is_offered=is_offered).get(version.pk)
-    return ToolVersion.objects.get(pk=found) if found else None
+    """Return the predecessor (see `predecessors`), or None. `is_offered`: ignore held and blocked
+    versions."""
+    predecessor_id = predecessors([version.pk], is_offered=is_offered).get(version.pk)
+    return ToolVersion.objects.get(pk=predecessor_id) if predecessor_id else None
 
 
 def predecessors(versions: Iterable[int], *, is_offered: bool = False) -> dict[int, int]:
-    """What each version is compared with, by primary key; the first of a tool is left out.
+    """Return the version that each version is compared with, by primary key. A tool's first version has none.
 
-    Of a version that is kept out, that is the one in effect. Of any other, the last one before it in the
-    vendor's own order, whenever we read it: one that was let through if there is any.
+    A held or blocked version is compared with the current one. Any other is compared with the last one before
+    it in
+    the vendor's order, whatever the order in which they were read, and with an allowed one if there is any.
     """
     keys = list(versions)
-    return dict(_against(is_offered).rows(versions=keys)) if keys else {}
+    return dict(_predecessor_query(is_offered).rows(versions=keys)) if keys else {}
 
 
 @cache
-def _against(is_offered: bool) -> CompiledQuery[tuple[int, int]]:
+def _predecessor_query(is_offered: bool) -> CompiledQuery[tuple[int, int]]:
     is_before = Q(label_key__lt=OuterRef("label_key")) | Q(
         label_key=OuterRef("label_key"), ordinal__lt=OuterRef("ordinal")
     )
@@ -69,37 +72,39 @@ def _against(is_offered: bool) -> CompiledQuery[tuple[int, int]]:
     return CompiledQuery(rows.values_list("pk", "against"))
 
 
-def named(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion | None:
-    """The version with the vendor's label `version`, or else with our `ordinal`; the current one for neither.
+def find_version(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion | None:
+    """Return the version with the vendor's label `version`, else the one with `ordinal`, else the current
+    one.
 
-    A label that the vendor has used for several texts means the one in effect: the current version, or else
-    the last one that was let through. `ordinal` beside the label says which of them is meant. Where a vendor
-    numbers nothing, the ordinal stands in for a label.
+    If several versions have the label, the one with `ordinal` is returned, else the current one, else the
+    last
+    allowed one. If the vendor has no labels, an ordinal is accepted as the label.
     """
     if not version:
         return tool.current if ordinal is None else tool.versions.filter(ordinal=ordinal).first()
     labelled = tool.versions.filter(label=version)
     is_current = Q(pk=tool.current_id or 0)
-    wanted = Case(
+    priority = Case(
         When(ordinal=ordinal or 0, then=0),
         When(is_current, then=1),
         When(~Exists(stopping()), then=2),
         default=3,
     )
-    found = labelled.order_by(wanted, "-ordinal").first()
-    if found is None and version.isascii() and version.isdecimal() and len(version) < 10:
+    match = labelled.order_by(priority, "-ordinal").first()
+    if match is None and version.isascii() and version.isdecimal() and len(version) < 10:
         return tool.versions.filter(label="", ordinal=int(version)).first()
-    return found
+    return match
 
 
 def names(tools: Collection[int]) -> dict[tuple[int, int], str]:
-    """Of all versions of these tools, by tool and ordinal: for documents that keep only those."""
+    """Return the names of all versions of these tools by (tool, ordinal), for documents that store only
+    ordinals."""
     rows = ToolVersion.objects.filter(tool__in=tools).defer("signature", "raw").order_by()
     return {(row.tool_id, row.ordinal): row.name for row in rows}
 
 
-def says_unknown(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:
-    """One sentence for a caller that named a version that is not there, and one that says which are."""
+def unknown_version_message(tool: Tool, *, version: str = "", ordinal: int | None = None) -> str:
+    """Return an error message for an unknown version, with the versions that exist."""
     if version:
         which = f"“{tool}” has no version “{printable(version, 60)}”."
     elif ordinal is not None:
@@ -107,6 +112,6 @@ def says_unknown(tool: Tool, *, version: str = "", ordinal: int | None = None) -
     else:
         return f"“{tool}” has no version yet."
     rows = tool.versions.defer("signature", "raw")[:4]
-    known = [f"“{printable(row.name, 60)}”" for row in rows[:3]]
+    existing = [f"“{printable(row.name, 60)}”" for row in rows[:3]]
     more = " and others" if len(rows) > 3 else ""
-    return f"{which} It has {', '.join(known)}{more}." if known else which
+    return f"{which} It has {', '.join(existing)}{more}." if existing else which

@@ -162,7 +162,7 @@ def create_endpoint(
         interval_minutes=interval_minutes,
         settings=dict(settings or {}),
         policy=_checked_policy({}, policy or {}),
-        retry=retries.stated({}, retry or {}),
+        retry=retries.change_policy({}, retry or {}),
         **reach,
     )
     _check_endpoint(endpoint)
@@ -264,7 +264,7 @@ def _set_fields(endpoint: Endpoint, changes: Mapping[str, Any]) -> None:
     if "policy" in changes:
         endpoint.policy = _checked_policy(endpoint.policy, changes["policy"])
     if "retry" in changes:
-        endpoint.retry = retries.stated(endpoint.retry, changes["retry"])
+        endpoint.retry = retries.change_policy(endpoint.retry, changes["retry"])
     for field in changes.keys() & {"credential", "interval_minutes", "settings", "is_paused", *REACH}:
         setattr(endpoint, field, changes[field])
     if "url" in changes:

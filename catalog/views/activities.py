@@ -79,7 +79,7 @@ def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
     """As it is set up."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
-    return EDITORS[kind](kind, draft, callees.known(draft.references()), judged=judged)
+    return EDITORS[kind](kind, draft, callees.known(draft.references()), shows_faults=judged)
 
 
 def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: Draft) -> HttpResponse:
@@ -88,10 +88,10 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
         editor, sought = posted(request, kind)
     else:
         known = callees.known(draft.references())
-        editor = EDITORS[kind](kind, draft, known, judged=activity is not None)
+        editor = EDITORS[kind](kind, draft, known, shows_faults=activity is not None)
     if activity:
         editor.head.edits(operations.facts(activity))
-    is_saved = request.method == "POST" and not (sought or editor.why_no_json)
+    is_saved = request.method == "POST" and not (sought or editor.json_error)
     is_saved = is_saved and editor.act in (ENTER, "save")
     if is_saved and (saved := _saved(request, editor, activity)):
         return redirect("activity", saved.pk)
@@ -113,20 +113,20 @@ def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
     asked = Reference.read(act.rpartition("-")[2])
     known = callees.known(activity_fields.references_in(data) | ({asked} if asked else set()))
     made = EDITORS[kind]
-    draft = made.applied(made.read(data, known), act, kind, known)
+    draft = made.applied(made.parse_draft(data, known), act, kind, known)
     sought = finding.asked(data, act, with_activities=kind == "composite")
     is_judged_now = act in (*SAVING, "check") and not sought
-    why_no_json = ""
+    json_error = ""
     if act == "json":
         try:
             draft = activity_fields.from_json(draft, data.get("json", ""))
             known = callees.known(draft.references())
         except DomainError as error:
-            why_no_json = error.fields["json"]
+            json_error = error.fields["json"]
     elif act != "forget" and activity_fields.is_json_typed(data):
-        why_no_json = NOT_TAKEN_OVER
-    editor = made(kind, draft, known, data=data, judged=is_judged_now or data.get("judged") == "1")
-    editor.act, editor.why_no_json = act, why_no_json
+        json_error = NOT_TAKEN_OVER
+    editor = made(kind, draft, known, data=data, shows_faults=is_judged_now or data.get("judged") == "1")
+    editor.act, editor.json_error = act, json_error
     if act not in SAVING:
         editor.head.errors.clear()
     return editor, sought

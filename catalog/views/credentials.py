@@ -69,11 +69,11 @@ def credential_new(request: HttpRequest) -> HttpResponse:
         found = offers.look(request, request.POST.get("url", ""))
         return _with_lookup(request, "catalog/credential_new.html", context | found)
     if chosen and form.is_oauth:
-        client.take(chosen)
+        client.fill(chosen)
     is_ready = request.method == "POST" and offers.FILL not in request.POST
     if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            given = form.cleaned_data | (client.given() if form.is_oauth else {})
+            given = form.cleaned_data | (client.entered_facts() if form.is_oauth else {})
             save = partial(credential_operations.create_credential, actor=person(request), **given)
             row = save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
         except DomainError as error:
@@ -175,7 +175,7 @@ def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
         found = _looked_up(request, row, request.POST.get("resource", ""))
         return _with_lookup(request, "catalog/credential_client.html", context | found)
     if chosen := offers.taken(request):
-        client.take(chosen)
+        client.fill(chosen)
     if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
         wanted = client.facts() | {"name": client.cleaned_data["name"]}
         if _is_changed(request, row, client, wanted, chosen):

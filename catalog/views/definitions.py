@@ -81,7 +81,7 @@ def _edited(request: HttpRequest, tool: Tool | None) -> HttpResponse:
     if data is not None:
         if (side := editor.act.removeprefix("more-")) in SIDES:
             editor.make_room(data, side)
-        elif (typed := editor.typed()) and editor.act in ("json", "rows"):
+        elif (typed := editor.entered_parts()) and editor.act in ("json", "rows"):
             editor = _shown_otherwise(editor, typed)
         elif typed and (saved := _saved(request, editor, tool, typed)):
             return redirect("tool", saved.pk)

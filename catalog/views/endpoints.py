@@ -52,7 +52,12 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
     """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
     chosen = offers.taken(request)
     form, client = _filled_in(request, chosen)
-    context = {"form": form, "client": client, "redirect_uri": redirect_uri(request), **form.asked()}
+    context = {
+        "form": form,
+        "client": client,
+        "redirect_uri": redirect_uri(request),
+        **form.vendor_request_context(),
+    }
     if offers.LOOK in request.POST:
         template = "_discovery.html" if "HX-Request" in request.headers else "endpoint_new.html"
         return render(
@@ -68,7 +73,7 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
             endpoint = save(offers.registered(request, chosen, save))
         except DomainError as error:
             if error.code == "request_answered":
-                context |= form.asked()
+                context |= form.vendor_request_context()
             else:
                 refuse(error, form, client if form.is_oauth else None)
             context["already"] = already(form["protocol"].value(), form["url"].value())
@@ -111,7 +116,7 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     if chosen and form.is_oauth:
-        client.take(chosen)
+        client.fill(chosen)
         client.fields["client_id"].widget.attrs["autofocus"] = True
     elif ENTER in request.POST:
         form.fields["secret"].widget.attrs["autofocus"] = True
@@ -176,7 +181,7 @@ def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
     """What was entered for a new credential, as the operations take it."""
     given = form.cleaned_data
     url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
-    details = client.given() if form.is_oauth else form.details()
+    details = client.entered_facts() if form.is_oauth else form.details()
     return {"kind": given["kind"], "secret": given["secret"], "url": url, **details}
 
 

@@ -36,7 +36,7 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     form = PreviewForm(request.POST, request.FILES)
     client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
     context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
-    context |= form.asked()
+    context |= form.vendor_request_context()
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             context |= _found(request, _draft(form, client))

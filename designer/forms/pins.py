@@ -29,7 +29,7 @@ class PinRetryForm(RetryForm):
 
     def __init__(self, *args: Any, pin: Pin, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        below = retries.resolved(agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
+        below = retries.resolve_policy(agent=pin.agent.retry, endpoint=pin.tool.endpoint.retry)
         self.add_retry(pin.retry, below)
 
 

@@ -157,7 +157,7 @@ def move(
         why=note,
         agent=agent.pk,
     )
-    outbox.put(MOVED, channel_move.pk)
+    outbox.add_notice(MOVED, channel_move.pk)
     return ChannelState(name, release, channel_move)
 
 

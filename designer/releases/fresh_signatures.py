@@ -41,7 +41,7 @@ def read_fresh(released: ReleasedTool) -> Decision:
     try:
         # Counted among the calls, because it occupies a thread as they do.
         with invocation.room(Holder(None, f"endpoint {tool.endpoint_id}")):
-            read_result = one_tool.read(tool)
+            read_result = one_tool.fetch(tool)
     except NoRoomError:
         return Decision(released, reason="unreachable")
     if read_result.error_code == "VERSION_BACK":
@@ -115,7 +115,7 @@ def _decide_for(released: ReleasedTool, tool: Tool, offered: ToolVersion) -> Dec
         accepted={code for code, _, state in finding_rows if state == FindingState.ACCEPTED},
         is_older=offered.label_key < released_row.label_key,
     )
-    return freshness.decide(released, released_row.decoded(), facts, policy.whole(tool.endpoint.policy))
+    return freshness.decide(released, released_row.decoded(), facts, policy.with_defaults(tool.endpoint.policy))
 
 
 def _released_version(version: ToolVersion) -> ReleasedVersion:

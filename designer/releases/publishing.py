@@ -123,7 +123,7 @@ def publish(
         if accepted:
             facts |= {"accepted": [row["message"] for row in accepted], "reason": reason}
         audit.record(actor, "publish", release, after=facts, why=reason or note, agent=agent.pk)
-        outbox.put(PUBLISHED, release.pk)
+        outbox.add_notice(PUBLISHED, release.pk)
         if channel:
             channels.move(agent, channel, actor=actor, release=release, note=note, expected=expected)
         return release

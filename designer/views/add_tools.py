@@ -294,7 +294,7 @@ def _tray(
 ) -> list[Ticked]:
     tools = Tool.objects.filter(current__isnull=False).select_related("current", "endpoint__vendor")
     tool_rows = tools.in_bulk(ticks)
-    signatures = effective_texts.shown(tool_rows.values())
+    signatures = effective_texts.effective_signatures(tool_rows.values())
     used_names = [*(pin.name for pin in here), *transfers.names_of(agent)] if tool_rows else []
     tray = []
     for tool in (tool_rows[pk] for pk in ticks if pk in tool_rows):

@@ -54,7 +54,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     other = Reference.read(request.GET.get("by", ""))
     if request.method == "POST":
         editor, _ = editing.posted(request, KIND)
-        is_saved = editor.act in ("save", "bind") and not editor.why_no_json
+        is_saved = editor.act in ("save", "bind") and not editor.json_error
         address, codes = _saved(request, editor, row) if is_saved else ("", ())
         return redirect(address) if address else _completed(request, row, version, editor, codes)
     if other is None:
@@ -65,7 +65,7 @@ def tool_same_job(request: HttpRequest, pk: int) -> HttpResponse:
     name = f"{row.name} by {callee_names[other].vendor}"[: operations.MAX_NAME_LENGTH]
     draft = Draft(name, reference, StepsEditor.empty())
     draft = StepsEditor.applied(draft, f"add-{other}", KIND, callee_names)
-    return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, judged=True))
+    return _completed(request, row, version, StepsEditor(KIND, draft, callee_names, shows_faults=True))
 
 
 def _interface(request: HttpRequest, row: Tool) -> ToolVersion:

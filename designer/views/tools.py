@@ -141,7 +141,7 @@ def tool_versions(request: HttpRequest, pk: int, label: str = "") -> HttpRespons
 def asked_version(row: Tool, address: str) -> ToolVersion | None:
     """`v2` is the vendor's version 2; 2 is our ordinal, for a label that has several texts, and for none."""
     if address.startswith("v"):
-        return versions.named(row, version=address[1:]) if len(address) > 1 else None
+        return versions.find_version(row, version=address[1:]) if len(address) > 1 else None
     return row.versions.filter(ordinal=number(address)).first()
 
 
@@ -274,7 +274,7 @@ def _counted(rows: QuerySet[Any]) -> Coalesce:
 def header(row: Tool) -> dict[str, Any]:
     # The data in the head of each page of the tool.
     tuning = getattr(row, "tuning", None)
-    visible_rows = effective_texts.shown([row]).get(row.pk)
+    visible_rows = effective_texts.effective_signatures([row]).get(row.pk)
     open_findings = Finding.objects.filter(tool=OuterRef("pk"), state=FindingState.OPEN)
     counts = Tool.objects.filter(pk=row.pk).values(
         usage_count=_counted(Pin.objects.live().filter(tool=OuterRef("pk"))),

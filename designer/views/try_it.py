@@ -293,7 +293,7 @@ def tool_call_output(request: HttpRequest, pk: int, call: int) -> HttpResponse:
     call_row = get_object_or_404(_calls(row, person(request)), pk=call)
     form = _output_form(call_row, request.POST)
     if form.is_valid():
-        output = latent.given(form.arguments, by=latent.GIVEN_BY_A_PERSON)
+        output = latent.output_outcome(form.arguments, by=latent.BY_PERSON)
         try:
             latent.answer(call_row, actor=person(request), output=output)
         except DomainError as error:

@@ -27,7 +27,7 @@ def test_an_administrator_looks_up_a_vendor_and_signs_in_there(open_browser, com
         page.goto("/credentials/new/")
         assert not page.get_by_label("Token address").is_visible()
         page.get_by_label("Name", exact=True).fill("Weather")
-        page.get_by_label("Address it is for").fill(f"{server.url}/tools")
+        page.get_by_label("Address of the vendor").fill(f"{server.url}/tools")
         page.get_by_label("Kind").select_option("oauth_code")
         page.get_by_role("button", name="Look up this server's settings").click()
         page.get_by_role("button", name="Use these settings").click()

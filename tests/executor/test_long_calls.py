@@ -242,7 +242,7 @@ def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, m
 
 
 def test_a_run_is_stopped_once_though_its_worker_learns_of_the_end_meanwhile(owner, runs, monkeypatch):
-    tell, untold = events.tell, []
+    tell, untold = events.publish, []
     monkeypatch.setattr(events, "tell", lambda *told: untold.append(told))
 
     def slow(line, request):

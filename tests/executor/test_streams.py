@@ -186,7 +186,7 @@ def test_a_call_that_is_tried_is_followed_on_its_page(client, owner, runs):
     shown = page.get(to).content.decode()
     assert f'data-follow="{part}events/"' in shown
     assert "Cancel the call" in shown
-    events.tell(call.key, events.PARTIAL, {"outputs": {"Sky now": "cloudy <b>"}})
+    events.publish(call.key, events.PARTIAL, {"outputs": {"Sky now": "cloudy <b>"}})
     assert "cloudy &lt;b&gt;" in page.get(to).content.decode(), "without JavaScript, by loading it again"
     perform_call(call.pk)
     answer = page.get(f"{part}events/")

@@ -24,7 +24,7 @@ def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     found = assess(Offer(old, "1", "a"), Offer(new, "2", "b"), promised={"additive_changes"})
     assert found.effects == {"breaks_callers", "text"}
     assert [(breach.code, breach.subject) for breach in found.breaches] == [("BREAKING", "b")]
-    stop = found.stop(policy.whole({"breaks_callers": "block"}))
+    stop = found.stop(policy.with_defaults({"breaks_callers": "block"}))
     assert stop is not None
     assert (stop.action, stop.reasons) == (
         "block",
@@ -42,7 +42,7 @@ def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     ],
 )
 def test_the_policy_judges_new_tools_and_rewritten_versions(old, is_rewritten, stated, action):
-    stop = assess(old, Offer(make_signature(), "1"), is_rewritten=is_rewritten).stop(policy.whole(stated))
+    stop = assess(old, Offer(make_signature(), "1"), is_rewritten=is_rewritten).stop(policy.with_defaults(stated))
     assert (stop and stop.action) == action
 
 

@@ -106,7 +106,7 @@ def test_a_policy_of_none_and_a_single_attempt_repeat_nothing(effects, attempts)
 
 
 def test_each_member_of_a_policy_is_taken_where_it_is_stated_first():
-    found = retries.resolved(
+    found = retries.resolve_policy(
         pin={"retry": "all"}, agent={"retry": "none", "attempts": 5}, endpoint={"attempts": 9}
     )
     assert found.policy == RetryPolicy(retry="all", attempts=5, give_up_after_seconds=30)

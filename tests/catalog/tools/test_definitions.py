@@ -188,7 +188,7 @@ def test_a_call_of_a_definition_goes_nowhere(api):
         )
     assert refused.value.outcome.error["code"] == "NO_ACTIVITY"
     assert not Call.objects.exists()
-    assert one_tool.read(tool).error_code == ""
+    assert one_tool.fetch(tool).error_code == ""
 
 
 def test_a_vendors_tool_is_not_changed_as_a_definition():

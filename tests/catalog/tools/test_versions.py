@@ -76,19 +76,19 @@ def test_a_label_means_the_text_in_effect_and_the_ordinal_beside_it_another():
     first, second = row.versions.filter(label="2").order_by("ordinal")
     row.current = first
     row.save()
-    assert versions.named(row, version="2") == first
+    assert versions.find_version(row, version="2") == first
     row.current = row.versions.get(label="3")
-    assert versions.named(row, version="2") == second
+    assert versions.find_version(row, version="2") == second
     make_finding(second)
-    assert versions.named(row, version="2") == first
-    assert versions.named(row, version="2", ordinal=second.ordinal) == second
+    assert versions.find_version(row, version="2") == first
+    assert versions.find_version(row, version="2", ordinal=second.ordinal) == second
 
 
 def test_the_label_wins_over_an_ordinal_that_means_another_version():
     row = of_labels("3", "2")
-    assert versions.named(row, version="2", ordinal=2).label == "2"
-    assert versions.named(row, ordinal=2).label == "3"
-    assert versions.named(row, version="4") is None
+    assert versions.find_version(row, version="2", ordinal=2).label == "2"
+    assert versions.find_version(row, ordinal=2).label == "3"
+    assert versions.find_version(row, version="4") is None
 
 
 def test_where_a_vendor_numbers_nothing_the_ordinal_stands_in():
@@ -97,13 +97,13 @@ def test_where_a_vendor_numbers_nothing_the_ordinal_stands_in():
     unlabelled = row.versions.create(
         ordinal=2, label="", digest="2", signature=first.signature, raw=first.raw
     )
-    assert versions.named(row, version="2") == unlabelled
-    assert versions.named(row, version="²") is None
+    assert versions.find_version(row, version="2") == unlabelled
+    assert versions.find_version(row, version="²") is None
 
 
 def test_an_unknown_version_is_answered_with_those_that_are_there():
     row = of_labels("2", "3", "4")
-    said = versions.says_unknown(row, version="9")
+    said = versions.unknown_version_message(row, version="9")
     assert said == f"“{row}” has no version “9”. It has “4”, “3”, “2” and others."
 
 

@@ -145,7 +145,7 @@ def test_what_is_wrong_is_said_where_it_was_typed(client):
     for sentence in (
         "belongs to the Tool System",
         "Give a whole number, such as 10.",
-        "Give it a name, or empty the whole row.",
+        "Enter a name, or clear the whole row.",
         "List the values, one on a line.",
     ):
         assert sentence in said
@@ -296,11 +296,11 @@ def test_a_schema_of_calls_is_pasted_and_its_faults_are_told(client):
         ("", "Paste the tools first."),
         ("[\n{]", "This is not JSON"),
         ("[\n{]", "in line 2"),
-        ("5", "Give the tools as an array"),
-        ("[]", "Give one tool or more."),
-        (GOOD, "Give the tools as an array"),
-        (f"[{', '.join([GOOD] * 201)}]", "There are 201 tools; 200 at once are the most."),
-        (f'["{"x" * 950_000}"]', "950,004 bytes; 900,000 are the most."),
+        ("5", "Enter the tools as a JSON array"),
+        ("[]", "Enter at least one tool."),
+        (GOOD, "Enter the tools as a JSON array"),
+        (f"[{', '.join([GOOD] * 201)}]", "There are 201 tools. The limit is 200."),
+        (f'["{"x" * 950_000}"]', "950,004 bytes. The limit is 900,000."),
     ],
     ids=["nothing", "broken", "line", "number", "empty", "one", "too many", "too large"],
 )

@@ -77,13 +77,13 @@ def test_a_mock_is_changed_and_what_says_the_same_is_no_new_version(mail):
 @pytest.mark.parametrize(
     ("typed", "says"),
     [
-        ({"seed": "one"}, "Give a whole number from 0 to"),
+        ({"seed": "one"}, "Enter a whole number from 0 to"),
         ({"examples-0-outputs-0": "perhaps"}, "accepted must be true or false"),
         ({"situations-0-retry_after": "soon"}, "Expected int, got str"),
         ({"situations-0-retry_after": "-5"}, "Expected int >= 0"),
         ({"examples-0-arguments": '{"town": "Oslo"}'}, "“town” is not an input of this tool"),
-        ({"examples-0-outputs": '{"accepted": tru'}, "This is no JSON object"),
-        ({"examples-0-outputs": "[]"}, "This is no JSON object"),
+        ({"examples-0-outputs": '{"accepted": tru'}, "This is not a JSON object"),
+        ({"examples-0-outputs": "[]"}, "This is not a JSON object"),
     ],
 )
 def test_what_no_mock_can_be_told_is_said_where_it_was_typed_and_stays(mail, typed, says):

@@ -316,7 +316,7 @@ def test_those_who_ask_at_once_share_one_request(vendor, endpoint):
     vendor.now, vendor.document = now, document(2, inputs=(CITY, DAYS))
 
     def ask():
-        found.append(one_tool.read(tool))
+        found.append(one_tool.fetch(tool))
         connection.close()
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
@@ -348,7 +348,7 @@ def test_a_vendor_without_an_address_for_one_tool_is_asked_once_for_all():
 
     def ask():
         tools = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").order_by("tool_id")
-        return {tool.tool_id: one_tool.read(tool).error_code for tool in tools}
+        return {tool.tool_id: one_tool.fetch(tool).error_code for tool in tools}
 
     with HostileVendor(vendor) as running:
         endpoint = make_endpoint(protocol="oxp", url=running.url)
@@ -377,10 +377,10 @@ def test_a_claim_that_a_process_left_behind_runs_out(vendor, endpoint, monkeypat
     tool, now = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").get(), timezone.now()
     row = ToolFetch.objects.create(tool=tool, claim=uuid.uuid4(), claimed_until=now + timedelta(minutes=1))
     monkeypatch.setattr(one_tool, "SECONDS", 0.1)
-    assert one_tool.read(tool).error_code == "BUSY"
+    assert one_tool.fetch(tool).error_code == "BUSY"
     monkeypatch.undo()
     ToolFetch.objects.filter(pk=row.pk).update(claimed_until=now - timedelta(seconds=1))
-    assert (one_tool.read(tool), vendor.asked) == (one_tool.Fetched(), 1)
+    assert (one_tool.fetch(tool), vendor.asked) == (one_tool.Fetched(), 1)
 
 
 def test_a_run_that_began_before_brings_no_page_back(endpoint, vendor, monkeypatch):
@@ -390,7 +390,7 @@ def test_a_run_that_began_before_brings_no_page_back(endpoint, vendor, monkeypat
 
     def read_alone_first(run, harvest):
         vendor.document = document(2, description="Other words.")
-        assert one_tool.read(Tool.objects.get()).error_code == ""
+        assert one_tool.fetch(Tool.objects.get()).error_code == ""
         vendor.document = old
         record(run, harvest)
 

@@ -17,7 +17,7 @@ from tests.designer.strategies import annotations, signatures, tunings
 from tests.factories import make_parameter, make_signature
 
 WAS, NOW = (ReleasedVersion(ordinal=n, label=str(n), digest=str(n) * 64) for n in (1, 2))
-ACTIONS = policy.whole({})
+ACTIONS = policy.with_defaults({})
 EXTRA = make_parameter("extra", required=False)
 
 
@@ -152,7 +152,7 @@ REWRITTEN = ReleasedVersion(ordinal=2, label="1", digest="2" * 64)
         (ADDED, {"review": "blocked", "is_older": True}, ("blocked", "compatible")),
         (ADDED, {"version": REWRITTEN}, ("held", "compatible")),
         (ADDED, {"version": REWRITTEN, "accepted": {"HELD"}}, ("", "compatible")),
-        (ADDED, {"actions": policy.whole({"compatible": "block"})}, ("held", "compatible")),
+        (ADDED, {"actions": policy.with_defaults({"compatible": "block"})}, ("held", "compatible")),
         (ALARMING, {}, ("alarm", "notice")),
         (ALARMING, {"accepted": {"OVERRIDE", "HELD"}}, ("text", "notice")),
         (make_signature("Sky", description="Tomorrow."), {}, ("text", "notice")),

@@ -24,8 +24,8 @@ def test_the_page_of_a_pin_says_what_counts_and_who_says_so(pin):
     agents.update_agent(pin.agent, actor=make_user(Role.DESIGNER), retry={"attempts": 5})
     page = signed_in(Role.DESIGNER)
     says = text_of(page.get(f"/agents/desk/pins/{pin.pk}/"))
-    assert "When it does no harm, as usual" in says
-    assert "Empty: 5, as the agent says." in says
+    assert "When it does no harm, the default" in says
+    assert "Empty: 5, set by the agent." in says
     assert "sends it again when that does no harm, 5 attempts at most, gives up after 30 s" in says
     sent = {"retry": "all", "give_up_after_seconds": "60", "attempts": ""}
     saved = page.post(f"/agents/desk/pins/{pin.pk}/retry/", sent, follow=True)
