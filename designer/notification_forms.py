@@ -64,7 +64,7 @@ class WebhookForm(OperationForm):
         self.tree = agents
         self.fields["agents"].choices = [(row.slug, row.name) for _, row in agents]  # type: ignore[attr-defined]
         if owner:
-            self.fields["events"].offer(kinds.of_agents())  # type: ignore[attr-defined]
+            self.fields["events"].offer(kinds.agent_kinds())  # type: ignore[attr-defined]
         self.fields["agents"].help_text = (
             "It hears of these, and of what is above and below them."
             if owner

@@ -366,7 +366,7 @@ def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
             if not store.as_it_was_read(run).update(held_run=run, **said):
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
-                outbox.held(run.endpoint)
+                outbox.run_held(run.endpoint)
             worker_audit.tell_held(run, held.code, held.message, len(held.harvest.missing))
 
 

@@ -1,10 +1,11 @@
-"""What people and programs are told when something happens, by mail and by webhook.
+"""Notifications about events, by mail and by webhook.
 
-kinds          what can happen, in one registry
-events         the catalog's own kinds: in which words they are told, and to whom
-outbox         one row in the transaction of the change that causes it
-dispatch       the row becomes mails and deliveries, once it is still true
-mail           one mail for all that came together
-webhooks       signed deliveries, in order, until they are taken
-subscriptions  who wants to hear what, and where
+kinds          the registry of kinds of events
+events         the kinds of the catalog: texts and recipients
+outbox         a notice, written in the transaction of the change that causes it
+dispatch       turns a notice into mails and deliveries if it is still true
+mail           one mail for all notices of a short period
+webhooks       signed deliveries, in order, with retries
+callbacks      the end of a call, sent to the address that its caller gave
+subscriptions  the events for which a user wants mail, and the address
 """

@@ -1,7 +1,8 @@
-"""The end of a call, told once to the address that its caller gave.
+"""Callbacks: one signed request to the address that the caller of a call gave, sent when the call ends.
 
-Signed, sent and repeated as webhooks are. What is sent says that the call has ended and where it is found;
-its outputs are for the key that made it.
+They are signed, sent and retried like webhooks. The body contains the address of the call, not its outputs,
+which
+require the API key of the call.
 """
 
 import json
@@ -34,14 +35,14 @@ LEASE = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Recipient:
-    """Who hears of the end of a call. `run_of`: as in `Callback`."""
+    """The address for the callback of a call. `run_of`: see `Callback`."""
 
     url: str
     run_of: str = ""
 
 
 def check(recipient: Recipient) -> None:
-    """Raises DomainError for what is no address. Whether it may be reached is judged when it is."""
+    """Raise DomainError for an invalid URL. Sending it checks whether the address is allowed."""
     try:
         check_url(recipient.url[: MAX_URL_LENGTH + 1], _policy())
     except ProtocolError as exc:
@@ -49,17 +50,17 @@ def check(recipient: Recipient) -> None:
 
 
 def add(call: Call, recipient: Recipient) -> None:
-    """In the transaction that writes the call down."""
+    """Store a callback in the transaction that stores the call."""
     callback = Callback(call=call, run_of=recipient.run_of)
-    both = json.dumps([recipient.url, webhooks.new_secret().reveal()])
-    callback.sealed = encryption.encrypt(Secret(both), row=callback.pk, field=FIELD)
+    url_and_secret = json.dumps([recipient.url, webhooks.new_secret().reveal()])
+    callback.sealed = encryption.encrypt(Secret(url_and_secret), row=callback.pk, field=FIELD)
     callback.save(force_insert=True)
 
 
 def secret_of(call: Call) -> str:
-    """By which its caller knows that what comes is from here; "" once it was sent."""
+    """Return the secret that signs the callback, "" after it was sent."""
     callback = Callback.objects.filter(call=call).exclude(sealed="").first()
-    return _opened(callback)[1].reveal() if callback else ""
+    return _decrypt(callback)[1].reveal() if callback else ""
 
 
 def due() -> QuerySet[Callback]:
@@ -69,7 +70,7 @@ def due() -> QuerySet[Callback]:
 
 
 def wake(call: Call) -> None:
-    """Tell a worker that the call has ended, before the scheduler looks."""
+    """Send the due callbacks of the call now, without waiting for the scheduler."""
     for pk in due().filter(call=call).values_list("pk", flat=True):
         wakes.wake_worker(TASK, str(pk))
 
@@ -79,30 +80,32 @@ def send(callback_id: str) -> None:
         return
     callback = Callback.objects.select_related("call").get(pk=callback_id)
     try:
-        url, secret = _opened(callback)
+        url, secret = _decrypt(callback)
     except UndecryptableError as exc:
         Callback.objects.filter(pk=callback.pk).update(state=SendingState.FAILED, error=exc.message[:1_000])
         return
-    error, status, asked_wait = webhooks.post(url, secret, callback.pk, body(callback), _policy())
+    error, status, retry_after = webhooks.post(url, secret, callback.pk, body(callback), _policy())
     SENT.add("callback", "failed" if error else "sent")
-    ours = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
+    waiting_callback = Callback.objects.filter(pk=callback.pk, state=SendingState.WAITING)
     attempts = callback.attempts + 1
     if not error:
-        ours.update(state=SendingState.SENT, sent_at=Now(), attempts=attempts, error="", sealed="")
+        waiting_callback.update(
+            state=SendingState.SENT, sent_at=Now(), attempts=attempts, error="", sealed=""
+        )
     elif status == webhooks.GONE or attempts >= webhooks.PAUSED_AFTER:
-        ours.update(state=SendingState.FAILED, attempts=attempts, error=error, sealed="")
+        waiting_callback.update(state=SendingState.FAILED, attempts=attempts, error=error, sealed="")
     else:
-        wait = webhooks.BACK_OFF[attempts - 1]
-        if asked_wait:
-            wait = max(wait, min(timedelta(seconds=asked_wait), timedelta(days=1)))
-        ours.update(attempts=attempts, error=error, next_at=Now() + wait)
+        delay = webhooks.BACK_OFF[attempts - 1]
+        if retry_after:
+            delay = max(delay, min(timedelta(seconds=retry_after), timedelta(days=1)))
+        waiting_callback.update(attempts=attempts, error=error, next_at=Now() + delay)
 
 
 def body(callback: Callback) -> bytes:
-    """The same bytes at every attempt."""
+    """Return the body of the request, which is the same at every attempt."""
     call = callback.call
     if callback.run_of:
-        return json.dumps(_run(call, callback.run_of), separators=(",", ":")).encode()
+        return json.dumps(_acp_run(call, callback.run_of), separators=(",", ":")).encode()
     document = {
         "type": "call.finished",
         "timestamp": call.finished_at.isoformat() if call.finished_at else None,
@@ -118,15 +121,15 @@ def body(callback: Callback) -> bytes:
 
 
 def run_status(outcome: str | None, result: Result) -> str:
-    """How a call ended, as ACP says it of a run."""
+    """Return the status of a call as ACP names it for a run."""
     if outcome == "ok" and not result.cut:
         return "success"
-    # An interrupt is one question.
+    # An ACP interrupt has exactly one question.
     return "interrupted" if result.resume is not None and len(result.asks) == 1 else "error"
 
 
-def _run(call: Call, agent_id: str) -> dict[str, Any]:
-    # The `Run` of ACP. It says how the run ended and not with what.
+def _acp_run(call: Call, agent_id: str) -> dict[str, Any]:
+    """Return the call as a `Run` of ACP, with its status and without its output."""
     ended = call.finished_at or call.queued_at
     return wire.run(
         run_id=str(call.key),
@@ -137,10 +140,10 @@ def _run(call: Call, agent_id: str) -> dict[str, Any]:
     )
 
 
-def _opened(callback: Callback) -> tuple[Secret, Secret]:
+def _decrypt(callback: Callback) -> tuple[Secret, Secret]:
     name = f"callback of call {callback.call_id}"
-    both = encryption.decrypt(callback.sealed, row=callback.pk, field=FIELD, name=name)
-    url, secret = json.loads(both.reveal())
+    url_and_secret = encryption.decrypt(callback.sealed, row=callback.pk, field=FIELD, name=name)
+    url, secret = json.loads(url_and_secret.reveal())
     return Secret(url), Secret(secret)
 
 

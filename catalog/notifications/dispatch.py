@@ -1,7 +1,8 @@
-"""The second half: notices that are due become mails and deliveries, and senders are told.
+"""Dispatch of notices: due notices become mails and deliveries, and senders are woken.
 
-`tick` runs in the scheduler's own process and needs no broker; the sending is workers' work. Both may run
-twice and die anywhere: what was committed is taken up by the next tick.
+The scheduler runs `tick`, which needs no broker. Workers send. Both may run twice at once or stop anywhere:
+the
+next tick continues after the last commit.
 """
 
 import logging
@@ -33,18 +34,18 @@ from people.models import User
 logger = logging.getLogger(__name__)
 
 PER_TICK = 200
-# A tick settles no other portion after so long; the next tick continues.
+# A tick starts no further batch after this many seconds. The next tick continues.
 TICK_SECONDS = 20.0
-# What comes together goes into one mail.
+# Notices within this time go into one mail.
 GATHER = timedelta(seconds=45)
-KEPT = timedelta(days=30)
-AGAIN = timedelta(hours=1)
+RETENTION = timedelta(days=30)
+RETRY_AFTER = timedelta(hours=1)
 SEND_MAIL = "catalog.notifications.tasks.send_mail"
 SEND_DELIVERIES = "catalog.notifications.tasks.send_deliveries"
 
 
 def tick() -> None:
-    """Settle what is due, and wake senders for what waits. Cheap when nothing does."""
+    """Settle due notices, and wake the senders for what waits."""
     ends = time.monotonic() + TICK_SECONDS
     while settle_due() == PER_TICK and time.monotonic() < ends:
         pass
@@ -59,7 +60,7 @@ def _wake(task: str, due: QuerySet[Any]) -> None:
 
 
 def settle_due() -> int:
-    """How many notices were looked at. One that cannot be told holds up no other."""
+    """Settle a batch of due notices and return its size. A failing notice does not stop the others."""
     due = Notice.objects.filter(settled_at=None, due_at__lte=Now()).order_by("due_at", "pk")
     waiting = list(due.values_list("pk", flat=True)[:PER_TICK])
     for pk in waiting:
@@ -70,71 +71,73 @@ def settle_due() -> int:
         except DatabaseError:
             raise
         except Exception:
-            logger.exception("notice %s cannot be told; it is tried again in an hour", pk)
-            Notice.objects.filter(pk=pk).update(due_at=Now() + AGAIN)
+            logger.exception("notice %s cannot be dispatched; it will be retried in an hour", pk)
+            Notice.objects.filter(pk=pk).update(due_at=Now() + RETRY_AFTER)
     return len(waiting)
 
 
 def _settle(notice: Notice) -> None:
     now, kind = timezone.now(), kinds.KINDS[notice.event]
     notice.settled_at = now
-    if told := kind.tell(notice.subject):
+    if text := kind.tell(notice.subject):
         notice.told_at = now
-        notice.title, notice.says = told.title[:300], told.says
-        notice.path, notice.facts, notice.agent = told.path, told.facts, told.agent
+        notice.title, notice.says = text.title[:300], text.says
+        notice.path, notice.facts, notice.agent = text.path, text.facts, text.agent
     notice.save(update_fields=["settled_at", "told_at", "title", "says", "path", "facts", "agent"])
-    if not told:
+    if not text:
         return
     receivers = kind.receivers(notice.subject) if kind.receivers else Q(owner=None, is_narrowed=False)
     hooks = Webhook.objects.filter(receivers, removed_at=None, events__contains=[notice.event])
     Delivery.objects.bulk_create(
         [Delivery(webhook=webhook, notice=notice) for webhook in hooks], ignore_conflicts=True
     )
-    asked = Subscription.objects.filter(event=notice.event).values("user")
+    subscribers = Subscription.objects.filter(event=notice.event).values("user")
     active = User.objects.filter(is_active=True)
-    hear = kind.readers(notice.subject) if kind.readers else active.filter(pk__in=asked)
-    readers = set(active.filter(pk__in=hear.values("pk")).values_list("pk", flat=True))
+    readers_of_event = kind.readers(notice.subject) if kind.readers else active.filter(pk__in=subscribers)
+    readers = set(active.filter(pk__in=readers_of_event.values("pk")).values_list("pk", flat=True))
     notice.readers.set(readers)
     if settings.MAIL_IS_SET_UP:
         confirmed = MailAddress.objects.filter(user__in=readers, confirmed_at__isnull=False)
         if not kind.mails_all:
-            confirmed = confirmed.filter(user__in=asked)
+            confirmed = confirmed.filter(user__in=subscribers)
         for address in confirmed.order_by("user"):
             open_mail(address).notices.add(notice)
 
 
 def open_mail(address: MailAddress) -> Mail:
-    """The person's mail that no sender has taken yet, locked; a new one comes after the pause they chose."""
+    """Lock and return the user's mail that no sender has claimed. A new one is due after the user's pause."""
     unsent = Mail.objects.filter(user=address.user_id, state=SendingState.WAITING, attempts=0, confirms="")
     find = partial(unsent.select_for_update(no_key=True).first)
     if row := find():
         return row
     next_at = timezone.now() + GATHER
-    sent = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))["last"]
-    if sent:
-        next_at = max(next_at, sent + timedelta(minutes=address.pause_minutes))
+    last_sent_at = Mail.objects.filter(user=address.user_id, confirms="").aggregate(last=Max("sent_at"))[
+        "last"
+    ]
+    if last_sent_at:
+        next_at = max(next_at, last_sent_at + timedelta(minutes=address.pause_minutes))
     try:
         with transaction.atomic():
             return Mail.objects.create(user_id=address.user_id, next_at=next_at)
-    except IntegrityError:  # another dispatcher was quicker
+    except IntegrityError:  # another dispatcher created it first
         if row := find():
             return row
         raise
 
 
 def forget_old() -> bool:
-    """Delete notifications after a month, and return whether some are left.
+    """Delete a batch of old notices, mails, deliveries and callbacks. Return whether more are left.
 
-    The newest notice about each subject stays, because it shows whether people know of it.
+    The newest notice about each subject stays, because the next one depends on it.
     """
-    before = timezone.now() - KEPT
-    old = Notice.objects.filter(settled_at__lt=before)
+    cutoff = timezone.now() - RETENTION
+    old = Notice.objects.filter(settled_at__lt=cutoff)
     once = [kind.name for kind in kinds.KINDS.values() if kind.happens_once]
     newest = Notice.objects.exclude(told_at=None).order_by("event", "subject", "-told_at")
     return portions.delete(
-        Mail.objects.filter(created_at__lt=before),
-        Delivery.objects.filter(created_at__lt=before),
-        Callback.objects.filter(created_at__lt=before),
+        Mail.objects.filter(created_at__lt=cutoff),
+        Delivery.objects.filter(created_at__lt=cutoff),
+        Callback.objects.filter(created_at__lt=cutoff),
         old.filter(event__in=once),
         old.exclude(pk__in=newest.distinct("event", "subject").values("pk")),
     )

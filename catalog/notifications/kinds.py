@@ -1,6 +1,6 @@
-"""What can happen, in one registry: each kind of event with its words and with those who hear of it.
+"""The registry of kinds of events, with their texts and recipients.
 
-The catalog's own kinds are in events.py. Layers above it register theirs when they are loaded.
+events.py registers the kinds of the catalog. Higher layers register theirs when they are loaded.
 """
 
 from collections.abc import Callable
@@ -13,9 +13,12 @@ from people.models import User
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """`facts` are for programs. Text of vendors is bounded and shows what would hide in it. `agent` is the
-    primary key of the one agent that it is about."""
+class NotificationText:
+    """The text of a notification.
+
+    facts: for programs. Vendors' texts in it are bounded and have visible control characters.
+    agent: primary key of the only agent that it concerns, or None.
+    """
 
     title: str
     says: str
@@ -26,21 +29,21 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """`tell` finds the words in what is true when it is told: None when it is true no longer.
+    """A kind of event. All functions accept the subject of the notice, whose format depends on the kind.
 
-    `readers` are the users who find it among their news, None for those who asked for mail about this kind.
-    Mail goes to those of them who asked, or with `mails_all` to all. `receivers` says which webhooks hear of
-    it, of those that name the kind; None for those of administrators that name no agent. Each takes the
-    subject of the notice, whose form is a matter of the kind. `happens_once` is for a subject that no second
-    notice is ever about. `explained` is said to readers, and `to_webhooks` in its place where it would be
-    untrue of a webhook.
+    tell: returns the text from the current state, or None if the notice is not true any more.
+    readers: the users who find it in their news. None: the users with a mail subscription to this kind.
+    mails_all: mail goes to all readers, not only to those with a subscription.
+    receivers: selects among the webhooks with this event. None: administrators' webhooks without agents.
+    happens_once: no second notice is ever about the same subject.
+    explained: the description for readers. to_webhooks: the description for webhooks, if it differs.
     """
 
     name: str
     label: str
     explained: str
     to_webhooks: str = ""
-    tell: Callable[[str], Told | None]
+    tell: Callable[[str], NotificationText | None]
     readers: Callable[[str], QuerySet[User]] | None = None
     mails_all: bool = False
     receivers: Callable[[str], Q] | None = None
@@ -54,8 +57,10 @@ def register(kind: Kind) -> None:
     KINDS[kind.name] = kind
 
 
-def heard_by(name: str, *, readers: Callable[[str], QuerySet[User]], receivers: Callable[[str], Q]) -> None:
-    """Those who hear of a kind, where a layer above the one that registered it knows that."""
+def set_recipients(
+    name: str, *, readers: Callable[[str], QuerySet[User]], receivers: Callable[[str], Q]
+) -> None:
+    """Set the recipients of a kind. For a higher layer that knows them."""
     KINDS[name] = replace(KINDS[name], readers=readers, receivers=receivers)
 
 
@@ -63,6 +68,6 @@ def choices() -> list[tuple[str, str]]:
     return [(kind.name, kind.label) for kind in KINDS.values()]
 
 
-def of_agents() -> set[str]:
-    """The kinds that webhooks of single agents are told of."""
+def agent_kinds() -> set[str]:
+    """Return the kinds that webhooks of single agents can receive."""
     return {kind.name for kind in KINDS.values() if kind.receivers}

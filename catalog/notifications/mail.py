@@ -1,4 +1,4 @@
-"""Mail in plain text: one for all that came together."""
+"""Mail in plain text: one mail for all notices of a short period."""
 
 import logging
 import smtplib
@@ -23,14 +23,14 @@ from core.public_url import public_url
 
 logger = logging.getLogger(__name__)
 
-# Longer than a mail server has to answer, so that no mail is sent twice while one is under way.
+# Longer than the timeout of the mail server, so that two workers never send the same mail at once.
 LEASE = timedelta(minutes=2)
 BACK_OFF = tuple(timedelta(minutes=minutes) for minutes in (1, 5, 15, 60, 120, 240))
 # A mail is read on a phone; the page lists the rest.
 MAX_SHOWN = 100
 SALT = "catalog.notifications.mail"
 SENT = Counter("pegboard_notifications_total", "Attempts to deliver a notification.", ("channel", "outcome"))
-SIGNATURE = "You get this because you asked for it. What you hear of, and how often: {url}"
+SIGNATURE = "You receive this mail because you subscribed to it. Change your subscriptions: {url}"
 
 
 def due() -> QuerySet[Mail]:
@@ -39,30 +39,27 @@ def due() -> QuerySet[Mail]:
 
 
 def send(mail_id: str) -> None:
-    """Once more after a failure or a crash, with the same Message-ID. Raises nothing a mail server causes."""
-    # From here on nothing is added to it. It comes back after the lease if this process dies.
+    """Send a mail, again with the same Message-ID after a failure. Raises no error of the mail server."""
+    # After this claim no notice is added to the mail. If this process dies, another one sends it after the
+    # lease.
     if not due().filter(pk=mail_id).update(attempts=F("attempts") + 1, next_at=Now() + LEASE):
         return
     mail = Mail.objects.select_related("user").get(pk=mail_id)
     address = MailAddress.objects.filter(user=mail.user_id, user__is_active=True).first()
-    wanted = mail.confirms or (address.address if address and address.confirmed_at else "")
-    if not wanted:
+    recipient = mail.confirms or (address.address if address and address.confirmed_at else "")
+    if not recipient:
         _close(mail, SendingState.FAILED, "There is no confirmed address any more.")
         return
-    message = _confirmation(mail) if mail.confirms else _digest(mail, wanted)
+    message = _confirmation(mail) if mail.confirms else _digest(mail, recipient)
     try:
-        _hand_over(message)
+        # PEGBOARD_MAIL_URL sets the server. No page can change it.
+        message.send()
     except (OSError, smtplib.SMTPException) as exc:
         _postpone(mail, exc)
         return
     failpoint("mail-sent")
     _close(mail, SendingState.SENT)
     SENT.add("mail", "sent")
-
-
-def _hand_over(message: EmailMessage) -> None:
-    # To the server that PEGBOARD_MAIL_URL names: a deployment's choice, which no page can change.
-    message.send()
 
 
 def sign_in_at_server() -> None:
@@ -73,23 +70,23 @@ def sign_in_at_server() -> None:
 
 
 def _close(mail: Mail, state: SendingState, error: str = "") -> None:
-    sent = {"sent_at": Now()} if state == SendingState.SENT else {}
-    Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent)
+    sent_at = {"sent_at": Now()} if state == SendingState.SENT else {}
+    Mail.objects.filter(pk=mail.pk).update(state=state, error=error, **sent_at)
 
 
 def _postpone(mail: Mail, exc: Exception) -> None:
-    says = "The mail server did not take it. It may be away, or refuse this address."
-    # Without what the server said: it quotes addresses.
-    logger.warning("mail %s was not taken: %s", mail.pk, type(exc).__name__)
+    message = "The mail server did not accept the mail. It may be unavailable, or reject this address."
+    # The log does not contain the error text of the server, which quotes addresses.
+    logger.warning("mail %s was not accepted: %s", mail.pk, type(exc).__name__)
     SENT.add("mail", "failed")
     if mail.attempts > len(BACK_OFF):
-        _close(mail, SendingState.FAILED, says)
+        _close(mail, SendingState.FAILED, message)
         return
-    Mail.objects.filter(pk=mail.pk).update(next_at=Now() + BACK_OFF[mail.attempts - 1], error=says)
+    Mail.objects.filter(pk=mail.pk).update(next_at=Now() + BACK_OFF[mail.attempts - 1], error=message)
 
 
 def _message(mail: Mail, to: str, subject: str, lines: Sequence[str]) -> EmailMessage:
-    # A header may hold ASCII only.
+    # Headers may contain only ASCII.
     host = parseaddr(settings.MAIL_FROM)[1].rpartition("@")[2].encode("idna").decode()
     return EmailMessage(
         subject,
@@ -104,9 +101,9 @@ def _digest(mail: Mail, to: str) -> EmailMessage:
     notices = list(mail.notices.order_by("told_at", "pk"))
     lines = []
     for notice in notices[:MAX_SHOWN]:
-        at = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
-        says = [f"  {notice.says}"] if notice.says else []
-        lines += [f"{at}  {notice.title}", *says, f"  {public_url(notice.path)}", ""]
+        time = f"{notice.told_at:%d %b %H:%M} UTC" if notice.told_at else ""
+        text = [f"  {notice.says}"] if notice.says else []
+        lines += [f"{time}  {notice.title}", *text, f"  {public_url(notice.path)}", ""]
     if len(notices) > MAX_SHOWN:
         lines += [f"… and {len(notices) - MAX_SHOWN:,} more.", ""]
     page = public_url(reverse("notifications"))
@@ -117,8 +114,8 @@ def _subject(notices: Sequence[Notice]) -> str:
     if len(notices) == 1:
         return f"Pegboard: {notices[0].title}"[:200]
     labels = {event: label[:1].lower() + label[1:] for event, label in kinds.choices()}
-    tally = Tally(notice.event for notice in notices)
-    parts = [f"{count:,} times {labels.get(event, event)}" for event, count in tally.most_common()]
+    counts = Tally(notice.event for notice in notices)
+    parts = [f"{count:,} times {labels.get(event, event)}" for event, count in counts.most_common()]
     return f"Pegboard: {', '.join(parts)}"[:200]
 
 
@@ -141,7 +138,8 @@ def token_for(user_id: int, address: str) -> str:
 
 
 def address_in(token: str, user_id: int) -> str:
-    """The address that it confirms; empty when it is too old or was made for another user."""
+    """Return the address that the token confirms, or "" if the token is too old or belongs to another
+    user."""
     try:
         owner, address = signing.loads(token, salt=SALT, max_age=timedelta(days=1))
     except (signing.BadSignature, ValueError, TypeError):

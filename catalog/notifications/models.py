@@ -1,4 +1,4 @@
-"""Notices, and how they reach people and programs. All times are the database's own."""
+"""Notices, and their delivery by mail, webhook and callback. All times are those of the database."""
 
 import uuid
 
@@ -13,7 +13,7 @@ from core.encryption import EncryptedField, KeyIdField
 
 
 class Event(models.TextChoices):
-    """The catalog's own kinds of events; `kinds` knows all of them."""
+    """The kinds of events of the catalog. `kinds` contains all kinds."""
 
     BROKEN = "endpoint.broken", "An endpoint cannot be read"
     RECOVERED = "endpoint.recovered", "An endpoint can be read again"
@@ -33,12 +33,12 @@ TEST = "test"
 
 
 class Notice(models.Model):
-    """Something that happened to `subject` (an id; the event says of what). The outbox row.
+    """An event about one subject (an id of the kind that the event defines). The rows are the outbox.
 
-    It waits until `due_at` and is told if it is still true then; `settled_at` without `told_at` says that
-    it was not. `title`, `says`, `path` and `facts` are what was told, and never change afterwards; `readers`
-    are the users who find it among their news. `agent` is the one agent that it is about, without a foreign
-    key, because agents are on a floor above.
+    due_at: when it is dispatched, if it is still true. settled_at without told_at: it was not true any more.
+    title, says, path, facts: what was sent. They never change.
+    readers: the users who find it in their news.
+    agent: the only agent that it concerns. No foreign key, because agents belong to a higher layer.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -79,7 +79,7 @@ class Notice(models.Model):
 
 
 class Subscription(models.Model):
-    """A person wants mail about an event."""
+    """A user's subscription to mail about an event."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="subscriptions")
     event = models.CharField(max_length=30, choices=kinds.choices)
@@ -96,7 +96,7 @@ class Subscription(models.Model):
 
 
 class MailAddress(models.Model):
-    """Where a person reads mail. Nothing but a question goes there until they have confirmed it."""
+    """The mail address of a user. Until the user confirms it, only the confirmation mail goes there."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mail_address"
@@ -109,7 +109,7 @@ class MailAddress(models.Model):
         verbose_name = "mail address"
 
     def __str__(self) -> str:
-        """Without the address itself: every user reads the audit trail."""
+        """Return a text without the address, because every user reads the audit trail."""
         return f"mail address of {self.user}"
 
 
@@ -120,9 +120,10 @@ class SendingState(models.TextChoices):
 
 
 class Sending(models.Model):
-    """One message to one receiver. `id` goes with every attempt, so that the receiver knows it again.
+    """One message to one receiver, which recognises repeated attempts by `id`.
 
-    Claimed by a conditional update that moves `next_at`: a sender that dies leaves it to be sent again.
+    A sender claims it with a conditional update that moves `next_at`. If the sender dies, another one sends
+    it.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -137,7 +138,8 @@ class Sending(models.Model):
 
 
 class Mail(Sending):
-    """Until it is first claimed, notices are added to it. `confirms` is an address to be confirmed by it."""
+    """A mail. Notices are added to it until a sender claims it. `confirms`: the address that it asks to
+    confirm."""
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
     next_at = models.DateTimeField(db_default=Now())
@@ -162,11 +164,11 @@ class Mail(Sending):
 
 
 class Callback(Sending):
-    """The address that hears of the end of one call, and the secret that signs what is sent there.
+    """The callback of one call: its address, and the secret that signs it.
 
-    Both are encrypted as one, and forgotten once it was sent or given up. `next_at` is when the next attempt
-    may begin, and while a sender is at work. `run_of` is the id by which a client of ACP knows the agent
-    whose run the call is: it is told in that protocol's words.
+    Both are encrypted together, and deleted after the last attempt.
+    next_at: when the next attempt may begin. It is in the future while a sender is working.
+    run_of: the id that an ACP client uses for the agent. The body is then an ACP run.
     """
 
     call = models.OneToOneField(Call, on_delete=models.CASCADE, related_name="callback")
@@ -186,14 +188,13 @@ class Callback(Sending):
 
 
 class Webhook(models.Model):
-    """An address of a program that hears of events. One delivery at a time, in order.
+    """An address of a program that receives events, one delivery at a time, in order.
 
-    Such an address is a secret: with many receivers, any caller who knows it may post there. `url` is empty
-    but for rows of code from before it was encrypted, which `webhooks.encrypt_addresses` takes over.
-
-    `next_at` is when the next attempt may begin: later after a failure, and while a sender is at work.
-    Without an `owner` it is the administrators'. One that `is_narrowed` hears of the agents alone that are
-    named for it, which a floor above knows.
+    The address is a secret, because many receivers accept any request to it. `url` is empty except in rows of
+    earlier releases, which `webhooks.encrypt_addresses` converts.
+    next_at: when the next attempt may begin: later after a failure, and while a sender is working.
+    owner: None for webhooks of administrators.
+    is_narrowed: it receives events only about its agents, which a higher layer stores.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -230,7 +231,7 @@ class Webhook(models.Model):
 
 
 class Delivery(Sending):
-    """One notice for one webhook."""
+    """The delivery of one notice to one webhook."""
 
     webhook = models.ForeignKey(Webhook, on_delete=models.CASCADE, related_name="deliveries")
     notice = models.ForeignKey(Notice, on_delete=models.CASCADE, related_name="+")

@@ -1,6 +1,6 @@
-"""A key that leaked: a caller who has it ends it, by sending it here.
+"""Reports of leaked API keys. A caller who has a key revokes it by sending it here.
 
-To have the key is all the proof that is asked for, as a caller who has it could do worse than end it.
+Having the key is the only proof required, because whoever has it could do greater harm than revoke it.
 """
 
 from django.db import transaction
@@ -15,7 +15,7 @@ MAX_PLACE_LENGTH = 300
 
 
 def report(plain: str, *, place: str = "") -> None:
-    """Revokes the key, if there is one that still works. `place` is where it was found."""
+    """Revoke the key if it is valid. `place`: where it was found."""
     if not api_keys.is_well_formed(plain):
         return
     with transaction.atomic():
@@ -23,10 +23,10 @@ def report(plain: str, *, place: str = "") -> None:
         key = rows.filter(digest=ApiKey.digest_of(plain), revoked_at=None).first()
         if key is None:
             return
-        found = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), MAX_PLACE_LENGTH)
-        where = f" It was found at {found}" if found else ""
+        location = printable(api_keys.SHAPE.sub("pgb_…", place.strip()), MAX_PLACE_LENGTH)
+        location_sentence = f" It was found at {location}" if location else ""
         api_keys.revoke(
-            key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{where}"
+            key, actor=None, why=f"Reported as leaked, by a caller who had the key itself.{location_sentence}"
         )
         ApiKey.objects.filter(pk=key.pk).update(reported_at=timezone.now())
         outbox.key_reported(key.pk)

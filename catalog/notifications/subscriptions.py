@@ -1,4 +1,4 @@
-"""What a user wants to hear of by mail, and at which address. Each user decides alone."""
+"""The events for which users want mail, and their addresses. Users change only their own."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -15,31 +15,30 @@ from people import audit
 from people.models import User
 
 PAUSES = {5: "At once, at most every 5 minutes", 60: "Once an hour", 1_440: "Once a day"}
-# A user who types the address of another person must not fill that person's mailbox.
-# Counted in the hour before.
+# Limits the mails to an address that belongs to another person: this many per hour.
 MAX_QUESTIONS = 5
 WITHIN = timedelta(hours=1)
 
 
 @transaction.atomic
 def choose(user: User, events: Iterable[str]) -> None:
-    """Exactly these from now on."""
-    wanted = set(events)
-    if unknown := wanted - set(kinds.KINDS):
+    """Replace the user's subscriptions."""
+    chosen_events = set(events)
+    if unknown := chosen_events - set(kinds.KINDS):
         raise DomainError("invalid", f"There is no event “{sorted(unknown)[0][:60]}”.")
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
-    had = set(user.subscriptions.values_list("event", flat=True))
-    for event in sorted(wanted - had):
+    current_events = set(user.subscriptions.values_list("event", flat=True))
+    for event in sorted(chosen_events - current_events):
         row = Subscription.objects.create(user=user, event=event)
         audit.record(user, "subscribe", row, after={"event": event})
-    for row in user.subscriptions.filter(event__in=had - wanted):
+    for row in user.subscriptions.filter(event__in=current_events - chosen_events):
         audit.record(user, "unsubscribe", row, before={"event": row.event})
         row.delete()
 
 
 @transaction.atomic
 def subscribe(user: User, event: str) -> Subscription:
-    """The one there is, if the person has it already."""
+    """Subscribe the user. Return the existing subscription if there is one."""
     choose(user, {event, *user.subscriptions.values_list("event", flat=True)})
     return user.subscriptions.get(event=event)
 
@@ -51,15 +50,15 @@ def unsubscribe(user: User, event: str) -> None:
 
 @transaction.atomic
 def set_address(user: User, address: str, pause_minutes: int) -> MailAddress:
-    """A new address is asked first whether it is theirs."""
+    """Store the address and the pause. A new address must be confirmed."""
     address = address.strip()
     if pause_minutes not in PAUSES:
         raise DomainError("invalid", "Choose one of the pauses.", fields={"pause_minutes": "Choose one."})
     try:
         validate_email(address)
     except ValidationError as exc:
-        says = "Enter a mail address, such as name@example.com."
-        raise DomainError("invalid", says, fields={"address": says}) from exc
+        message = "Enter a mail address, such as name@example.com."
+        raise DomainError("invalid", message, fields={"address": message}) from exc
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
     row = MailAddress.objects.filter(user=user).first() or MailAddress(user=user)
     before = {} if row._state.adding else _facts(row)
@@ -74,16 +73,17 @@ def set_address(user: User, address: str, pause_minutes: int) -> MailAddress:
 
 @transaction.atomic
 def ask_to_confirm(user: User) -> None:
-    """A mail with a link that is good for a day."""
+    """Queue a mail with a confirmation link that is valid for a day. Raises DomainError after too many
+    mails."""
     row = MailAddress.objects.select_for_update().filter(user=user, confirmed_at=None).first()
     if row is None:
         return
-    asked = Mail.objects.filter(user=user, created_at__gt=Now() - WITHIN).exclude(confirms="")
-    if asked.count() >= MAX_QUESTIONS:
-        says = (
-            f"{MAX_QUESTIONS} such mails went out within an hour. Look for one of them, or try again later."
+    recent_mails = Mail.objects.filter(user=user, created_at__gt=Now() - WITHIN).exclude(confirms="")
+    if recent_mails.count() >= MAX_QUESTIONS:
+        message = (
+            f"{MAX_QUESTIONS} such mails were sent within an hour. Look for one of them, or try again later."
         )
-        raise DomainError("too_many_mails", says, status=429)
+        raise DomainError("too_many_mails", message, status=429)
     Mail.objects.create(user=user, confirms=row.address)
 
 
@@ -99,7 +99,7 @@ def confirm(user: User, token: str) -> MailAddress:
         )
     if row.confirmed_at is None:
         MailAddress.objects.filter(pk=row.pk).update(confirmed_at=Now())
-        audit.record(user, "confirm address", row, after={"address": _veiled(row.address)})
+        audit.record(user, "confirm address", row, after={"address": _mask(row.address)})
     return row
 
 
@@ -111,10 +111,10 @@ def forget_address(user: User) -> None:
 
 
 def _facts(row: MailAddress) -> dict[str, object]:
-    # Every user reads the audit trail: it tells addresses apart without saying them.
-    return {"address": _veiled(row.address), "pause_minutes": row.pause_minutes}
+    # Masked, because every user reads the audit trail.
+    return {"address": _mask(row.address), "pause_minutes": row.pause_minutes}
 
 
-def _veiled(address: str) -> str:
+def _mask(address: str) -> str:
     mailbox, _, host = address.rpartition("@")
     return f"{mailbox[:1]}…@{host}"

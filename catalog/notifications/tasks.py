@@ -3,7 +3,7 @@ from celery import shared_task
 from catalog.notifications import callbacks, dispatch, ending_keys, mail, webhooks
 from core import portions, wakes
 
-# Workers of earlier releases send what the message names; these send whatever is due.
+# The arguments are only for workers of earlier releases. These workers send everything that is due.
 
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)

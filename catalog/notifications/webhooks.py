@@ -1,8 +1,9 @@
-"""Webhooks: what administrators change about them, and signed deliveries in order.
+"""Webhooks: their settings, and signed deliveries in order.
 
-Signed as Standard Webhooks has it (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
-"<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound, like all that leads
-to an address that a person typed.
+Signatures follow Standard Webhooks (https://github.com/standard-webhooks/standard-webhooks): HMAC-SHA256 over
+"<webhook-id>.<webhook-timestamp>.<body>". Requests go through core/outbound, like all requests to addresses
+that
+users enter.
 """
 
 import base64
@@ -48,15 +49,15 @@ FIELD = "notifications.webhook.sealed"
 URL_FIELD = "notifications.webhook.sealed_url"
 MAX_WEBHOOKS = 50
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=30.0, body=64 * 1024, backoff=())
-# One sender works on a webhook for so long, and another process that finds it dead waits as long.
+# A sender owns a webhook for this time. Another process waits as long before it takes over.
 LEASE = timedelta(seconds=90)
-# Half of the lease: the last delivery may take as long as a session lasts.
-AT_WORK = 45.0
+# Half of the lease, in seconds, because the last delivery may take a whole session.
+WORK_SECONDS = 45.0
 BACK_OFF = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400))
 PAUSED_AFTER = len(BACK_OFF) + 1
-# As long as a weekend: news that is older helps no receiver.
-KEPT_WAITING = timedelta(days=3)
-TAKEN = tuple(range(200, 300))
+# Long enough for a weekend. Receivers have no use for older news.
+MAX_WAITING_TIME = timedelta(days=3)
+ACCEPTED_STATUSES = tuple(range(200, 300))
 GONE = 410
 
 
@@ -74,10 +75,10 @@ def create(
     owner: User | None = None,
     is_narrowed: bool = False,
 ) -> tuple[Webhook, Secret]:
-    """With the secret that signs its deliveries, which is shown this once."""
+    """Create a webhook. Return it with the secret that signs its deliveries, which is not shown again."""
     if live().count() >= MAX_WEBHOOKS:
         raise DomainError("too_many_webhooks", f"There are {MAX_WEBHOOKS} webhooks. Remove one first.")
-    webhook = Webhook(name=name.strip(), events=_in_order(events), owner=owner, is_narrowed=is_narrowed)
+    webhook = Webhook(name=name.strip(), events=_sort_events(events), owner=owner, is_narrowed=is_narrowed)
     _check(webhook, url.strip())
     _encrypt(webhook, url.strip())
     secret = _new_secret(webhook)
@@ -90,12 +91,13 @@ def create(
 def update(
     webhook: Webhook, *, actor: User, expected: str = edit_conflicts.ANY_STATE, **changes: Any
 ) -> Webhook:
-    """`name`, `url`, `events`. What waits goes to the new address; without one, the old one stays."""
+    """Change `name`, `url` or `events`. Waiting deliveries go to a new address. An empty `url` keeps the
+    old one."""
     webhook = _locked(webhook)
     before, url = facts(webhook), changes.get("url", "").strip()
     webhook.name = changes.get("name", webhook.name).strip()
     if "events" in changes:
-        webhook.events = _in_order(changes["events"])
+        webhook.events = _sort_events(changes["events"])
     _check(webhook, url)
     if url:
         _encrypt(webhook, url)
@@ -111,13 +113,13 @@ def update(
 
 
 def narrow(webhook: Webhook, *, is_narrowed: bool) -> None:
-    """In the caller's transaction, which says in the audit trail which agents it is for."""
+    """Set `is_narrowed`, in the transaction of the caller, which audits the agents."""
     Webhook.objects.filter(pk=webhook.pk).update(is_narrowed=is_narrowed)
 
 
 @transaction.atomic
 def replace_secret(webhook: Webhook, *, actor: User) -> Secret:
-    """The old one signs nothing from now on."""
+    """Create a new secret, which signs all further deliveries."""
     webhook = _locked(webhook)
     before = {"key": webhook.key_id}
     secret = _new_secret(webhook)
@@ -135,7 +137,7 @@ def pause(webhook: Webhook, *, actor: User) -> None:
 
 @transaction.atomic
 def resume(webhook: Webhook, *, actor: User) -> None:
-    """What waited meanwhile is delivered, unless it is older than three days."""
+    """Resume deliveries. Those that have waited for more than three days are dropped."""
     webhook = _locked(webhook)
     if not webhook.is_paused:
         return
@@ -145,7 +147,7 @@ def resume(webhook: Webhook, *, actor: User) -> None:
 
 @transaction.atomic
 def remove(webhook: Webhook, *, actor: User) -> None:
-    """Forgets its secret and its address; what waits is not delivered."""
+    """Remove the webhook, delete its secret and its address, and drop its waiting deliveries."""
     webhook = _locked(webhook)
     before = facts(webhook)
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
@@ -156,20 +158,20 @@ def remove(webhook: Webhook, *, actor: User) -> None:
 
 
 def send_test(webhook: Webhook, *, actor: User) -> Delivery:
-    """At once and once, also to one that is paused; the delivery says what came of it."""
+    """Send one test delivery now, even to a paused webhook, and return it with its result."""
     with transaction.atomic():
         webhook = _locked(webhook)
         now = timezone.now()
-        said = events.tell_test(str(webhook.pk))
+        text = events.tell_test(str(webhook.pk))
         notice = Notice(event=TEST, subject=str(webhook.pk), settled_at=now, told_at=now)
-        notice.title, notice.says, notice.path = said.title, said.says, said.path
+        notice.title, notice.says, notice.path = text.title, text.says, text.path
         notice.save(force_insert=True)
         delivery = Delivery.objects.create(
             webhook=webhook, notice=notice, state=SendingState.FAILED, attempts=1, error="It was not sent."
         )
         audit.record(actor, "test", webhook, after={"delivery": str(delivery.pk)})
     error, status, _ = _post(delivery)
-    _note(delivery, error, status, SendingState.FAILED)
+    _record_attempt(delivery, error, status, SendingState.FAILED)
     if not error:
         live().filter(pk=webhook.pk).update(last_sent_at=Now())
     delivery.refresh_from_db()
@@ -184,27 +186,27 @@ def due() -> QuerySet[Webhook]:
 
 
 def send_waiting(webhook_id: str) -> None:
-    """Everything that waits for this webhook, in order, until one is not taken."""
+    """Send the waiting deliveries of a webhook in order, until one fails."""
     ready = live().filter(pk=webhook_id, is_paused=False, next_at__lte=Now())
     if not ready.update(next_at=Now() + LEASE):
         return
     webhook = Webhook.objects.get(pk=webhook_id)
-    ends = time.monotonic() + AT_WORK
+    ends = time.monotonic() + WORK_SECONDS
     waiting = webhook.deliveries.filter(state=SendingState.WAITING)
-    too_old = waiting.filter(created_at__lt=Now() - KEPT_WAITING)
+    too_old = waiting.filter(created_at__lt=Now() - MAX_WAITING_TIME)
     too_old.update(state=SendingState.FAILED, error="It waited for three days.")
-    while time.monotonic() < ends and (delivery := _next(webhook)):
-        error, status, asked_wait = _post(delivery)
+    while time.monotonic() < ends and (delivery := _next_delivery(webhook)):
+        error, status, retry_after = _post(delivery)
         failpoint("webhook-sent")
-        _note(delivery, error, status, SendingState.WAITING)
+        _record_attempt(delivery, error, status, SendingState.WAITING)
         if error:
-            _fail(webhook, error, status, asked_wait)
+            _record_failure(webhook, error, status, retry_after)
             return
         Webhook.objects.filter(pk=webhook.pk).update(failures=0, last_sent_at=Now())
     Webhook.objects.filter(pk=webhook.pk).update(next_at=Now())
 
 
-def _next(webhook: Webhook) -> Delivery | None:
+def _next_delivery(webhook: Webhook) -> Delivery | None:
     waiting = webhook.deliveries.filter(state=SendingState.WAITING, webhook__is_paused=False)
     delivery = waiting.select_related("notice", "webhook").order_by("created_at", "pk").first()
     if delivery:
@@ -213,7 +215,7 @@ def _next(webhook: Webhook) -> Delivery | None:
 
 
 def _post(delivery: Delivery) -> tuple[str, int, float | None]:
-    # Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait.
+    """Send a delivery. Returns what `post` returns."""
     webhook = delivery.webhook
     try:
         url, secret = address(webhook), _secret(webhook)
@@ -225,29 +227,30 @@ def _post(delivery: Delivery) -> tuple[str, int, float | None]:
 def post(
     url: Secret, secret: Secret, sending: UUID, content: bytes, policy: Policy
 ) -> tuple[str, int, float | None]:
-    """Why it was not taken (empty: it was), the status of the answer, and how long it asks us to wait."""
+    """Send a signed request. Return the error ("" if it was accepted), the status, and the seconds of
+    `Retry-After`."""
     exchanges: list[Exchange] = []
     path = urlsplit(url.reveal()).path
     headers = {"Content-Type": "application/json", "User-Agent": "Pegboard"}
     try:
         headers |= signature(secret, sending, content)
         with Session(url.reveal(), policy=policy, limits=LIMITS, exchanges=exchanges) as session:
-            session.request("POST", "", content=content, headers=headers, accept=TAKEN)
+            session.request("POST", "", content=content, headers=headers, accept=ACCEPTED_STATUSES)
     except (ProtocolError, DomainError) as exc:
         status = exchanges[-1].status if exchanges else 0
-        if status in TAKEN:
-            return "", status, None  # it was taken; what else was said makes no difference
-        # What is kept and shown says where, and not the whole address.
-        said = exc.message.replace(path, "/…") if path.strip("/") else exc.message
-        return printable(said, 1_000), status, getattr(exc, "retry_after", None)
+        if status in ACCEPTED_STATUSES:
+            return "", status, None  # accepted, whatever the rest of the reply
+        # The message that is stored and shown contains only the host of the address.
+        message = exc.message.replace(path, "/…") if path.strip("/") else exc.message
+        return printable(message, 1_000), status, getattr(exc, "retry_after", None)
     return "", exchanges[-1].status, None
 
 
 def body(notice: Notice) -> bytes:
-    """The same bytes at every attempt."""
+    """Return the body of the request, which is the same at every attempt."""
     document = {
         "type": notice.event,
-        # Of the form of `data`: members are added without another number.
+        # The version of `data`. Added members do not change it.
         "version": 1,
         "timestamp": notice.told_at.isoformat() if notice.told_at else None,
         "data": {
@@ -262,7 +265,7 @@ def body(notice: Notice) -> bytes:
 
 
 def signed(delivery: Delivery, content: bytes, now: int | None = None) -> dict[str, str]:
-    """The three headers. Raises UndecryptableError when the secret cannot be decrypted."""
+    """Return the three signature headers. Raises UndecryptableError."""
     return signature(_secret(delivery.webhook), delivery.pk, content, now)
 
 
@@ -272,12 +275,12 @@ def _secret(webhook: Webhook) -> Secret:
 
 def signature(secret: Secret, sending: UUID, content: bytes, now: int | None = None) -> dict[str, str]:
     key = base64.b64decode(secret.reveal().removeprefix(PREFIX))
-    at = str(int(time.time()) if now is None else now)
-    proof = hmac.digest(key, b".".join((str(sending).encode(), at.encode(), content)), hashlib.sha256)
+    timestamp = str(int(time.time()) if now is None else now)
+    mac = hmac.digest(key, b".".join((str(sending).encode(), timestamp.encode(), content)), hashlib.sha256)
     return {
         "webhook-id": str(sending),
-        "webhook-timestamp": at,
-        "webhook-signature": f"v1,{base64.b64encode(proof).decode()}",
+        "webhook-timestamp": timestamp,
+        "webhook-signature": f"v1,{base64.b64encode(mac).decode()}",
     }
 
 
@@ -294,21 +297,21 @@ def _new_secret(webhook: Webhook) -> Secret:
     return secret
 
 
-def _note(delivery: Delivery, error: str, status: int, otherwise: SendingState) -> None:
-    taken: dict[str, Any] = {"state": SendingState.SENT, "sent_at": Now()}
-    outcome = {"state": otherwise} if error else taken
+def _record_attempt(delivery: Delivery, error: str, status: int, state_after_failure: SendingState) -> None:
+    success: dict[str, Any] = {"state": SendingState.SENT, "sent_at": Now()}
+    outcome = {"state": state_after_failure} if error else success
     Delivery.objects.filter(pk=delivery.pk).update(status=status, error=error, **outcome)
     SENT.add("webhook", "failed" if error else "sent")
 
 
 @transaction.atomic
-def _fail(webhook: Webhook, error: str, status: int, asked_wait: float | None) -> None:
+def _record_failure(webhook: Webhook, error: str, status: int, retry_after: float | None) -> None:
     webhook = Webhook.objects.select_for_update().get(pk=webhook.pk)
     webhook.failures += 1
-    wait = BACK_OFF[min(webhook.failures, len(BACK_OFF)) - 1]
-    if asked_wait:
-        wait = max(wait, min(timedelta(seconds=asked_wait), timedelta(days=1)))
-    Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + wait)
+    delay = BACK_OFF[min(webhook.failures, len(BACK_OFF)) - 1]
+    if retry_after:
+        delay = max(delay, min(timedelta(seconds=retry_after), timedelta(days=1)))
+    Webhook.objects.filter(pk=webhook.pk).update(failures=webhook.failures, next_at=Now() + delay)
     if status == GONE:
         _pause(webhook, None, f"It answered 410: the receiver is gone. {error}")
     elif webhook.failures >= PAUSED_AFTER:
@@ -327,23 +330,24 @@ def _pause(webhook: Webhook, actor: User | None, why: str) -> None:
 
 
 def _locked(webhook: Webhook) -> Webhook:
-    found = live().select_for_update().filter(pk=webhook.pk).first()
-    if found is None:
+    locked_webhook = live().select_for_update().filter(pk=webhook.pk).first()
+    if locked_webhook is None:
         raise DomainError("not_found", "This webhook was removed meanwhile.", status=404)
-    return found
+    return locked_webhook
 
 
-def _in_order(chosen: Iterable[str]) -> list[str]:
-    wanted = set(chosen)
-    return [*(event for event in kinds.KINDS if event in wanted), *sorted(wanted - set(kinds.KINDS))]
+def _sort_events(events: Iterable[str]) -> list[str]:
+    """Sort events in the order of the registry. Unknown events come last."""
+    chosen = set(events)
+    return [*(event for event in kinds.KINDS if event in chosen), *sorted(chosen - set(kinds.KINDS))]
 
 
 def _check(webhook: Webhook, url: str) -> None:
-    # Raises DomainError for what cannot be kept.
+    """Raise DomainError for a name, an address or events that are invalid."""
     fields = {}
-    if why := display_names.name_problem(webhook.name, 100):
-        fields["name"] = why
-    # Without a new address the one that is there stays.
+    if reason := display_names.name_problem(webhook.name, 100):
+        fields["name"] = reason
+    # An empty address keeps the existing one.
     if url or not (webhook.sealed_url or webhook.url):
         try:
             origin_of(url[: MAX_URL_LENGTH + 1], policy=_policy(webhook))
@@ -356,7 +360,6 @@ def _check(webhook: Webhook, url: str) -> None:
 
 
 def _policy(webhook: Webhook) -> Policy:
-    # Webhooks of administrators have no owner.
     return policy_for(Door.WEBHOOK, source_of(is_administrator=webhook.owner_id is None))
 
 
@@ -365,14 +368,15 @@ def _encrypt(webhook: Webhook, url: str) -> None:
 
 
 def address(webhook: Webhook) -> Secret:
-    """Raises UndecryptableError. A row that code of yesterday wrote has it in plain text."""
+    """Return the address of a webhook. Raises UndecryptableError. Rows of earlier releases contain it in
+    plain text."""
     if webhook.url:
         return Secret(webhook.url)
     return encryption.decrypt(webhook.sealed_url, row=webhook.pk, field=URL_FIELD, name=webhook.name)
 
 
 def shown_address(webhook: Webhook) -> str:
-    """Its origin, and whether there is more; "" when it cannot be decrypted."""
+    """Return the origin of the address, and "/…" if it has a path, or "" if it cannot be decrypted."""
     try:
         parts = urlsplit(address(webhook).reveal())
     except UndecryptableError:
@@ -381,19 +385,21 @@ def shown_address(webhook: Webhook) -> str:
 
 
 def encrypt_addresses() -> None:
-    """Those that code from before addresses were encrypted has left in plain text."""
+    """Encrypt the addresses that earlier releases stored in plain text."""
     for pk in Webhook.objects.exclude(url="").values_list("pk", flat=True):
         with transaction.atomic():
             webhook = Webhook.objects.select_for_update().get(pk=pk)
             if webhook.url:
                 _encrypt(webhook, webhook.url)
                 webhook.save(update_fields=["url", "sealed_url"])
-                why = "Addresses of webhooks are encrypted from now on."
-                audit.record(None, "encrypt", webhook, after={"address": shown_address(webhook)}, why=why)
+                reason = "Addresses of webhooks are encrypted from now on."
+                audit.record(None, "encrypt", webhook, after={"address": shown_address(webhook)}, why=reason)
 
 
 def facts(webhook: Webhook) -> dict[str, Any]:
-    """For the audit trail, which every user reads: the path of such an address often is a secret."""
-    shown = shown_address(webhook)
-    told = f"{shown} ({encryption.fingerprint(address(webhook))})" if shown else "cannot be decrypted"
-    return {"name": webhook.name, "address": told, "events": list(webhook.events)}
+    """Return the state for the audit trail, without the path of the address, which is often a secret."""
+    origin = shown_address(webhook)
+    address_text = (
+        f"{origin} ({encryption.fingerprint(address(webhook))})" if origin else "cannot be decrypted"
+    )
+    return {"name": webhook.name, "address": address_text, "events": list(webhook.events)}

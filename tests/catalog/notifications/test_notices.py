@@ -259,7 +259,7 @@ def test_the_next_mail_waits_for_the_pause_a_person_chose(post_office):
         endpoint.held_run = Run.objects.create(endpoint=endpoint, status="failed")
         endpoint.save()
         with transaction.atomic():
-            outbox.held(endpoint)
+            outbox.run_held(endpoint)
         tick()
         let_pass(timedelta(minutes=minute + 1))
         tick()
