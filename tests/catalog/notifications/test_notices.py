@@ -386,7 +386,7 @@ def test_a_mail_that_is_not_taken_is_sent_again_with_the_same_id(post_office):
     mail.send(str(row.pk))
     row.refresh_from_db()
     assert (row.state, row.attempts, post_office.mails) == ("waiting", 1, [])
-    assert "did not take it" in row.error
+    assert "did not accept the mail" in row.error
     mail.send(str(row.pk))
     assert Mail.objects.get().attempts == 1, "not before its time"
     post_office.is_broken = False

@@ -105,7 +105,7 @@ def test_nobody_is_flooded_with_questions(browser):
             "/notifications/address/", {"address": f"victim{number}@example.com", "pause_minutes": "5"}
         )
     assert Mail.objects.count() == subscriptions.MAX_QUESTIONS
-    assert "such mails went out within an hour" in text_of(page)
+    assert "such mails were sent within an hour" in text_of(page)
 
 
 @pytest.mark.parametrize("address", ["", "nobody", "a@b@c", "x@example.com\nBcc: y@example.com"])

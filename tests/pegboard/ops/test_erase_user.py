@@ -97,7 +97,7 @@ def person(db):
         event="key.reported",
         subject=str(key.pk),
         title="The API key “x” was reported",
-        says="Pegboard was sent this key of Quinta Zalewski, so others may have it.",
+        says="Someone sent this key of Quinta Zalewski to Pegboard, so others may have it.",
         facts={"key": {"owner": "quetzal"}},
         path="/keys/",
     ).readers.add(user)
