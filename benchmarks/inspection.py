@@ -19,7 +19,7 @@ from benchmarks.vendor import COUNT
 from catalog.models import ToolVersion
 from catalog.review import inspector
 from catalog.rules import inspection
-from catalog.rules.inspection.mentions import mentioned
+from catalog.rules.inspection.mentions import find_mentions
 from protocols import PROTOCOLS
 from protocols.signature import Parameter, Signature, to_json
 
@@ -92,7 +92,7 @@ def alarms(name: str, tools: Tools, owners: dict[str, set[str]]) -> Iterator[Fig
     """A mention counts as an alarm when other vendors have a tool of that name and this one has not."""
     found = [inspection.worst(inspection.inspect(signature)) for _, signature in tools]
     mentions = [
-        any(word in owners and owner not in owners[word] for word in mentioned(signature))
+        any(word in owners and owner not in owners[word] for word in find_mentions(signature))
         for owner, signature in tools
     ]
     alarming = sum(

@@ -188,7 +188,7 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
             code=HELD,
             severity=each.stop.severity,
             subject=each.digest,
-            message=f"{each.named} {each.stop.says}",
+            message=f"{each.named} {each.stop.predicate}",
             state=each.stop.state,
         )
         for each in caught

@@ -25,12 +25,12 @@ from catalog.notifications import outbox
 from catalog.review import holds
 from catalog.review.holds import Caught
 from catalog.rules import inspection, policy
-from catalog.rules.assess import Offer, assess, kept_alarms
+from catalog.rules.assess import Offer, assess, stored_alarms
 from catalog.rules.inspection import REVISION, Alarm, links
 from catalog.rules.inspection.letters import skeleton, spelling
-from catalog.rules.inspection.mentions import mentioned
+from catalog.rules.inspection.mentions import find_mentions
 from catalog.rules.inspection.neighbours import near
-from catalog.rules.inspection.sinks import free_text
+from catalog.rules.inspection.sinks import find_free_text
 from catalog.rules.version_names import version_name
 from catalog.tools.versions import predecessors
 from catalog.twins import twins_of
@@ -157,7 +157,7 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
     found = []
     for version, tool, digest, label, rewrite, seen, is_listed, text, kept, _ in rows:
         read, against = normal_form.from_json(text), texts.get(before.get(version, 0))
-        judged = kept_alarms(kept)
+        judged = stored_alarms(kept)
         found.append(
             _Inspected(
                 version=version,
@@ -204,9 +204,9 @@ def _inspect(
         by_version[version].alarms.append(alarm)
     homes = (endpoint.url, endpoint.vendor.homepage)
     for each in rows:
-        if strays := links.foreign(each.signature, homes):
+        if strays := links.find_foreign_links(each.signature, homes):
             each.alarms.append(strays)
-        if each.is_listed and (sink := free_text(each.signature, each.before)):
+        if each.is_listed and (sink := find_free_text(each.signature, each.before)):
             each.alarms.append(sink)
     found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
     Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
@@ -247,7 +247,7 @@ def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collectio
     for row in rows:
         alarms = row.alarms[row.judged :]
         found = policy.classes((), alarms, is_rewritten=row.version in rewritten)
-        if stop := policy.judge(stated, found, alarms):
+        if stop := policy.apply_policy(stated, found, alarms):
             name = printable(row.signature.name, 200)
             named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
             yield Caught(row.tool, row.version, row.digest, named, stop)
@@ -369,7 +369,7 @@ ORDER BY mine.tool_id, t.id
 
 def _mentions(endpoint: Endpoint, twins: list[int], rows: list[_Inspected]) -> Iterator[tuple[int, Alarm]]:
     # Names of other vendors' tools in a description; a name that this vendor uses too is its own.
-    words = [(row.version, word) for row in rows for word in mentioned(row.signature)]
+    words = [(row.version, word) for row in rows for word in find_mentions(row.signature)]
     if not words:
         return
     with connection.cursor() as cursor:

@@ -61,7 +61,7 @@ def _caught(waiting: Sequence[ToolVersion], stated: policy.Actions) -> Iterator[
         ]
         is_rewritten = any(row.code == "DRIFT" for row in about)
         classes = policy.classes(effects, alarms, is_rewritten=is_rewritten)
-        if stop := policy.judge(stated, classes, alarms):
+        if stop := policy.apply_policy(stated, classes, alarms):
             name = f"“{printable(signature.name, 200)}”"
             if version.label:
                 label = version_name(version.label, version.rewrite, version.first_seen_at)
@@ -77,6 +77,6 @@ def _block_held(caught: Iterable[Caught]) -> None:
     for row in rows:
         if each := blocked.get((row.tool_id, row.subject)):
             row.state, row.severity = FindingState.BLOCKED, each.stop.severity
-            row.message = f"{each.named} {each.stop.says}"
+            row.message = f"{each.named} {each.stop.predicate}"
             changed.append(row)
     Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)

@@ -1,8 +1,10 @@
-"""The one judgement of what a vendor offers, before a person has looked at it. Pure.
+"""The assessment of a version that a vendor offers, before a user has reviewed it. Pure.
 
-`assess` compares a tool with the version in effect, finds the promises that the change breaks and what its
-texts raise alarms about; `Assessment.stop` is what a policy makes of it. Enumeration assesses each changed
-tool once and keeps the alarms with the version: docs/decisions/0040-one-assessment.md.
+`assess` compares it with the current version and returns the changes, the broken promises and the alarms of
+its
+texts. `Assessment.stop` applies a policy. Enumeration assesses each changed tool once and stores the alarms
+with
+the version: docs/decisions/0040-one-assessment.md.
 """
 
 from collections.abc import Collection
@@ -19,7 +21,7 @@ from protocols.signature import Signature
 
 
 class Offer(NamedTuple):
-    """A version as the vendor offers it. `label` is the vendor's own, "" where there is none."""
+    """A version as the vendor offers it. `label`: the vendor's version label, "" without one."""
 
     signature: Signature
     label: str = ""
@@ -27,8 +29,10 @@ class Offer(NamedTuple):
 
 
 class Assessment(NamedTuple):
-    """`effects` are those of the change, or None when nothing of the tool was let through so far; `class_` is
-    that of the worst of them.
+    """The assessment of a version.
+
+    effects: of the change, or None if no version of the tool was accepted before.
+    class_: of the worst effect.
     """
 
     effects: frozenset[Effect] | None
@@ -38,38 +42,39 @@ class Assessment(NamedTuple):
     class_: Class = "none"
 
     def stop(self, actions: Actions) -> Stop | None:
-        """None lets the version through."""
-        found = policy.classes(self.effects, self.alarms, is_rewritten=self.is_rewritten)
-        return policy.judge(actions, found)
+        """Return why and how the policy stops the version, or None to accept it."""
+        classes = policy.classes(self.effects, self.alarms, is_rewritten=self.is_rewritten)
+        return policy.apply_policy(actions, classes)
 
 
 def assess(
     old: Offer | None, new: Offer, *, promised: Collection[str] = (), is_rewritten: bool = False
 ) -> Assessment:
-    """`old` is the version in effect, None where there is none yet; `promised` is what the protocol promises.
+    """Assess a version.
 
-    `is_rewritten`: the vendor has published something else under the label of `new`.
+    old: the current version, None if there is none. promised: the promises of the protocol.
+    is_rewritten: the vendor has published another text under the label of `new`.
     """
     alarms = tuple(inspection.inspect(new.signature))
     if old is None:
         return Assessment(None, (), alarms, is_rewritten)
     comparison = diff.compare(old.signature, new.signature)
     update = promises.Update(old.signature, new.signature, old.label, new.label, new.digest, comparison)
-    broken = tuple(promises.broken(update, promised))
+    broken = tuple(promises.find_breaches(update, promised))
     return Assessment(comparison.effects, broken, alarms, is_rewritten, comparison.class_)
 
 
-class _Kept(msgspec.Struct, array_like=True):
+class _StoredAlarms(msgspec.Struct, array_like=True):
     revision: int
     alarms: tuple[Alarm, ...]
 
 
 def to_json(alarms: tuple[Alarm, ...]) -> str:
-    """As a version keeps them: with the revision of the rules that raised them."""
-    return msgspec.json.encode(_Kept(REVISION, alarms)).decode()
+    """Encode the alarms with the revision of the rules, as a version stores them."""
+    return msgspec.json.encode(_StoredAlarms(REVISION, alarms)).decode()
 
 
-def kept_alarms(kept: str | None) -> tuple[Alarm, ...] | None:
-    """None where nothing is kept, and where the rules have changed since."""
-    read = msgspec.json.decode(kept, type=_Kept) if kept else None
-    return read.alarms if read and read.revision == REVISION else None
+def stored_alarms(json: str | None) -> tuple[Alarm, ...] | None:
+    """Decode stored alarms. None if there are none, or if the rules have changed since."""
+    decoded = msgspec.json.decode(json, type=_StoredAlarms) if json else None
+    return decoded.alarms if decoded and decoded.revision == REVISION else None

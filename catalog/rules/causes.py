@@ -1,13 +1,14 @@
-"""What a finding is about, in one word for lists and filters, from its code. Pure.
+"""The causes of findings, which group their codes in lists and filters. Pure.
 
 The codes are those of the rules in `inspection/`, of `promises.py`, of the second look, of refused calls and
-of the policy. The order is that in which causes of one vendor stand below each other.
+of
+the policy. The causes are in the order in which lists show them.
 """
 
 from collections.abc import Collection
 
 OTHER = "other"
-# Each with the words for people, and the codes that belong to it.
+# Label and codes of each cause.
 CAUSES: dict[str, tuple[str, frozenset[str]]] = {
     "cloaking": ("Shows others something else", frozenset({"CLOAKING"})),
     "hidden": (
@@ -84,5 +85,5 @@ def label_of(cause: str) -> str:
 
 
 def codes_of(cause: str) -> Collection[str]:
-    """None belong to `OTHER`: it is what is not in `KNOWN_CODES`."""
+    """Return the codes of a cause. `OTHER` has none: it contains everything that is not in `KNOWN_CODES`."""
     return CAUSES[cause][1]

@@ -1,7 +1,8 @@
-"""What becomes of a new version before a person has looked at it: an endpoint's policy. Pure.
+"""The policy of an endpoint: what happens to a new version before a user has reviewed it. Pure.
 
-A policy names an action for each class of change; what it does not name is as in `DEFAULT`. A version
-that is of several classes gets the strictest of their actions.
+A policy has an action for each class of change, with defaults in `DEFAULT`. A version of several classes gets
+the
+strictest action.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,7 +32,7 @@ ACTIONS: dict[Action, str] = {
     "hold": "Hold for review",
     "block": "Block",
 }
-# Each with the words for people, and with how a held version says why it waits.
+# Label of each class, and its reason in a message about a held version.
 CLASSES: dict[Class, tuple[str, str]] = {
     "new_tool": ("A tool that was not there before", "no person has looked at this tool yet"),
     "drift": (
@@ -49,13 +50,13 @@ CLASSES: dict[Class, tuple[str, str]] = {
     "alarm_medium": ("An alarm of medium severity", "its text raised an alarm"),
     "alarm_high": ("An alarm of high severity", "its text raised a severe alarm"),
 }
-# Pins never move by themselves, so a change may be offered at once. Text that hides something may not, nor
-# what was put in the place of a text that people have read and approved under the same name.
+# Pins never move by themselves, so most changes may be offered at once. Exceptions are hidden text, and a new
+# text under the label of a version that users have approved.
 DEFAULT: dict[Class, Action] = {
     **dict.fromkeys(CLASSES, "accept"),
     **dict.fromkeys(("drift", "alarm_high"), "hold"),
 }
-# Alarms that say nothing against a tool's text.
+# Alarms that concern the name of a tool, not its text.
 ABOUT_NAMES = frozenset({"COLLISION", "LOOK_ALIKE"})
 SEVERE: frozenset[Class] = frozenset({"drift", "widens_risk", "alarm_high"})
 
@@ -64,7 +65,7 @@ _STRICTNESS: tuple[Action, ...] = ("accept", "hold", "block")
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A version that is not let through: what happens to it, how severe it is, and why."""
+    """A version that the policy does not accept: the action, the severity and the reasons."""
 
     action: Action
     severity: Severity
@@ -75,52 +76,56 @@ class Stop:
         return "blocked" if self.action == "block" else "open"
 
     @property
-    def says(self) -> str:
-        """The rest of a sentence that begins with the name of the version."""
-        did = (
+    def predicate(self) -> str:
+        """The end of a sentence that begins with the name of the version."""
+        action = (
             "was blocked by the policy of this endpoint" if self.action == "block" else "waits for a decision"
         )
-        return f"{did}: {'; '.join(self.reasons)}."
+        return f"{action}: {'; '.join(self.reasons)}."
 
 
-def whole(stated: Policy) -> dict[Class, Action]:
-    return {each: cast(Action, stated.get(each, action)) for each, action in DEFAULT.items()}
+def with_defaults(stated: Policy) -> dict[Class, Action]:
+    return {class_: cast(Action, stated.get(class_, action)) for class_, action in DEFAULT.items()}
 
 
 def classes(
     effects: Iterable[Effect] | None, alarms: Sequence[Alarm] = (), *, is_rewritten: bool = False
 ) -> set[Class]:
-    """`effects` are those of the change, or None when nothing of the tool was let through so far.
+    """Return the classes of a change.
 
-    `is_rewritten`: the vendor has published something else under the same version label.
+    effects: of the change, or None if no version of the tool was accepted before.
+    is_rewritten: the vendor has published another text under the same version label.
     """
-    found: set[Class] = {"new_tool"} if effects is None else set()
-    found |= {"drift"} if is_rewritten else set()
+    change_classes: set[Class] = {"new_tool"} if effects is None else set()
+    change_classes |= {"drift"} if is_rewritten else set()
     for effect in effects or ():
-        found.add("compatible" if effect == "cosmetic" else effect)
+        change_classes.add("compatible" if effect == "cosmetic" else effect)
     severities = {alarm.severity for alarm in alarms}
     if "high" in severities:
-        found |= {"alarm_high"}
+        change_classes |= {"alarm_high"}
     elif "medium" in severities:
-        found |= {"alarm_medium"}
-    return found
+        change_classes |= {"alarm_medium"}
+    return change_classes
 
 
-def judge(policy: Actions, found: Iterable[Class], alarms: Sequence[Alarm] = ()) -> Stop | None:
-    """None lets the version through. `alarms` are those that `found` was made of, for the reason."""
-    stopping = [each for each in CLASSES if each in set(found) and policy[each] != "accept"]
+def apply_policy(
+    policy: Actions, change_classes: Iterable[Class], alarms: Sequence[Alarm] = ()
+) -> Stop | None:
+    """Return why and how the version is stopped, or None to accept it. `alarms`: for the reasons."""
+    chosen = set(change_classes)
+    stopping = [class_ for class_ in CLASSES if class_ in chosen and policy[class_] != "accept"]
     if not stopping:
         return None
-    action = max((policy[each] for each in stopping), key=_STRICTNESS.index)
-    reasons = tuple(reason for each in stopping for reason in (_alarmed(each, alarms) or (CLASSES[each][1],)))
+    action = max((policy[class_] for class_ in stopping), key=_STRICTNESS.index)
+    reasons = tuple(reason for class_ in stopping for reason in _reasons(class_, alarms))
     return Stop(action, "high" if SEVERE & set(stopping) else "medium", reasons)
 
 
-def _alarmed(each: Class, alarms: Sequence[Alarm]) -> tuple[str, ...]:
-    # Why a version is stopped whose name raised alarms, and perhaps its text as well.
-    severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(each)
+def _reasons(class_: Class, alarms: Sequence[Alarm]) -> tuple[str, ...]:
+    """Return the reasons for a class. Alarms about the name have their own."""
+    severity = {"alarm_high": "high", "alarm_medium": "medium"}.get(class_)
     codes = {alarm.code for alarm in alarms if alarm.severity == severity}
     if not codes & ABOUT_NAMES:
-        return ()
-    clash = "its name is or looks like that of another vendor's tool"
-    return (clash,) if codes <= ABOUT_NAMES else (CLASSES[each][1], clash)
+        return (CLASSES[class_][1],)
+    name_reason = "its name is or looks like that of another vendor's tool"
+    return (name_reason,) if codes <= ABOUT_NAMES else (CLASSES[class_][1], name_reason)

@@ -1,15 +1,19 @@
-"""What a version is called, in one way on every page, in REST, in findings and in the audit trail. Pure.
+"""The name of a version on pages, in REST, in findings and in the audit trail. Pure.
 
-The vendor's own label is the name. Our ordinal counts first sights and is no name: history that is read later
-gets higher ordinals than newer versions. docs/decisions/0027-version-names.md says why.
+The name is the vendor's label. The ordinal is not a name: it counts in the order of discovery, so history
+that is
+read later has higher ordinals than newer versions. docs/decisions/0027-version-names.md has the reasons.
 """
 
 from datetime import UTC, datetime
 
 
 def version_name(label: str, rewrite: int, seen: datetime) -> str:
-    """`rewrite` counts the texts that stood under this label before; `seen` is when we first saw this one."""
-    # A vendor that numbers nothing changes what it lists from one day to another, so the time names the text.
+    """Return the name.
+
+    rewrite: the number of earlier texts under this label. seen: when this text was first read.
+    """
+    # Without labels, the time identifies the text.
     seen = seen.astimezone(UTC)
     day = f"{seen.day} {seen:%B %Y}"
     if not label:

@@ -1,4 +1,4 @@
-"""Where texts differ, word by word. Pure."""
+"""The difference of texts, word by word. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -6,15 +6,16 @@ from difflib import SequenceMatcher
 from itertools import groupby
 
 WORDS = re.compile(r"\s+|\w+|[^\w\s]")
-ALIKE = 0.4  # less than this in common, and marks on single words only distract
-MAX_LENGTH = 4_000  # of all texts together; beyond it a comparison costs more than it helps
+ALIKE = 0.4  # with less in common, marked words only distract
+MAX_LENGTH = 4_000  # total length; longer comparisons cost too much
 
-# A text in pieces, and whether each differs.
+# The pieces of a text, and whether each of them differs.
 Pieces = list[tuple[str, bool]]
 
 
-def marked(texts: Sequence[str]) -> list[Pieces]:
-    """What the first has and one of the others lacks, and what each of the others has that the first lacks.
+def mark_differences(texts: Sequence[str]) -> list[Pieces]:
+    """Mark the words of the first text that another one lacks, and the words of each other text that the
+    first one lacks.
 
     Nothing is marked between two texts that have little in common.
     """
@@ -24,7 +25,7 @@ def marked(texts: Sequence[str]) -> list[Pieces]:
     flags = [[False] * len(words) for words in split]
     for index in range(1, len(split)):
         steps = SequenceMatcher(None, split[0], split[index], autojunk=False).get_opcodes()
-        # Without the spaces between words, which any two texts have in common.
+        # Spaces do not count, because any two texts have them in common.
         common = sum(_count(split[0][a:b]) for kind, a, b, _, _ in steps if kind == "equal")
         if 2 * common < ALIKE * (_count(split[0]) + _count(split[index])):
             continue
@@ -32,13 +33,13 @@ def marked(texts: Sequence[str]) -> list[Pieces]:
             if kind != "equal":
                 flags[0][start:end] = [True] * (end - start)
                 flags[index][other_start:other_end] = [True] * (other_end - other_start)
-    return [_joined(words, marks) for words, marks in zip(split, flags, strict=True)]
+    return [_join_pieces(words, marks) for words, marks in zip(split, flags, strict=True)]
 
 
 def _count(words: list[str]) -> int:
     return sum(not word.isspace() for word in words)
 
 
-def _joined(words: list[str], marks: list[bool]) -> Pieces:
+def _join_pieces(words: list[str], marks: list[bool]) -> Pieces:
     runs = groupby(zip(words, marks, strict=True), key=lambda pair: pair[1])
     return [("".join(word for word, _ in run), is_marked) for is_marked, run in runs]

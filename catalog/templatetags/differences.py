@@ -65,7 +65,7 @@ def verdict(comparison: Comparison) -> dict[str, str]:
 def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
     """None on a side means that there was nothing."""
     if isinstance(before, str) and isinstance(after, str):
-        old, new = word_diff.marked([before, after])
+        old, new = word_diff.mark_differences([before, after])
         return {"old": _joined(old, "del"), "new": _joined(new, "ins")}
     return {"old": _whole(before), "new": _whole(after)}
 

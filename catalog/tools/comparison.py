@@ -86,7 +86,7 @@ class Comparison:
 
     @cached_property
     def descriptions(self) -> list[Pieces]:
-        return word_diff.marked([column.signature.description for column in self.columns])
+        return word_diff.mark_differences([column.signature.description for column in self.columns])
 
     @cached_property
     def differing(self) -> set[str]:
@@ -139,6 +139,8 @@ def _with_texts(rows: Iterable[tuple[str, list[ShownInput | None]]]) -> Iterable
         descriptions = [cell.parameter.description for cell in cells if cell]
         budget -= sum(map(len, descriptions))
         pieces = iter(
-            word_diff.marked(descriptions) if budget >= 0 else [[(text, False)] for text in descriptions]
+            word_diff.mark_differences(descriptions)
+            if budget >= 0
+            else [[(text, False)] for text in descriptions]
         )
         yield Line(name, cells, [next(pieces) if cell else [] for cell in cells])

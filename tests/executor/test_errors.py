@@ -49,7 +49,7 @@ def test_the_list_names_our_codes_and_what_the_vendor_declares(owner, vendor):
     schema = told["vendor"][0]["details_schema"]
     assert PROBLEM in (schema, *schema.get("$defs", {}).values())
     ours = {each["code"]: each for each in told["ours"]}
-    assert ours.keys() == {each.code for each in call_errors.OURS}
+    assert ours.keys() == {each.code for each in call_errors.PEGBOARD_ERRORS}
     assert (ours["thread_busy"]["is_transient"], ours["RUN_FAILED"]["is_transient"]) == (True, False)
     assert ours["ARGUMENTS"]["details_schema"]["type"] == "object"
     assert client.get(f"{at}tools/pay/errors/").status_code == 404

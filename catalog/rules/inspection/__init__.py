@@ -1,7 +1,8 @@
-"""What a person should look at in text that a model will read. Pure rules; they know no Django.
+"""Rules that raise alarms about text that a model will read. Pure, without Django.
 
-`inspect` gives the alarms of one signature, at most one for each code. Rules raise attention; they do
-not find polite English. What protects an agent is that a person approves exact bytes.
+`inspect` returns the alarms of a signature, at most one for each code. The rules draw attention and cannot
+recognise harmful text that reads like normal English. The protection of an agent is the approval of exact
+bytes.
 """
 
 import re
@@ -27,32 +28,32 @@ from protocols.signature import Signature
 
 __all__ = ["REVISION", "SEVERITIES", "Alarm", "Severity", "inspect", "spelled", "texts", "worst"]
 
-# Raise by one when rules change, so that what was inspected before is inspected again.
+# Increment it when rules change: everything is then inspected again.
 REVISION = 4
 
 _ODD = re.compile(f"[{''.join(map(chr, LOOKS_LIKE))}]|{HIDDEN.pattern}")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]+")
 _BETWEEN = f"\n{BOUNDARY}\n"
 
-del markup, prose, shape  # imported for the rules that they enter
+del markup, prose, shape  # imported because they register rules
 
 
 def inspect(signature: Signature) -> list[Alarm]:
     alarms = [Alarm(rule.code, *verdict) for rule in SIGNATURE_RULES if (verdict := rule.judge(signature))]
-    found = _Findings()
-    # Most tools are told apart here, by looking once at all of their texts together.
-    every = list(texts(signature))
-    forms = _Forms(_BETWEEN.join([_read(text.value) for text in every]))
+    worst_alarms = _WorstAlarms()
+    # One pass over all texts together excludes most rules, and for most tools all of them.
+    all_texts = list(texts(signature))
+    forms = _Forms(_BETWEEN.join([_readable(text.value) for text in all_texts]))
     rules = [
         rule
         for rule in TEXT_RULES
-        if (not rule.needs or _holds(forms.folded if rule.folds else forms.lowered, rule.needs))
-        and rule.find(forms.of(rule))
+        if (not rule.needs or _contains_any(forms.folded if rule.folds else forms.lowered, rule.needs))
+        and rule.find(forms.form_for(rule))
     ]
-    if rules or any(map(_is_odd, every)):
-        for text in every:
-            _look(text, rules, found)
-    return [*alarms, *found.alarms()]
+    if rules or any(map(_is_odd, all_texts)):
+        for text in all_texts:
+            _inspect_text(text, rules, worst_alarms)
+    return [*alarms, *worst_alarms.alarms()]
 
 
 def _is_odd(text: Text) -> bool:
@@ -62,7 +63,7 @@ def _is_odd(text: Text) -> bool:
 
 
 class _Forms:
-    """One text in each form that rules ask for, made when the first one does."""
+    """One text in each form that rules read. The folded form is computed on demand."""
 
     def __init__(self, plain: str) -> None:
         self.plain = plain
@@ -72,76 +73,78 @@ class _Forms:
     def folded(self) -> str:
         return folded(self.plain)
 
-    def of(self, rule: TextRule) -> str:
+    def form_for(self, rule: TextRule) -> str:
         return self.folded if rule.folds else self.plain if rule.keeps_case else self.lowered
 
 
-def _holds(text: str, needs: Iterable[str]) -> bool:
-    # A plain loop, because this runs some eighty times for every tool.
+def _contains_any(text: str, needs: Iterable[str]) -> bool:
+    # A plain loop is faster, and this runs about eighty times for every tool.
     for need in needs:  # noqa: SIM110
         if need in text:
             return True
     return False
 
 
-def _read(text: str) -> str:
-    # What a model may make of it, hidden letters and look-alikes included.
+def _readable(text: str) -> str:
+    """Return the text as a model may read it, with hidden letters decoded and look-alikes replaced."""
     if text.isascii():
-        return _CONTROL.sub("", text)  # the only hidden ones
-    smuggled = decoded_tags(text)
-    return f"{legible(text)} {smuggled}" if smuggled else legible(text)
+        return _CONTROL.sub("", text)  # ASCII has no other hidden characters
+    hidden_text = decoded_tags(text)
+    return f"{legible(text)} {hidden_text}" if hidden_text else legible(text)
 
 
-class _Findings:
-    """The worst hit for each code, and how many other places there were."""
+class _WorstAlarms:
+    """The worst alarm for each code, with the number of other places."""
 
     def __init__(self) -> None:
         self._worst: dict[str, tuple[Alarm, int]] = {}
 
     def add(self, alarm: Alarm) -> None:
-        held, more = self._worst.get(alarm.code, (None, -1))
-        is_worse = held is None or SEVERITIES.index(alarm.severity) > SEVERITIES.index(held.severity)
-        self._worst[alarm.code] = (alarm if is_worse or held is None else held, more + 1)
+        previous, others = self._worst.get(alarm.code, (None, -1))
+        is_worse = previous is None or SEVERITIES.index(alarm.severity) > SEVERITIES.index(previous.severity)
+        self._worst[alarm.code] = (alarm if is_worse or previous is None else previous, others + 1)
 
     def alarms(self) -> Iterator[Alarm]:
-        for alarm, more in self._worst.values():
-            places = "" if not more else " And one more place." if more == 1 else f" And {more} more places."
+        for alarm, others in self._worst.values():
+            places = (
+                "" if not others else " And one more place." if others == 1 else f" And {others} more places."
+            )
             yield alarm._replace(message=alarm.message + places)
 
 
-def _look(text: Text, rules: list[TextRule], found: _Findings) -> None:
-    firsts: dict[str, Found] = {}
-    for each in hidden(text.value):
-        firsts.setdefault(each.kind.code, each)
-    for each in firsts.values():
-        found.add(_hidden(text, each))
+def _inspect_text(text: Text, rules: list[TextRule], worst_alarms: _WorstAlarms) -> None:
+    first_by_code: dict[str, Found] = {}
+    for hidden_run in hidden(text.value):
+        first_by_code.setdefault(hidden_run.kind.code, hidden_run)
+    for hidden_run in first_by_code.values():
+        worst_alarms.add(_hidden_text_alarm(text, hidden_run))
     if not text.value.isascii() and (mixed := MIXED.search(text.value)):
-        found.add(_mixed(text, *mixed.span()))
-    forms = _Forms(_read(text.value))
+        worst_alarms.add(_mixed_script_alarm(text, *mixed.span()))
+    forms = _Forms(_readable(text.value))
     for rule in rules:
-        read = forms.of(rule)
-        if hit := rule.find(read):
-            is_plain = not rule.folds and len(forms.plain) == len(read)
-            where = excerpt(forms.plain if is_plain else read, hit.start, hit.end)
-            message = f"The {text.where} {hit.says or rule.says}: {where}."
-            found.add(Alarm(rule.code, hit.severity or rule.severity, message))
+        form = forms.form_for(rule)
+        if hit := rule.find(form):
+            is_plain = not rule.folds and len(forms.plain) == len(form)
+            quote = excerpt(forms.plain if is_plain else form, hit.start, hit.end)
+            message = f"The {text.where} {hit.claim or rule.claim}: {quote}."
+            worst_alarms.add(Alarm(rule.code, hit.severity or rule.severity, message))
 
 
-def _hidden(text: Text, found: Found) -> Alarm:
-    what = found.kind.description
-    if said := decoded_tags(text.value[found.start : found.end]):
-        what = f"{what}, spelling “{said[:80]}”"
-    where = excerpt(text.value, found.start, found.end)
+def _hidden_text_alarm(text: Text, run: Found) -> Alarm:
+    description = run.kind.description
+    if hidden_text := decoded_tags(text.value[run.start : run.end]):
+        description = f"{description}, spelling “{hidden_text[:80]}”"
+    quote = excerpt(text.value, run.start, run.end)
     return Alarm(
-        found.kind.code, characters.SEVERITIES[found.kind], f"The {text.where} holds {what}: {where}."
+        run.kind.code, characters.SEVERITIES[run.kind], f"The {text.where} contains {description}: {quote}."
     )
 
 
-def _mixed(text: Text, start: int, end: int) -> Alarm:
+def _mixed_script_alarm(text: Text, start: int, end: int) -> Alarm:
     letter = next(character for character in text.value[start:end] if ord(character) in LOOKS_LIKE)
     return Alarm(
         "MIXED_SCRIPT",
         "high" if text.is_name else "medium",
-        f"The {text.where} holds {name_of(letter)}, which looks like “{latin(letter)}”: "
+        f"The {text.where} contains {name_of(letter)}, which looks like “{latin(letter)}”: "
         f"{excerpt(text.value, start, end)}.",
     )

@@ -1,4 +1,4 @@
-"""What a rule says when it fires, and the tables that rules enter themselves in."""
+"""Alarms, and the tables in which rules register themselves."""
 
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -10,7 +10,7 @@ SEVERITIES: tuple[Severity, ...] = ("low", "medium", "high")
 
 
 class Alarm(NamedTuple):
-    """`message` is one sentence for a person; invisible characters are spelled out in it."""
+    """An alarm. `message`: one sentence, in which invisible characters are written out."""
 
     code: str
     severity: Severity
@@ -18,25 +18,26 @@ class Alarm(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """Where in a text. `severity` and `says` replace the rule's own when they are given."""
+    """A match in a text. `severity` and `claim` replace those of the rule."""
 
     start: int
     end: int
     severity: Severity | None = None
-    says: str = ""
+    claim: str = ""
 
 
 class TextRule(NamedTuple):
-    """Looks at one text at a time, and only when it holds one of `needs`.
+    """A rule that reads one text at a time, and only texts that contain one of `needs`.
 
-    `says` goes on after the place, as in "The description tells the model ...". Texts come without
-    hidden characters, in the letters that they look like, and in small letters unless `keeps_case`. With
-    `folds` they come without markup and with single blanks, too (catalog/rules/inspection/folding.py).
+    claim: completes a sentence that begins with the position, as in "The description tells the model ...".
+    keeps_case: the text is not lowered. folds: the text comes without markup and with single spaces
+    (catalog/rules/inspection/folding.py). All texts come without hidden characters and with look-alikes
+    replaced.
     """
 
     code: str
     severity: Severity
-    says: str
+    claim: str
     needs: tuple[str, ...]
     find: Callable[[str], Hit | None]
     keeps_case: bool = False
@@ -44,7 +45,7 @@ class TextRule(NamedTuple):
 
 
 class SignatureRule(NamedTuple):
-    """Looks at a signature as a whole and says what is wrong with it."""
+    """A rule that reads a whole signature and returns the severity and the message of its alarm."""
 
     code: str
     judge: Callable[[Signature], tuple[Severity, str] | None]
@@ -58,21 +59,21 @@ _Judge = Callable[[Signature], tuple[Severity, str] | None]
 
 
 def text_rule(
-    code: str, severity: Severity, says: str, *needs: str, keeps_case: bool = False, folds: bool = False
+    code: str, severity: Severity, claim: str, *needs: str, keeps_case: bool = False, folds: bool = False
 ) -> Callable[[_Find], _Find]:
-    def enter(find: _Find) -> _Find:
-        TEXT_RULES.append(TextRule(code, severity, says, needs, find, keeps_case, folds))
+    def register(find: _Find) -> _Find:
+        TEXT_RULES.append(TextRule(code, severity, claim, needs, find, keeps_case, folds))
         return find
 
-    return enter
+    return register
 
 
 def signature_rule(code: str) -> Callable[[_Judge], _Judge]:
-    def enter(judge: _Judge) -> _Judge:
+    def register(judge: _Judge) -> _Judge:
         SIGNATURE_RULES.append(SignatureRule(code, judge))
         return judge
 
-    return enter
+    return register
 
 
 def worst(alarms: "list[Alarm] | tuple[Alarm, ...]") -> Severity | None:

@@ -1,4 +1,4 @@
-"""What alarms say of invisible characters: how severe each kind is, and where one stands. Pure."""
+"""The severities of invisible characters, and texts that make them visible. Pure."""
 
 import re
 
@@ -32,7 +32,7 @@ _BLANK = re.compile(r"[ \t\r\n]+")
 
 
 def spelled(text: str) -> str:
-    """The text with every hidden character written out, for messages that may end up anywhere."""
+    """Return the text with every hidden character written out, so that it is safe in any message."""
     return HIDDEN.sub(lambda run: _spelled_run(run.group()), text)
 
 
@@ -44,7 +44,7 @@ def _spelled_run(run: str) -> str:
 
 
 def excerpt(text: str, start: int, end: int) -> str:
-    """The hit with a few words around it."""
-    left, right = max(0, start - AROUND), min(len(text), min(end, start + MAX_HIT_LENGTH) + AROUND)
-    piece = spelled(_BLANK.sub(" ", text[left:right]))
-    return f"“{'…' if left else ''}{piece}{'…' if right < len(text) else ''}”"
+    """Return the match with a few words around it, in quotes."""
+    first, last = max(0, start - AROUND), min(len(text), min(end, start + MAX_HIT_LENGTH) + AROUND)
+    piece = spelled(_BLANK.sub(" ", text[first:last]))
+    return f"“{'…' if first else ''}{piece}{'…' if last < len(text) else ''}”"

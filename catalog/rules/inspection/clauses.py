@@ -1,7 +1,8 @@
-"""Patterns that begin with fixed words, which are looked for first: most texts hold none of them. Pure.
+"""Patterns that begin with fixed words. A search for these words excludes most texts. Pure.
 
-A pattern with dozens of branches takes a thousand times as long as a search for a word. So a clause says
-by which words it begins, as in “ignor|disregard”, and its pattern is tried right behind these alone.
+A pattern with dozens of branches takes a thousand times as long as a search for a word. So a clause lists the
+words
+that it begins with, as in “ignor|disregard”, and its pattern is tried only directly after one of them.
 """
 
 import re
@@ -14,23 +15,23 @@ from catalog.rules.inspection.folding import BOUNDARY
 
 
 class Clause(NamedTuple):
-    """`firsts` are the first words of `begins`; empty where words stand without blanks between them."""
+    """One pattern. `firsts`: the first words of `begins`, empty for scripts without spaces between words."""
 
     begins: tuple[str, ...]
-    goes_on: re.Pattern[str]
+    continuation: re.Pattern[str]
     firsts: frozenset[str]
 
 
 _WORD = re.compile(r"[^\W_]+")
 
 
-def clause(begins: str | tuple[str, ...], goes_on: str) -> Clause:
-    """`begins` are words, or one text of them with “|” between; `goes_on` is a pattern."""
+def clause(begins: str | tuple[str, ...], continuation: str) -> Clause:
+    """Compile a clause. `begins`: words, or one text of them with “|” between. `continuation`: a pattern."""
     if isinstance(begins, str):
         begins = tuple(begins.split("|"))
-    firsts = frozenset(_WORD.findall(each)[0] for each in begins)
-    has_blanks = all(_is_letter(each[0]) for each in firsts)
-    return Clause(begins, re.compile(goes_on), firsts if has_blanks else frozenset())
+    firsts = frozenset(_WORD.findall(beginning)[0] for beginning in begins)
+    has_blanks = all(_is_letter(beginning[0]) for beginning in firsts)
+    return Clause(begins, re.compile(continuation), firsts if has_blanks else frozenset())
 
 
 @lru_cache(maxsize=8)
@@ -38,28 +39,28 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(_WORD.findall(text))
 
 
-def gap(longest: int) -> str:
-    """Other words of the same sentence, at most so many characters."""
-    return rf"[^.!?{BOUNDARY}]{{0,{longest}}}?"
+def gap(max_length: int) -> str:
+    """Return a pattern for other words of the same sentence, of at most `longest` characters."""
+    return rf"[^.!?{BOUNDARY}]{{0,{max_length}}}?"
 
 
 def first(clauses: Iterable[Clause], text: str) -> Hit | None:
     words = _words(text)
-    for each in clauses:
-        if words.isdisjoint(each.firsts) if each.firsts else text.isascii():
+    for candidate in clauses:
+        if words.isdisjoint(candidate.firsts) if candidate.firsts else text.isascii():
             continue
-        for begin in each.begins:
-            at = text.find(begin)
-            while at >= 0:
-                # In the middle of a word it is another word. Scripts without blanks have no such place.
-                if (at == 0 or not _is_letter(text[at - 1]) or not _is_letter(begin[0])) and (
-                    found := each.goes_on.match(text, at + len(begin))
+        for beginning in candidate.begins:
+            offset = text.find(beginning)
+            while offset >= 0:
+                # A match within a word does not count, except in scripts without spaces between words.
+                if (offset == 0 or not _is_letter(text[offset - 1]) or not _is_letter(beginning[0])) and (
+                    match := candidate.continuation.match(text, offset + len(beginning))
                 ):
-                    return Hit(at, found.end())
-                at = text.find(begin, at + 1)
+                    return Hit(offset, match.end())
+                offset = text.find(beginning, offset + 1)
     return None
 
 
 def _is_letter(character: str) -> bool:
-    # Of an alphabet that has blanks between its words; an apostrophe belongs to one.
+    """Return whether it is a letter of an alphabet with spaces between words."""
     return character.isalnum() and character <= "\u04ff"

@@ -1,15 +1,15 @@
-"""The words of a text as a model reads them, without what a writer can put between and around them. Pure.
+"""Fold a text to its words, without what a writer can put between and around them. Pure.
 
-Rules on wording look at this form: markup and entities are gone, every run of white space is one blank,
-letters that are spaced out or written as digits stand together. What a page would draw is not in it, so
-rules on markup look at the text itself.
+Rules on wording read this form: without markup and entities, with single spaces, and with letters joined that
+are
+spaced out or written as digits. Rules on markup read the text itself.
 """
 
 import html
 import re
 
-# Between the texts of one tool, when they are read together; no rule on wording reaches across it. It is a
-# control character, so that no text that was read still holds one.
+# Separates the texts of one tool when they are read together. No rule on wording matches across it. It is a
+# control character, so no readable text contains it.
 BOUNDARY = "\x02"
 
 _COMMENT = re.compile(r"<!--[^\x02]{0,500}?-->")
@@ -25,17 +25,17 @@ _UNDERLINE = re.compile(r"(?<![^\W_])_+|_+(?![^\W_])")
 _UNDERLINES = ("__", " _", "_ ", "\n_", "_\n", "_.", "_,", "_!", "_:")
 _LINE_MARK = re.compile(r"(?m)^[ \t]*(?:#{1,6}|>+|[-+\u2022])[ \t]+")
 _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\u00b4", "''''")
-# Single letters with a mark or blanks between them; more between two words than within one.
+# Single letters with a character between them, which is repeated between words.
 _SPACED = re.compile(r"(?<!\w)(?:\w([ .\-_/|])\1{0,3}){4,}\w(?!\w)")
 _LEETSPEAK = re.compile(r"[a-z][013457@$]{1,3}[a-z]")
-# Words that something else than blanks holds together, as in a name.
+# Words that are joined by other characters than spaces, as in a name.
 _CHAINED = re.compile(r"(?<!\w)[a-z]{2,20}(?:[._-]+[a-z]{2,20}){3,12}(?!\w)")
 _CHAINS = str.maketrans("._-", "   ")
 _DIGITS = str.maketrans("013457@$", "oieastas")
 
 
 def folded(text: str) -> str:
-    """In small letters. Takes a text that is read already (see `letters.legible`)."""
+    """Fold a text that `letters.legible` has returned. The result is in lower case."""
     if "&" in text:
         text = html.unescape(text)
     if "<" in text:
@@ -46,17 +46,17 @@ def folded(text: str) -> str:
         text = _LINE_MARK.sub("", text)
     for sign in _SIGNS:
         text = text.replace(sign, "")
-    if any(each in text for each in _UNDERLINES) or text[:1] == "_" or text[-1:] == "_":
+    if any(underline in text for underline in _UNDERLINES) or text[:1] == "_" or text[-1:] == "_":
         text = _UNDERLINE.sub("", text)
     if not text.isascii():
         text = text.translate(_APOSTROPHES)
-    text = " ".join(_SPACED.sub(_joined, text.lower()).split())
+    text = " ".join(_SPACED.sub(_join_letters, text.lower()).split())
     others = [chained.translate(_CHAINS) for chained in _CHAINED.findall(text)]
     if _LEETSPEAK.search(text):
         others.append(text.translate(_DIGITS))
     return f" {BOUNDARY} ".join([text, *others])
 
 
-def _joined(spaced: re.Match[str]) -> str:
+def _join_letters(spaced: re.Match[str]) -> str:
     words = re.split(rf"{re.escape(spaced[1])}{{2,}}", spaced[0])
     return " ".join(word.replace(spaced[1], "") for word in words)

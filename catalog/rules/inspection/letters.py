@@ -1,7 +1,8 @@
-"""Letters that look like others: names that a person takes for one another. Pure.
+"""Letters that look like others, for names that people confuse. Pure.
 
-The table is our own and holds what looks like a Latin letter in the common typefaces; NFKC takes care
-of full width, mathematical and other compatibility forms before it is asked.
+The table is Pegboard's own. It contains letters that look like Latin ones in common typefaces. NFKC covers
+full
+width, mathematical and other compatibility forms.
 """
 # ruff: noqa: RUF001 - letters that can be mistaken for others are what this file is about
 
@@ -10,7 +11,7 @@ import unicodedata
 
 from core.invisible_characters import HIDDEN
 
-# Pairs of a letter and the Latin one it looks like.
+# Pairs of a letter and the Latin letter that it looks like.
 _CYRILLIC = (
     "аa еe ѐe ёe һh іi їi јj ԛq ѕs ԝw оo рp сc уy хx ѵv ԁd ӏl гr кk ьb ԍg ґr "
     "АA ВB ЕE ЅS ІI ЈJ КK МM НH ОO РP СC ТT УY ХX ԜW ԚQ ҮY ӀI ЁE ЇI ЬB"
@@ -24,7 +25,7 @@ _OTHERS = (
 LOOKS_LIKE = {
     ord(pair[0]): pair[1] for pair in f"{_CYRILLIC} {_GREEK} {_OTHERS}".split() if pair[1].isascii()
 }
-# These look alike among plain letters and digits; the capital only, because a small i has a dot.
+# Characters that look alike within ASCII. Only the capital I, because a small i has a dot.
 _ALIKE_IN_ASCII = str.maketrans({"0": "o", "1": "l", "I": "l", "|": "l"})
 _SEPARATORS = re.compile(r"[\s_.:/-]+")
 _ODD = "".join(map(chr, LOOKS_LIKE))
@@ -32,7 +33,7 @@ MIXED = re.compile(f"[A-Za-z][{_ODD}]|[{_ODD}][A-Za-z]")
 
 
 def cleaned(text: str) -> str:
-    """Without hidden characters and in compatibility form: what a model makes of it."""
+    """Return the text without hidden characters and in compatibility form."""
     return unicodedata.normalize("NFKC", HIDDEN.sub(_visible_space, text))
 
 
@@ -41,22 +42,22 @@ def _visible_space(run: re.Match[str]) -> str:
 
 
 def latin(text: str) -> str:
-    """The text in the Latin letters that it looks like."""
+    """Replace look-alikes by the Latin letters that they look like."""
     return text.translate(LOOKS_LIKE)
 
 
 def legible(text: str) -> str:
-    """What a model makes of it, as nearly as rules can read it: without any mark over or under a letter."""
+    """Return the text as a model is likely to read it, without marks above or below letters."""
     apart = unicodedata.normalize("NFD", latin(cleaned(text)))
     return apart if apart.isascii() else "".join([c for c in apart if unicodedata.category(c)[0] != "M"])
 
 
 def spelling(name: str) -> str:
-    """Names that are equal here are the same name, written in another style."""
+    """Return a normal form of a name. Names with the same form differ only in style."""
     return _SEPARATORS.sub("_", name.casefold()).strip("_")
 
 
 def skeleton(name: str) -> str:
-    """Names that are equal here look the same to a person, or nearly so."""
+    """Return a normal form of a name. Names with the same form look the same or almost the same."""
     plain = latin(cleaned(name)).translate(_ALIKE_IN_ASCII)
     return spelling(plain).replace("rn", "m").replace("vv", "w")

@@ -1,4 +1,4 @@
-"""Links out of a tool's text to hosts that are not its vendor's. Pure."""
+"""Links in a tool's texts to hosts of others than its vendor. Pure."""
 
 import re
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ from catalog.rules.inspection.alarms import Alarm
 from protocols.signature import Signature
 
 HOST = re.compile(r"https?://([A-Za-z0-9.-]{1,253})")
-# Under these, with a country's ending, names are sold to the public: example.co.uk.
+# Second-level labels under which domains are sold, as in example.co.uk.
 SHARED = frozenset({"ac", "co", "com", "edu", "gob", "gov", "go", "ne", "net", "or", "org"})
-MAX_NAMED = 3
+MAX_NAMES = 3
 
 
 def domain(host: str) -> str:
-    """The part of a host's name that its owner registered, about; "" for addresses and bare names."""
+    """Return the registered domain of a host name, by rule of thumb, or "" for addresses and bare names."""
     labels = host.lower().strip(".").split(".")
     if len(labels) < 2 or labels[-1].isdigit():
         return ""
@@ -22,14 +22,16 @@ def domain(host: str) -> str:
     return ".".join(labels[-3:] if is_shared else labels[-2:])
 
 
-def foreign(signature: Signature, homes: Iterable[str]) -> Alarm | None:
-    """`homes` are addresses of the vendor. Nothing is foreign to a vendor without a name."""
-    own = {domain(urlsplit(home).hostname or "") for home in homes} - {""}
-    texts = [signature.description, *(each.description for each in signature.inputs)]
-    said = {domain(host) for text in texts if "://" in text for host in HOST.findall(text)} - {""}
-    others = sorted(said - own)
-    if not own or not others:
+def find_foreign_links(signature: Signature, homes: Iterable[str]) -> Alarm | None:
+    """Return an alarm about links to other domains than those of `homes`, the addresses of the vendor."""
+    vendor_domains = {domain(urlsplit(home).hostname or "") for home in homes} - {""}
+    texts = [signature.description, *(parameter.description for parameter in signature.inputs)]
+    linked_domains = {domain(host) for text in texts if "://" in text for host in HOST.findall(text)} - {""}
+    others = sorted(linked_domains - vendor_domains)
+    if not vendor_domains or not others:
         return None
-    more = f" and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
-    named = ", ".join(others[:MAX_NAMED])
-    return Alarm("FOREIGN_LINK", "low", f"It links to {named}{more}, outside of {', '.join(sorted(own))}.")
+    more = f" and {len(others) - MAX_NAMES} more" if len(others) > MAX_NAMES else ""
+    names = ", ".join(others[:MAX_NAMES])
+    return Alarm(
+        "FOREIGN_LINK", "low", f"It links to {names}{more}, outside of {', '.join(sorted(vendor_domains))}."
+    )

@@ -1,4 +1,5 @@
-"""Rules on markup, links and encoded text: what a page would hide or load, and what a reader cannot read."""
+"""Rules on markup, links and encoded text: text that a page would hide or load, and text that nobody can
+read."""
 
 import base64
 import binascii
@@ -37,7 +38,7 @@ HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2}){40,}")
 TERMINAL = re.compile(r"\\(?:x1b|u001b|033|e)\[")
 # Names and paths have no digits, or one case only.
 RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Z])(?=.*[a-z])")
-# A run of 48 fills one of the text's blocks of 24, which is quicker to see than where the run begins.
+# A run of 48 characters fills a block of 24. Finding such a block is faster than finding where a run begins.
 ALIGNED = re.compile(r"(?s)(?:.{24})*?[A-Za-z0-9+/_-]{24}")
 BLOB = re.compile(r"(?:[A-Za-z0-9+/]{48,}|[A-Za-z0-9_-]{48,})={0,2}")
 LONG_RUN = re.compile(r"[A-Za-z0-9+/_-]{48,}={0,2}")
@@ -45,8 +46,8 @@ MAX_BLOB_LENGTH = 20_000
 
 
 def _first(pattern: re.Pattern[str], text: str) -> Hit | None:
-    found = pattern.search(text)
-    return Hit(found.start(), found.end()) if found else None
+    match = pattern.search(text)
+    return Hit(match.start(), match.end()) if match else None
 
 
 @text_rule("HTML_COMMENT", "high", "hides text in a comment that no page would show", "<!--")
@@ -110,9 +111,9 @@ def templated(text: str) -> Hit | None:
 
 @text_rule("RAW_ADDRESS", "medium", "links to a bare network address", "http")
 def raw_address(text: str) -> Hit | None:
-    for found in RAW_ADDRESS.finditer(text):
-        if not HARMLESS_ADDRESS.search(found.group()):
-            return Hit(found.start(), found.end())
+    for match in RAW_ADDRESS.finditer(text):
+        if not HARMLESS_ADDRESS.search(match.group()):
+            return Hit(match.start(), match.end())
     return None
 
 
@@ -123,32 +124,34 @@ def terminal(text: str) -> Hit | None:
 
 @text_rule("ENCODED", "low", "holds a long encoded text", keeps_case=True)
 def encoded(text: str) -> Hit | None:
-    # Loud when it says something readable. Long paths and keys look encoded and say nothing.
+    """A high alarm if the decoded text is readable. Long paths and keys look encoded, so the rest is low."""
     if not ALIGNED.match(text):
         return None
-    quiet = None
-    # Within the long runs, those of one alphabet.
-    for found in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
-        if says := _decoded(found.group()):
-            return Hit(found.start(), found.end(), "high", f"hides a text in an encoded one, “{says[:80]}”,")
-        if quiet is None and RANDOM.match(found.group()):
-            quiet = Hit(found.start(), found.end())
-    return quiet
+    low_hit = None
+    # Within a long run, the parts in one alphabet.
+    for match in (blob for run in LONG_RUN.finditer(text) for blob in BLOB.finditer(text, *run.span())):
+        if decoded := _decoded(match.group()):
+            return Hit(
+                match.start(), match.end(), "high", f"hides a text in an encoded one, “{decoded[:80]}”,"
+            )
+        if low_hit is None and RANDOM.match(match.group()):
+            low_hit = Hit(match.start(), match.end())
+    return low_hit
 
 
 def _decoded(blob: str) -> str:
-    # The text that a blob encodes; "" unless nearly all of it can be read.
+    """Return the text that a blob encodes, or "" if it is mostly unreadable."""
     try:
         if HEX.fullmatch(blob):
             data = bytes.fromhex(blob.removeprefix("0x"))
         else:
-            whole = blob.rstrip("=")[:MAX_BLOB_LENGTH]
+            digits = blob.rstrip("=")[:MAX_BLOB_LENGTH]
             data = base64.b64decode(
-                whole + "=" * (-len(whole) % 4), altchars=b"-_" if {*"-_"} & {*whole} else None
+                digits + "=" * (-len(digits) % 4), altchars=b"-_" if {*"-_"} & {*digits} else None
             )
         text = data.decode()
     except (binascii.Error, ValueError):
         return ""
     readable = sum([character.isprintable() or character in "\n\t" for character in text])
-    # Letters and digits alone, without a blank, are noise that happens to decode.
+    # Text of only letters and digits, without a space, is noise that happens to decode.
     return text if readable > 0.9 * len(text) and (" " in text or not text.isalnum()) else ""

@@ -1,4 +1,4 @@
-"""Names that are one slip of the finger apart. Pure."""
+"""Names that differ by one typing error. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -6,47 +6,51 @@ from itertools import islice
 
 from catalog.rules.inspection.letters import spelling
 
-# Below this, words that mean different things are one letter apart: get and set, in and on.
+# Shorter words often differ by one letter and mean different things: get and set, in and on.
 MIN_LENGTH, MAX_LENGTH = 5, 128
 
 
 def near(names: Iterable[str], known: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each of `names` with one of `known` that is one letter more, less, other or swapped away."""
-    # Style makes no difference: sendMoney is not near send_money, it is the same (see `letters.spelling`).
+    """Yield each of `names` that is one typing error away from one of `known`, with that name."""
+    # Style does not count: sendMoney and send_money are the same name (see `letters.spelling`).
     by_piece: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
     for name in known:
-        written = _plain(name)
-        for piece in _pieces(written):
-            by_piece[piece].append((written, name))
+        plain = _plain(name)
+        for piece in _pieces(plain):
+            by_piece[piece].append((plain, name))
     for name in names:
-        written = _plain(name)
-        told = (
-            other
-            for piece in _pieces(written)
-            for said, other in by_piece.get(piece, ())
-            if is_one_slip(written, said)
+        plain = _plain(name)
+        neighbours = (
+            known_name
+            for piece in _pieces(plain)
+            for known_plain, known_name in by_piece.get(piece, ())
+            if is_one_slip(plain, known_plain)
         )
-        yield from ((name, other) for other in islice(told, 1))
+        yield from ((name, neighbour) for neighbour in islice(neighbours, 1))
 
 
 def is_one_slip(one: str, other: str) -> bool:
-    """One letter put in, left out, replaced, or swapped with the next."""
+    """Return whether one letter is inserted, omitted, replaced, or swapped with the next."""
     if one == other:
         return False
     shorter, longer = sorted((one, other), key=len)
-    at = next((n for n, letter in enumerate(shorter) if letter != longer[n]), len(shorter))
+    index = next(
+        (position for position, letter in enumerate(shorter) if letter != longer[position]), len(shorter)
+    )
     if len(shorter) < len(longer):
-        return shorter[at:] == longer[at + 1 :]
-    is_swapped = one[at : at + 2] == other[at : at + 2][::-1] and one[at + 2 :] == other[at + 2 :]
-    return is_swapped or one[at + 1 :] == other[at + 1 :]
+        return shorter[index:] == longer[index + 1 :]
+    is_swapped = (
+        one[index : index + 2] == other[index : index + 2][::-1] and one[index + 2 :] == other[index + 2 :]
+    )
+    return is_swapped or one[index + 1 :] == other[index + 1 :]
 
 
 def _plain(name: str) -> str:
     return spelling(name).replace("_", "")
 
 
-def _pieces(written: str) -> Iterator[str]:
-    # The name, and the name without any one of its letters: names one slip apart share one of these.
-    if MIN_LENGTH <= len(written) <= MAX_LENGTH:
-        yield written
-        yield from (written[:at] + written[at + 1 :] for at in range(len(written)))
+def _pieces(name: str) -> Iterator[str]:
+    """Yield the name, and the name without each one of its letters. Near names share a piece."""
+    if MIN_LENGTH <= len(name) <= MAX_LENGTH:
+        yield name
+        yield from (name[:index] + name[index + 1 :] for index in range(len(name)))

@@ -1,7 +1,8 @@
-"""Patterns of wording that steers a model instead of describing a tool, by the rule that looks for them. Data.
+"""Patterns of wording that steers a model instead of describing a tool, by rule. Data.
 
-They find what is blatant, in whatever markup and spacing (catalog/rules/inspection/folding.py). Gaps between
-words are bounded and end with a sentence, so no text can make a pattern slow.
+They match obvious attempts in any markup and spacing (catalog/rules/inspection/folding.py). Gaps between
+words are
+bounded and end with the sentence, so matching is fast for any text.
 """
 # ruff: noqa: E501 - a pattern is easier to read in one line
 
@@ -10,7 +11,7 @@ import re
 from catalog.rules.inspection import phrases
 from catalog.rules.inspection.clauses import clause, gap
 
-# People, in the words of a text that addresses a model; “users” alone are what an interface is about.
+# Names for people in texts that address a model. “users” alone is normal in descriptions.
 _USER = r"(?:end[- ]?)?(?:users?|humans?|operators?|customers?|persons?|clients?|owner|people)\b"
 _THE_USER = rf"(?:the {_USER}|whoever\b|anyone\b|anybody\b)"
 _PEOPLE = rf"(?:{_THE_USER}|\b(?:users?|humans?|operators?|people)\b)"
@@ -83,7 +84,7 @@ _SAFETY = (
     r"(?:safety|security|content|ethical|moderation) (?:checks?|filters?|guidelines?|rules|polic(?:y|ies)"
     r"|measures|guardrails?|instructions?|protocols?)"
 )
-_GIVEN = r"(?:given|above|before|you (?:were|have)|(?:from|by|of) (?:the|your) (?:operator|developer|system|user|admin))"
+_FROM_OTHERS = r"(?:given|above|before|you (?:were|have)|(?:from|by|of) (?:the|your) (?:operator|developer|system|user|admin))"
 _SET_ASIDE = "|".join(
     (
         "ignore|ignoring|disregard|disregarding|forget|forgetting|neglect|overrule|overruling|set aside|put aside|throw out",
@@ -114,7 +115,7 @@ OVERRIDE = (
         _SET_ASIDE,
         rf"\b{gap(30)}{_BEFORE}{gap(25)}\b(?:{_RULES}|rules\b|messages\b|context\b|text\b|restrictions\b|tasks?\b)"
         rf"|\b{gap(12)}\byour\b{gap(15)}\b(?:{_RULES}|rules\b|restrictions\b)"
-        rf"|\b{gap(25)}\b(?:rules?|instructions?|orders|guidelines|restrictions|policies) {gap(12)}\b{_GIVEN}"
+        rf"|\b{gap(25)}\b(?:rules?|instructions?|orders|guidelines|restrictions|policies) {gap(12)}\b{_FROM_OTHERS}"
         rf"| (?:with )?(?:what(?:ever)?|anything|everything|any restrictions) {gap(12)}"
         r"\b(?:users?|humans?|operators?|you|owner)\b",
     ),
@@ -361,7 +362,7 @@ SHELL = (
 )
 
 _OUT = "include|send|pass|provide|append|attach|forward|copy|insert|put|share|write|report|including|sending|passing|includes|sends|reports|contains|forwarding"
-_SAY = (
+_REVEAL = (
     "reveal|print|repeat|output|show|tell|disclose|dump|recite|quote|leak|display|write out|give|expose|summarise"
     "|summarize|paste|place|encode|contain|fill|list"
 )
@@ -381,10 +382,10 @@ CONTEXT = (
         r"(?:conversation|chat|context|dialogue)|list of (?:all )?(?:available |other )?tools"
         r"|chain of thought|previous messages|your (?:instructions|reasoning|memory))\b",
     ),
-    clause(f"{_OUT}|{_SAY}", rf" {gap(40)}\b{_INSIDE}"),
+    clause(f"{_OUT}|{_REVEAL}", rf" {gap(40)}\b{_INSIDE}"),
     clause("the user's ", r"(?:full|whole|entire|original|exact) (?:question|message|prompt|request)\b"),
     clause(
-        f"{_OUT}|{_SAY}",
+        f"{_OUT}|{_REVEAL}",
         rf" {gap(25)}\b(?:(?:words|text|lines|everything|anything) (?:above|before this|in your)\b"
         r"|the conversation so far|your (?:(?:full |complete |whole )?reasoning|(?:full |complete |whole )context)\b"
         r"|the user's (?:last|latest|recent|previous) messages?\b)",

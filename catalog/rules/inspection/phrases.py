@@ -1,7 +1,8 @@
-"""Blatant orders in other languages than English: a short list for each. Pure.
+"""Obvious orders to a model in other languages than English, with a short list for each. Pure.
 
-A phrase is words with “..” where others may stand between them and “|” between words that do equally
-well. It is compared in the form in which texts are read, so accents and look-alike letters need no care.
+In a phrase, “..” stands for other words and “|” separates alternatives. Phrases are compared in the form in
+which
+texts are read, so accents and look-alikes do not matter.
 """
 # ruff: noqa: RUF001, E501 - other alphabets have letters that look like Latin ones; one phrase, one line
 
@@ -127,21 +128,23 @@ LEAKS = {
 
 
 def clauses_of(phrases: Mapping[str, tuple[str, ...]]) -> tuple[Clause, ...]:
-    return tuple(_clause(phrase) for of_language in phrases.values() for phrase in of_language)
+    return tuple(
+        _clause(phrase) for phrases_of_language in phrases.values() for phrase in phrases_of_language
+    )
 
 
 def _clause(phrase: str) -> Clause:
-    begins, *others = (_read(choice.split("|")) for choice in phrase.split(" .. "))
-    goes_on = "".join(f"{gap(40)}(?:{'|'.join(map(_word, choice))})" for choice in others)
-    return clause(tuple(begins), goes_on)
+    begins, *others = (_fold_words(choice.split("|")) for choice in phrase.split(" .. "))
+    continuation = "".join(f"{gap(40)}(?:{'|'.join(map(_word_pattern, choice))})" for choice in others)
+    return clause(tuple(begins), continuation)
 
 
-def _word(word: str) -> str:
-    # Where words have blanks between them, a word is looked for where one begins.
+def _word_pattern(word: str) -> str:
+    """Match at the beginning of a word, in scripts with spaces between words."""
     return rf"\b{re.escape(word)}" if word[0] <= "\u04ff" else re.escape(word)
 
 
-def _read(words: list[str]) -> list[str]:
-    # As texts are read. Capitals of other alphabets may look like other letters than their small ones.
+def _fold_words(words: list[str]) -> list[str]:
+    """Fold words as texts are folded. Capitals may look like other letters than their lower-case forms."""
     cased = (form for word in words for form in (word, word.capitalize(), word.upper()))
     return list(dict.fromkeys(folded(legible(form)).strip() for form in cased))

@@ -1,6 +1,6 @@
 """Rules on wording that steers a model instead of describing a tool.
 
-Polite English passes all of them, which docs/inspection.md and the page of the review say.
+They do not recognise polite English, as docs/inspection.md and the review page explain.
 """
 
 import re
@@ -10,9 +10,9 @@ from catalog.rules.inspection.alarms import Hit, text_rule
 from catalog.rules.inspection.clauses import first
 
 
-def _matched(pattern: re.Pattern[str], text: str) -> Hit | None:
-    found = pattern.search(text)
-    return Hit(found.start(), found.end()) if found else None
+def _search(pattern: re.Pattern[str], text: str) -> Hit | None:
+    match = pattern.search(text)
+    return Hit(match.start(), match.end()) if match else None
 
 
 @text_rule("CONCEAL", "high", "asks to keep something from people", folds=True)
@@ -30,14 +30,14 @@ def override(text: str) -> Hit | None:
     *("<", "inst]", "##", "[", "{{"),
 )
 def pseudo_tag(text: str) -> Hit | None:
-    # Some public documentation uses such a tag for a box: closed, and with nothing odd inside.
-    found = patterns.PSEUDO_TAG.search(text)
-    if found is None:
+    # Some public documentation uses such a tag for a box: it is closed, and its content is harmless.
+    match = patterns.PSEUDO_TAG.search(text)
+    if match is None:
         return None
-    word = found.group().strip("</> ")
-    is_closed = found.group().startswith("<") and f"</{word}>" in text and word == "important"
+    word = match.group().strip("</> ")
+    is_closed = match.group().startswith("<") and f"</{word}>" in text and word == "important"
     is_odd = any(find(text) for find in (conceal, override, secrets, context, order, coerce))
-    return Hit(found.start(), found.end(), "medium" if is_closed and not is_odd else "high")
+    return Hit(match.start(), match.end(), "medium" if is_closed and not is_odd else "high")
 
 
 @text_rule(
@@ -54,7 +54,7 @@ def pseudo_tag(text: str) -> Hit | None:
     ),
 )
 def false_turn(text: str) -> Hit | None:
-    return _matched(patterns.TURN, text)
+    return _search(patterns.TURN, text)
 
 
 @text_rule("FRAME", "high", "claims to be where the instructions of the system begin or end", folds=True)
@@ -127,7 +127,7 @@ def unasked(text: str) -> Hit | None:
     ),
 )
 def secrets(text: str) -> Hit | None:
-    return _matched(patterns.SECRETS, text)
+    return _search(patterns.SECRETS, text)
 
 
 @text_rule("SHELL_COMMAND", "high", "spells out a command that runs what it fetches, or deletes files")

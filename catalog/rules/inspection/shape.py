@@ -1,4 +1,4 @@
-"""Rules on what a signature is made of: names, lengths, what is missing, and schemas with traps."""
+"""Rules on the parts of a signature: names, lengths, missing texts and schemas that cause trouble."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from core.schema import SchemaBoundsError, read_document, subschemas
 from protocols import parameters as json_schema
 from protocols.signature import Signature
 
-# From the drafts and from what the providers of models take.
+# Limits of the protocols and of model providers.
 MODEL_NAME, MAX_NAME_LENGTH = 64, 254
 MAX_DESCRIPTION_LENGTH, LONG_DESCRIPTION, HUGE_DESCRIPTION = 1_999, 4_000, 16_000
 MAX_PARAMETER_LENGTH = 64
@@ -48,8 +48,8 @@ Verdict = tuple[Severity, str] | None
     "\t\t\t",
 )
 def padding(text: str) -> Hit | None:
-    found = BLANK_LINES.search(text) or BLANKS.search(text)
-    return Hit(found.start(), found.end()) if found else None
+    match = BLANK_LINES.search(text) or BLANKS.search(text)
+    return Hit(match.start(), match.end()) if match else None
 
 
 @signature_rule("LONG_NAME")
@@ -85,10 +85,14 @@ def no_description(signature: Signature) -> Verdict:
 
 @signature_rule("INPUTS_UNDESCRIBED")
 def inputs_undescribed(signature: Signature) -> Verdict:
-    bare = [each.name for each in signature.inputs if not each.description.strip()]
-    if not bare:
+    undescribed = [parameter.name for parameter in signature.inputs if not parameter.description.strip()]
+    if not undescribed:
         return None
-    return "low", f"{len(bare)} of {len(signature.inputs)} inputs have no description: {listed(bare)}."
+    return (
+        "low",
+        f"{len(undescribed)} of {len(signature.inputs)} inputs have no description: "
+        f"{join_names(undescribed)}.",
+    )
 
 
 @signature_rule("ODD_NAME")
@@ -113,10 +117,12 @@ def prose_name(signature: Signature) -> Verdict:
 
 @signature_rule("CONTEXT_PARAMETER")
 def context_parameter(signature: Signature) -> Verdict:
-    asked = [p.name for p in signature.inputs if re.sub(r"[^a-z]", "", p.name.lower()) in CONTEXT_NAMES]
-    if not asked:
+    context_inputs = [
+        p.name for p in signature.inputs if re.sub(r"[^a-z]", "", p.name.lower()) in CONTEXT_NAMES
+    ]
+    if not context_inputs:
         return None
-    return "medium", f"It asks for more than a call needs to know: the input {listed(asked)}."
+    return "medium", f"It asks for more than a call needs to know: the input {join_names(context_inputs)}."
 
 
 @signature_rule("CLAIM")
@@ -124,8 +130,8 @@ def claim(signature: Signature) -> Verdict:
     claims = signature.annotations
     if not DESTROYING.match(signature.name) or not (claims.read_only or claims.destructive is False):
         return None
-    what = "that it only reads" if claims.read_only else "that it destroys nothing"
-    return "medium", f"It is called {_quoted(signature.name)} and claims {what}."
+    statement = "that it only reads" if claims.read_only else "that it destroys nothing"
+    return "medium", f"It is called {_quoted(signature.name)} and claims {statement}."
 
 
 @signature_rule("REMOTE_SCHEMA")
@@ -143,7 +149,7 @@ def remote_schema(signature: Signature) -> Verdict:
 
 @signature_rule("ENDLESS_SCHEMA")
 def endless_schema(signature: Signature) -> Verdict:
-    # Recursion through a property or an item ends with the value; a cycle at one place never does.
+    # Recursion through a property or an item ends with the value. A cycle within one place never ends.
     if not any(member == "$ref" for _, member, _ in _members(signature)):
         return None
     for reference in _unresolved(signature, "ENDLESS_REF"):
@@ -203,24 +209,25 @@ def slow_pattern(signature: Signature) -> Verdict:
 
 
 def _members(signature: Signature) -> Iterator[tuple[int, str, object]]:
-    # Depth, name and value of every member of every schema.
+    """Yield depth, name and value of every member of every schema."""
     schemas: list[object] = [p.schema for p in (*signature.inputs, *signature.outputs) if p.schema]
     schemas += [rest for rest in (signature.schema_rest, signature.outputs_rest) if rest]
     waiting = [(1, schema) for schema in schemas]
     while waiting:
         depth, value = waiting.pop()
         if isinstance(value, dict):
-            yield from ((depth, name, each) for name, each in value.items())
-            waiting += [(depth + 1, each) for each in value.values()]
+            yield from ((depth, name, child) for name, child in value.items())
+            waiting += [(depth + 1, child) for child in value.values()]
         elif isinstance(value, list):
-            waiting += [(depth + 1, each) for each in value]
+            waiting += [(depth + 1, child) for child in value]
 
 
 def _quoted(text: str) -> str:
     return f"“{spelled(text[:80])}{'…' if len(text) > 80 else ''}”"
 
 
-def listed(names: Iterable[str]) -> str:
-    listed = [_quoted(name) for name in names]
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return f"{', '.join(listed[:3])}{more}"
+def join_names(names: Iterable[str]) -> str:
+    """Return up to three names in quotes, with the number of others."""
+    quoted = [_quoted(name) for name in names]
+    more = f" and {len(quoted) - 3} more" if len(quoted) > 3 else ""
+    return f"{', '.join(quoted[:3])}{more}"

@@ -1,9 +1,9 @@
-"""Inputs that a model has to fill with text of its own choosing: what it knows may leave that way. Pure."""
+"""Inputs that a model must fill with free text, through which data may leave. Pure."""
 
 import re
 
 from catalog.rules.inspection.alarms import Alarm
-from catalog.rules.inspection.shape import listed
+from catalog.rules.inspection.shape import join_names
 from protocols.signature import Parameter, Signature
 
 NAMES = frozenset(
@@ -14,25 +14,29 @@ NAMES = frozenset(
 )
 
 
-def free_text(signature: Signature, before: Signature | None) -> Alarm | None:
-    """`before` is the version before; None for a tool that is new."""
-    # Of a new tool only the names tell: that inputs lack a description is said by another rule.
-    known = {each.name for each in before.inputs if _must_be_written(each)} if before else set()
-    asked = [
-        each.name
-        for each in signature.inputs
-        if _must_be_written(each)
-        and each.name not in known
+def find_free_text(signature: Signature, before: Signature | None) -> Alarm | None:
+    """Return an alarm about such inputs. `before`: the previous version, None for a new tool."""
+    # For a new tool only names count, because another rule reports missing descriptions.
+    earlier_names = (
+        {parameter.name for parameter in before.inputs if _must_be_written(parameter)} if before else set()
+    )
+    free_inputs = [
+        parameter.name
+        for parameter in signature.inputs
+        if _must_be_written(parameter)
+        and parameter.name not in earlier_names
         and (
-            re.sub(r"[^a-z]", "", each.name.lower()) in NAMES
-            or (before is not None and not each.description.strip())
+            re.sub(r"[^a-z]", "", parameter.name.lower()) in NAMES
+            or (before is not None and not parameter.description.strip())
         )
     ]
-    if not asked:
+    if not free_inputs:
         return None
     now = "now " if before else ""
     return Alarm(
-        "FREE_TEXT", "low", f"A call {now}has to fill {listed(asked)} with text of a model's choosing."
+        "FREE_TEXT",
+        "low",
+        f"A call {now}has to fill {join_names(free_inputs)} with text of a model's choosing.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Every text of a signature that a model may read, with the words for where it stands."""
+"""The texts of a signature that a model may read, with their positions."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -8,9 +8,9 @@ import msgspec
 from protocols.signature import Signature
 
 SIDES = {"inputs": "input", "outputs": "output"}
-# What these hold came from the vendor as it stands, so the names of their members are texts as well.
-# Words of the normal form, not of the vendor.
-OURS = frozenset({"type", "kind"})
+# The values of NORMAL_FORM are words of Pegboard, not of the vendor. The members of OPEN contain the vendor's
+# JSON, so their member names are texts too.
+NORMAL_FORM = frozenset({"type", "kind"})
 OPEN = frozenset({"schema", "default", "rest", "schema_rest", "outputs_rest"})
 WORDS = {"schema_rest": "schema of the inputs", "outputs_rest": "schema of the outputs"}
 
@@ -27,7 +27,7 @@ def texts(signature: Signature) -> Iterator[Text]:
         if member in SIDES:
             for parameter in value:
                 yield from _parameter(SIDES[member], parameter)
-        elif member not in OURS:
+        elif member not in NORMAL_FORM:
             yield from _walk(
                 WORDS.get(member, member), value, is_open=member in OPEN, is_name=member == "name"
             )
@@ -37,7 +37,7 @@ def _parameter(side: str, parameter: dict[str, Any]) -> Iterator[Text]:
     name = parameter["name"]
     yield Text(f"name of an {side}", name, is_name=True)
     for member, value in parameter.items():
-        if member not in ("name", *OURS) and not (member == "id" and value == name):
+        if member not in ("name", *NORMAL_FORM) and not (member == "id" and value == name):
             where = f"{member.replace('_', ' ')} of the {side} “{name[:60]}”"
             yield from _walk(where, value, is_open=member in OPEN)
 
@@ -46,20 +46,20 @@ def _walk(where: str, value: object, *, is_open: bool = False, is_name: bool = F
     if isinstance(value, str):
         yield Text(where, value, is_name)
     elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _walk(where, each, is_open=is_open)
+        for item in value:
+            yield from _walk(where, item, is_open=is_open)
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, item in value.items():
             if is_open:
                 yield Text(where, key)
-            yield from _walk(where, each, is_open=is_open)
+            yield from _walk(where, item, is_open=is_open)
 
 
 def by_place(signature: Signature) -> dict[str, str]:
-    """What a model is shown, the texts of one place on lines of their own; for a person who compares."""
-    found: dict[str, list[str]] = {}
+    """Return the texts that a model reads, by position, one per line, for a user who compares versions."""
+    values_by_place: dict[str, list[str]] = {}
     for text in texts(signature):
         if text.where.startswith("id of"):
-            continue  # an id is for the wire
-        found.setdefault(text.where, []).append(text.value)
-    return {where: "\n".join(values) for where, values in found.items()}
+            continue  # models do not read ids
+        values_by_place.setdefault(text.where, []).append(text.value)
+    return {where: "\n".join(values) for where, values in values_by_place.items()}

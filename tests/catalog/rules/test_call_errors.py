@@ -63,9 +63,9 @@ def test_every_code_of_a_call_is_in_the_list():
 
 
 def test_each_has_a_sentence_and_stands_once():
-    listed = [error.code for error in call_errors.OURS]
+    listed = [error.code for error in call_errors.PEGBOARD_ERRORS]
     assert len(listed) == len(set(listed))
-    assert all(error.description.endswith(".") for error in call_errors.OURS)
+    assert all(error.description.endswith(".") for error in call_errors.PEGBOARD_ERRORS)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from catalog.enumeration import runs as enumeration_runs
 from catalog.models import Finding, Run, Tool
 from catalog.models.runs import Trigger
 from catalog.rules import diff, promises
-from catalog.rules.promises import Update, broken
+from catalog.rules.promises import Update, find_breaches
 from protocols import PROTOCOLS
 from protocols.signature import Annotations
 from tests.factories import make_endpoint, make_parameter, make_signature
@@ -18,7 +18,7 @@ EVERY = frozenset(promises.PROMISES)
 
 def told(old, new, *, labels=("1", "2"), promised=EVERY):
     update = Update(old, new, *labels, "d" * 64, diff.compare(old, new))
-    return {breach.code: breach for breach in broken(update, promised)}
+    return {breach.code: breach for breach in find_breaches(update, promised)}
 
 
 def test_protocols_promise_only_what_can_be_checked():

@@ -7,7 +7,9 @@ WORDS = st.lists(st.sampled_from(["find", "a", "store", "near", "you", " ", ", "
 
 
 def marks(*texts):
-    return [[piece for piece, is_marked in pieces if is_marked] for pieces in word_diff.marked(texts)]
+    return [
+        [piece for piece, is_marked in pieces if is_marked] for pieces in word_diff.mark_differences(texts)
+    ]
 
 
 def test_words_that_only_one_of_two_has_are_marked_in_it():
@@ -34,10 +36,12 @@ def test_texts_with_little_in_common_or_too_long_are_left_alone():
 
 @given(st.lists(WORDS.map("".join), min_size=1, max_size=4))
 def test_no_character_is_lost_and_equal_texts_have_no_marks(texts):
-    found = word_diff.marked(texts)
+    found = word_diff.mark_differences(texts)
 
     assert ["".join(piece for piece, _ in pieces) for pieces in found] == texts
-    assert not any(is_marked for pieces in word_diff.marked([texts[0]] * 3) for _, is_marked in pieces)
+    assert not any(
+        is_marked for pieces in word_diff.mark_differences([texts[0]] * 3) for _, is_marked in pieces
+    )
     for pieces, text in zip(found[1:], texts[1:], strict=True):
         if text == texts[0]:
             assert not any(is_marked for _, is_marked in pieces)

@@ -1,6 +1,6 @@
 import pytest
 
-from catalog.rules.inspection.links import domain, foreign
+from catalog.rules.inspection.links import domain, find_foreign_links
 from tests.factories import make_parameter, make_signature
 
 
@@ -32,7 +32,7 @@ def test_a_domain_is_what_somebody_registered(host, owned):
 def test_links_to_others_are_named(text, homes, named):
     signature = make_signature(description="Plain.", inputs=(make_parameter(description=text),))
 
-    alarm = foreign(signature, homes)
+    alarm = find_foreign_links(signature, homes)
 
     assert (alarm is None) == (named is None)
     assert named is None or named in alarm.message
