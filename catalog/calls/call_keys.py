@@ -70,13 +70,13 @@ def earlier_key(call_id: ClientCallId, *, user: int, api_key: int | None) -> uui
     """
     text, part = call_id.text, call_id.part
     if part.startswith("batch "):
-        whose = f"key {api_key}" if api_key else f"user {user}"
-        return uuid.uuid5(uuid.NAMESPACE_OID, f"batch/{whose}/{part.removeprefix('batch ')}/{text}")
+        owner = f"key {api_key}" if api_key else f"user {user}"
+        return uuid.uuid5(uuid.NAMESPACE_OID, f"batch/{owner}/{part.removeprefix('batch ')}/{text}")
     if not part:
         try:
             return uuid.UUID(text)
         except ValueError:
             pass
-    whose = str(api_key) if api_key else f"user {user}"
+    owner = str(api_key) if api_key else f"user {user}"
     name = f"run {text}" if part == "run" else f"{text} {part}" if part else text
-    return uuid.uuid5(uuid.NAMESPACE_OID, f"{whose}/{name}")
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{owner}/{name}")

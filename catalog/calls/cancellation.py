@@ -1,4 +1,4 @@
-"""Ending a call that is under way, and removing one, in the caller's name."""
+"""Cancel or remove a call in the name of its caller."""
 
 import logging
 from collections.abc import Mapping
@@ -25,20 +25,19 @@ logger = logging.getLogger(__name__)
 
 CODE = "CANCELLED"
 UNSENT = "The call was cancelled before anything was sent."
-SENT = "The call was cancelled while the vendor was at it. The tool may have done all or part of its work."
-TELLING = "The vendor is told to stop."
-TOLD = "The vendor was told to stop."
-NOT_TOLD = "The vendor could not be told to stop."
-# Of an activity, whose steps are cancelled along with it.
-PERFORMED = (
-    "The call was cancelled while its activity was at it, which may have done all or part of its work."
-)
+SENT = "The call was cancelled while the vendor was working. The tool may have done all or part of its work."
+NOTIFYING = "The vendor is being notified."
+NOTIFIED = "The vendor was notified."
+NOT_NOTIFIED = "The vendor could not be notified."
+# Also cancels the steps of the activity.
+PERFORMED = "The call was cancelled while its activity was running. It may have done all or part of its work."
 
 
 def cancel(call: Call, *, actor: User, why: str = "") -> Call:
-    """The call as it ended. One that was cancelled before stays so; raises DomainError for any other end.
+    """Cancel a call and return it. A call that is cancelled already stays so. Raises DomainError for any
+    other end.
 
-    The row is ended first, so that whatever comes back from the vendor afterwards is dropped.
+    The row is updated first, so that a later reply of the vendor is dropped.
     """
     if call.outcome == "cancelled":
         return call
@@ -46,8 +45,8 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
         if call.activity_id:
             message = PERFORMED
         else:
-            is_told = call.version.tool.endpoint.speak().tells_of_cancel
-            message = f"{SENT} {TELLING if is_told else NOT_TOLD}"
+            is_notified = call.version.tool.endpoint.speak().tells_of_cancel
+            message = f"{SENT} {NOTIFYING if is_notified else NOT_NOTIFIED}"
         was_running = _end(call, CallStatus.RUNNING, message)
         if not was_running and not _end(call, CallStatus.QUEUED, UNSENT):
             raise DomainError("call_ended", "The call has ended, so there is nothing to cancel.", status=409)
@@ -61,36 +60,39 @@ def cancel(call: Call, *, actor: User, why: str = "") -> Call:
                 cancel(step, actor=actor, why=f"A step of call {call.pk}.")
     elif was_running and remote_runs.stop(call):
         ended = Call.objects.filter(pk=call.pk, outcome="cancelled")
-        ended.update(**results.told(_outcome(f"{SENT} {TOLD}"), []))
+        ended.update(**results.result_columns(_outcome(f"{SENT} {NOTIFIED}"), []))
     call.refresh_from_db()
     return call
 
 
 def remove(call: Call, *, actor: User, why: str = "") -> None:
-    """With all calls that it goes on from and that go on from it: they are told no more to the program that
-    asked for them. Those under way are cancelled, and vendors that wait for an answer are told that none
-    comes."""
+    """Remove a call with all calls that it continues or that continue it.
+
+    Calls that are running are cancelled. Vendors that wait for an answer are notified that none will come.
+    """
     while call.continues:
         call = call.continues
-    steps = newer = [call.pk]
-    while newer:
-        newer = list(Call.objects.filter(continues__in=newer).values_list("pk", flat=True))
-        steps = steps + newer
-    whole = Call.objects.filter(pk__in=steps)
-    for step in whole.filter(status__in=ACTIVE_CALLS).select_related("version__tool__endpoint"):
+    call_ids = newer_ids = [call.pk]
+    while newer_ids:
+        newer_ids = list(Call.objects.filter(continues__in=newer_ids).values_list("pk", flat=True))
+        call_ids = call_ids + newer_ids
+    chain = Call.objects.filter(pk__in=call_ids)
+    for member in chain.filter(status__in=ACTIVE_CALLS).select_related("version__tool__endpoint"):
         with suppress(DomainError):  # it ended meanwhile
-            cancel(step, actor=actor, why=why)
-    for step in whole.filter(outcome="needs_input", continued_by=None, removed_at=None):
-        tell_of_no_answer(step, step.decoded().resume)
+            cancel(member, actor=actor, why=why)
+    for member in chain.filter(outcome="needs_input", continued_by=None, removed_at=None):
+        abandon_question(member, member.decoded().resume)
     with transaction.atomic():
-        # Nothing goes on by itself that no one hears of.
-        if whole.filter(removed_at=None).update(removed_at=Now(), resumes_when_granted=False):
+        # A removed call is not continued by itself.
+        if chain.filter(removed_at=None).update(removed_at=Now(), resumes_when_granted=False):
             audit.record(actor, "remove run", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
 
 
-def tell_of_no_answer(call: Call, state: Mapping[str, Any] | None) -> None:
-    """To the vendor of a call that stopped to ask, with this `state` to go on from, when no one wants that
-    any more. Never raises what a session does."""
+def abandon_question(call: Call, state: Mapping[str, Any] | None) -> None:
+    """Notify the vendor of a call that stopped to ask that no answer will come. Raises no error of a session.
+
+    state: the state with which the call would have been continued.
+    """
     endpoint = call.version.tool.endpoint
     if call.activity_id or state is None or not endpoint.is_live:
         return
@@ -99,7 +101,7 @@ def tell_of_no_answer(call: Call, state: Mapping[str, Any] | None) -> None:
             give_back()
             endpoint.speak().give_up(session, state)
     except (ProtocolError, DomainError) as exc:
-        logger.info("the vendor was not told that no answer comes to call %s: %s", call.pk, exc.code)
+        logger.info("the vendor was not notified that no answer comes to call %s: %s", call.pk, exc.code)
 
 
 def _end(call: Call, status: CallStatus, message: str) -> bool:

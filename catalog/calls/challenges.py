@@ -1,8 +1,7 @@
-"""Authorizations that a vendor asks a user for: noted when a call meets one, asked about until settled.
+"""Authorizations that a vendor requests from a user. Stored when a call meets one, and polled until they end.
 
-A vendor says at its `check_url` how far a user is. It is asked there as the endpoint is spoken to, and only
-at the endpoint's own origin or where an administrator allows it. Claims are compare-and-set with a lease, so
-that any process may do this, at any time and twice.
+A vendor reports the state at its `check_url`, which is polled only at the endpoint's own origin or where an
+administrator allows it. Claims are compare-and-set with a lease, so any process may poll at any time.
 """
 
 import uuid
@@ -25,20 +24,18 @@ from core.outbound.policy import origin_of
 from protocols.base import Outcome
 
 TASK = "catalog.tasks.check_user_grant"
-LEASE = timedelta(seconds=60)  # longer than one question
+LEASE = timedelta(seconds=60)  # longer than one request
 LIMITS = replace(
     DEFAULT_LIMITS, request=10.0, session=15.0, body=64 * KIB, session_bytes=128 * KIB, backoff=()
 )
 PAUSE, GROWTH, MAX_PAUSE = 2.0, 1.5, 60.0  # seconds
 AT_ONCE = 100
-ELSEWHERE = (
-    "The vendor would tell on another host whether it is done, which no administrator allows Pegboard to ask."
-)
+ELSEWHERE = "The vendor reports the state on another host, which no administrator allows Pegboard to request."
 
 
 def note(call: Call, outcome: Outcome) -> None:
-    """What a call on behalf of a user says of what that user has authorized."""
-    # What a step is asked, the step has noted.
+    """Store the authorizations that the outcome of a call requests, and complete those that it proves."""
+    # A step stores its own.
     if not call.on_behalf_of or call.activity_id:
         return
     visits = [ask for ask in outcome.asks if ask.provider and ask.url]
@@ -49,9 +46,9 @@ def note(call: Call, outcome: Outcome) -> None:
         return
     for ask in visits:
         rows = UserGrant.objects.filter(end_user=user, endpoint=endpoint)
-        ours = rows.filter(provider=ask.provider, credential__isnull=False).exclude(access_token="")
-        if grant := ours.select_related("end_user").first():
-            # Tokens that were not good for this tool are of others, which go on with them.
+        stored_grants = rows.filter(provider=ask.provider, credential__isnull=False).exclude(access_token="")
+        if grant := stored_grants.select_related("end_user").first():
+            # A refusal proves something only if the token covers the scopes of this tool.
             if grant.covers(needs.providers.get(ask.provider, ())):
                 user_tokens.note_refusal(grant)
             continue
@@ -85,7 +82,7 @@ def _may_ask(endpoint: Endpoint, check_url: str) -> bool:
 
 
 def tick() -> None:
-    """Every few seconds: ends what no user answered in time, and has a worker ask about the rest."""
+    """Expire grants that no user answered in time, and wake a worker for the rest. Runs every few seconds."""
     waiting = UserGrant.objects.filter(state=GrantState.PENDING)
     for grant in waiting.filter(expires_at__lte=Now()).select_related("end_user")[:AT_ONCE]:
         grants.settle(grant, GrantState.EXPIRED, "The user did not authorize it within an hour.")
@@ -94,57 +91,57 @@ def tick() -> None:
 
 
 def due_checks() -> QuerySet[UserGrant]:
-    """Return the grants whose vendors are to be asked now, the oldest first."""
+    """Return the grants that are due to be checked, the oldest first."""
     waiting = UserGrant.objects.filter(state=GrantState.PENDING, next_check_at__lte=Now())
     return waiting.order_by("next_check_at")
 
 
 def check(grant_id: uuid.UUID) -> None:
-    """One question to the vendor, if it is due. Whatever comes of it stands in the row."""
+    """Send one request about a grant to the vendor, if it is due, and store the result in its row."""
     rows = UserGrant.objects.filter(pk=grant_id, state=GrantState.PENDING, next_check_at__lte=Now())
     if not rows.update(next_check_at=Now() + LEASE, checks=F("checks") + 1):
         return
-    found = UserGrant.objects.select_related(
+    rows_with_call = UserGrant.objects.select_related(
         "end_user", "endpoint__vendor", "endpoint__credential", "call__version__tool", "call__api_key__user"
     )
-    grant = found.filter(pk=grant_id).first()
+    grant = rows_with_call.filter(pk=grant_id).first()
     if grant is None:
-        return  # forgotten meanwhile
+        return  # deleted meanwhile
     if not grant.endpoint.is_live:
         grants.settle(grant, GrantState.FAILED, "The vendor was removed.")
         return
-    # Since the grant was opened an administrator may have changed what is allowed, or moved the endpoint.
+    # An administrator may have changed the allowed hosts or the endpoint since.
     if not _may_ask(grant.endpoint, grant.check_url):
         grants.settle(grant, GrantState.FAILED, ELSEWHERE)
         return
     pause = min(PAUSE * GROWTH ** min(grant.checks, 20), MAX_PAUSE)
     try:
-        status = _asked(grant)
+        status = _request_status(grant)
     except (ProtocolError, DomainError) as error:
-        asked_to_wait = getattr(error, "retry_after", None) or 0.0
-        _look_again(grant, max(pause, min(asked_to_wait, 600.0)), error.message)
+        retry_after = getattr(error, "retry_after", None) or 0.0
+        _schedule_check(grant, max(pause, min(retry_after, 600.0)), error.message)
         return
     if status == "pending":
-        _look_again(grant, pause, "")
+        _schedule_check(grant, pause, "")
     elif status == "failed":
-        grants.settle(grant, GrantState.FAILED, "The vendor says that it was not authorized.")
+        grants.settle(grant, GrantState.FAILED, "The vendor reports that it was not authorized.")
     else:
-        grants.settle(grant, GrantState.COMPLETED, "The vendor says that it is authorized.")
+        grants.settle(grant, GrantState.COMPLETED, "The vendor reports that it is authorized.")
 
 
-def _asked(grant: UserGrant) -> str:
-    """`pending`, `completed` or `failed`. Raises ProtocolError, DomainError."""
+def _request_status(grant: UserGrant) -> str:
+    """Return `pending`, `completed` or `failed`. Raises ProtocolError, DomainError."""
     with (
         sessions.open_session(grant.endpoint, limits=LIMITS) as session,
-        session.at(grant.check_url) as there,
+        session.at(grant.check_url) as session_at_url,
     ):
-        document = strict_json.require_json(there.get(""))
+        document = strict_json.require_json(session_at_url.get(""))
     status = document.get("status") if isinstance(document, dict) else None
     if status not in ("pending", "completed", "failed"):
-        raise RefusedError("SHAPE", "The vendor did not say in a known way how far it is.")
+        raise RefusedError("SHAPE", "The vendor reported a state that Pegboard does not know.")
     return str(status)
 
 
-def _look_again(grant: UserGrant, pause: float, message: str) -> None:
+def _schedule_check(grant: UserGrant, pause: float, message: str) -> None:
     rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING, opened_at=grant.opened_at)
     rows.update(next_check_at=Now() + timedelta(seconds=pause), message=message[:300])

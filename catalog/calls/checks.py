@@ -1,4 +1,4 @@
-"""What is asked of a call before it is made: whether it may run now, and what a person has to confirm."""
+"""Checks before a call: whether it may run now, and what a user must confirm."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ MAX_ARGUMENTS_BYTES = 256 * 1024
 
 
 class ArgumentsError(DomainError):
-    """The call would be refused before anything is sent; `outcome` says why."""
+    """The arguments of a call are invalid, so nothing is sent. `outcome` has the reasons."""
 
     def __init__(self, outcome: Outcome) -> None:
         error = outcome.error or {}
@@ -30,7 +30,7 @@ class ArgumentsError(DomainError):
 
 
 class ConfirmationError(DomainError):
-    """A person has to confirm the call first."""
+    """A user must confirm the call first."""
 
     def __init__(self, why: str) -> None:
         message = f"{why} Confirm that it shall run."
@@ -45,13 +45,12 @@ def refuse_answers(asks: Sequence[Asked], answers: Mapping[str, Any]) -> None:
         if ask.schema is not None and not is_left_out:
             faults |= results.faults_in_answer(ask, answers.get(ask.id))
     if faults:
-        said = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
-        raise ArgumentsError(Outcome("invalid_arguments", error=said))
+        error = {"code": "ARGUMENTS", "message": "Some answers do not fit.", "fields": faults}
+        raise ArgumentsError(Outcome("invalid_arguments", error=error))
 
 
 def why_confirm(version: ToolVersion, activity: ActivityVersion | None = None) -> str:
-    """What a person has to know and confirm before this version runs, or `activity` for it; empty for
-    most."""
+    """Return what a user must confirm before this version or the `activity` runs, or ""."""
     effects = effective_texts.effects(version.tool, version.decoded())
     return reason_to_confirm(version, () if activity else review_states(version), effects, activity)
 
@@ -64,63 +63,71 @@ def reason_to_confirm(
 ) -> str:
     if activity and not kinds.get(activity.kind).acts:
         return ""
-    if why := _why_by_itself(version, states, effects):
-        return why
+    if reason := _version_reason(version, states, effects):
+        return reason
     if activity is None:
         return ""
-    found = reach.reached([activity])[activity.pk]
-    return why_confirm_reached(found, effects, whys_by_version(found.tools))
+    reached = reach.reached([activity])[activity.pk]
+    return why_confirm_reached(reached, effects, whys_by_version(reached.tools))
 
 
-def _why_by_itself(version: ToolVersion, states: Collection[FindingState], effects: Annotations) -> str:
+def _version_reason(version: ToolVersion, states: Collection[FindingState], effects: Annotations) -> str:
     if FindingState.OPEN in states:
         return f"“{version.tool}” waits for review, so what would run has not been approved."
     if version.decoded().annotations.destructive is True:
-        return f"The vendor says that “{version.tool}” may destroy something."
+        return f"The vendor declares that “{version.tool}” may destroy something."
     if effects.destructive is True:
-        return f"Words for all agents say that “{version.tool}” may destroy something."
+        return f"Its tuning for all agents declares that “{version.tool}” may destroy something."
     return ""
 
 
-def why_confirm_reached(found: Reached, effects: Annotations, whys: Mapping[int, str]) -> str:
-    """The same of all that an activity runs, whose steps are not asked about once it runs. `effects` are
-    those of the tool that it runs for, and `whys` what `whys_by_version` says of the tools that it calls."""
-    for each in found.versions:
-        if why := kinds.get(each.kind).why_confirm(each.config, effects):
-            return f"“{each.activity}” {why}"
-    return next((whys[each.pk] for each in found.tools if each.pk in whys), "")
+def why_confirm_reached(reached: Reached, effects: Annotations, whys: Mapping[int, str]) -> str:
+    """Return what a user must confirm before an activity runs, because its steps are not confirmed one by
+    one.
+
+    effects: of the tool that the activity implements. whys: the reasons of `whys_by_version` for the called
+    tools.
+    """
+    for activity in reached.versions:
+        if reason := kinds.get(activity.kind).why_confirm(activity.config, effects):
+            return f"“{activity.activity}” {reason}"
+    return next((whys[tool.pk] for tool in reached.tools if tool.pk in whys), "")
 
 
 def whys_by_version(versions: Collection[ToolVersion]) -> dict[int, str]:
-    """Why each has to be confirmed, by primary key, of those that have to be; in two statements at most."""
-    ran = {each.pk: [each, *_listed(each)] for each in versions}
-    states = holds.review_states([row for rows in ran.values() for row in rows]) if ran else {}
-    ours = effective_texts.rewrites([each.tool_id for each in versions if each.tool.is_tuned])
-    told = {}
-    for each in versions:
-        said = each.decoded()
-        effects = ours[each.tool_id].reword(said).annotations if each.tool_id in ours else said.annotations
-        of_it = [states[row.pk] for row in ran[each.pk] if row.pk in states]
-        if why := _why_by_itself(each, of_it, effects):
-            told[each.pk] = why
-    return told
+    """Return the reasons by primary key for the versions that must be confirmed, in at most two
+    statements."""
+    callable_versions = {version.pk: [version, *_listed_version(version)] for version in versions}
+    states = (
+        holds.review_states([row for rows in callable_versions.values() for row in rows]) if versions else {}
+    )
+    rewrites = effective_texts.rewrites([version.tool_id for version in versions if version.tool.is_tuned])
+    reasons = {}
+    for version in versions:
+        signature = version.decoded()
+        if version.tool_id in rewrites:
+            signature = rewrites[version.tool_id].reword(signature)
+        version_states = [states[row.pk] for row in callable_versions[version.pk] if row.pk in states]
+        if reason := _version_reason(version, version_states, signature.annotations):
+            reasons[version.pk] = reason
+    return reasons
 
 
 def review_states(version: ToolVersion) -> Collection[FindingState]:
-    """What review says of all that may run where this version is called."""
-    versions = [version, *_listed(version)]
+    """Return the review states of everything that a call of this version may run."""
+    versions = [version, *_listed_version(version)]
     if version.read_stopping is None:
         return holds.review_states(versions).values()
     return holds.states_by(version.read_stopping, versions).values()
 
 
-def _listed(version: ToolVersion) -> list[ToolVersion]:
-    # A vendor without versions runs what it lists, whichever was chosen.
+def _listed_version(version: ToolVersion) -> list[ToolVersion]:
+    """Return the held version of a vendor without version labels, which runs whatever was chosen."""
     return [version.tool.stopped] if version.tool.stopped and not version.label else []
 
 
 def refuse_unfit(version: ToolVersion, states: Collection[FindingState], runtime: Runtime | None) -> None:
-    """Raises DomainError for a version that may not run now. `states` are its `review_states`."""
+    """Raise DomainError for a version that may not run now. `states`: its `review_states`."""
     refuse_removed(version.tool.endpoint)
     if runtime and FindingState.OPEN in states:
         message = (
@@ -132,8 +139,8 @@ def refuse_unfit(version: ToolVersion, states: Collection[FindingState], runtime
         raise DomainError("version_blocked", f"“{version.tool}” was blocked in review.", status=409)
 
 
-def refuse_too_large(given: Mapping[str, Any]) -> None:
-    if len(canonical(given)) > MAX_ARGUMENTS_BYTES:
+def refuse_too_large(arguments: Mapping[str, Any]) -> None:
+    if len(canonical(arguments)) > MAX_ARGUMENTS_BYTES:
         raise DomainError("too_large", f"The inputs are larger than {MAX_ARGUMENTS_BYTES // 1024} kB.")
 
 

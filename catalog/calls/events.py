@@ -1,7 +1,8 @@
-"""What happens to a call while it is under way, for those who follow it, in whichever process.
+"""Events of running calls, for clients that follow them in any process.
 
-Events lie in a stream of the broker's server for an hour, in their order: who comes back asks for those after
-the last one. They are a hint and may be lost: what became of a call stands in its row.
+A stream of the broker stores them for an hour, in order, so a client can resume after the last one it
+received.
+Events are hints and may be lost. The row of a call has its state.
 """
 
 import logging
@@ -21,12 +22,12 @@ from core import redis_client
 
 logger = logging.getLogger(__name__)
 
-KEPT_SECONDS = 3600
+RETENTION_SECONDS = 3600
 MAX_EVENTS = 1000
 MAX_EVENT_BYTES = 64 * 1024
-MAX_PARTIAL_BYTES = 4 * 1024 * 1024  # of one call
-# Without the server a follower looks at the row this often.
-LOOK_EVERY = 1.0
+MAX_PARTIAL_BYTES = 4 * 1024 * 1024
+# A follower reads the row this often if the broker is unavailable.
+POLL_SECONDS = 1.0
 FIRST = "0-0"
 PARTIAL, ENDED = "partial", "ended"
 
@@ -38,19 +39,19 @@ class Event:
     data: dict[str, Any]
 
 
-def tell(call: uuid.UUID, kind: str, data: dict[str, Any] | None = None) -> None:
-    """Never raises: the call goes on whether or not it can be followed."""
-    said = msgspec.json.encode(data or {})
-    if len(said) > MAX_EVENT_BYTES:
+def publish(call: uuid.UUID, kind: str, data: dict[str, Any] | None = None) -> None:
+    """Publish an event. Never raises, because the call does not depend on its followers."""
+    payload = msgspec.json.encode(data or {})
+    if len(payload) > MAX_EVENT_BYTES:
         return
     key = _key(call)
     try:
         pipeline = redis_client.client().pipeline(transaction=False)
-        pipeline.xadd(key, {"kind": kind, "data": said.decode()}, maxlen=MAX_EVENTS, approximate=True)
-        pipeline.expire(key, KEPT_SECONDS)
+        pipeline.xadd(key, {"kind": kind, "data": payload.decode()}, maxlen=MAX_EVENTS, approximate=True)
+        pipeline.expire(key, RETENTION_SECONDS)
         pipeline.execute()
     except redis.RedisError as exc:
-        logger.warning("who follows call %s is not told: %s", call, exc)
+        logger.warning("an event of call %s was not published: %s", call, exc)
 
 
 def last(call: uuid.UUID) -> Event | None:
@@ -58,34 +59,34 @@ def last(call: uuid.UUID) -> Event | None:
         newest: Any = redis_client.client().xrevrange(_key(call), count=1)
     except redis.RedisError:
         return None
-    return _read(newest[0]) if newest else None
+    return _parse_event(newest[0]) if newest else None
 
 
 def last_partial(call: uuid.UUID) -> dict[str, Any] | None:
-    """What was told last of what the call has come to; None where nothing was."""
+    """Return the last partial result of a call, or None."""
     try:
         newest: Any = redis_client.client().xrevrange(_key(call), count=10)
     except redis.RedisError:
         return None
-    told = (_read(each) for each in newest)
-    return next((event.data for event in told if event.kind == PARTIAL), None)
+    events = (_parse_event(entry) for entry in newest)
+    return next((event.data for event in events if event.kind == PARTIAL), None)
 
 
 def after(call: uuid.UUID, event_id: str, seconds: float) -> list[Event]:
-    """The events after this one, the oldest first; nothing where none came within so many seconds."""
-    wait = min(seconds, redis_client.MAX_WAIT_SECONDS)
-    if wait <= 0:
+    """Return the events after this one, oldest first, or [] if none arrives within `seconds`."""
+    timeout = min(seconds, redis_client.MAX_WAIT_SECONDS)
+    if timeout <= 0:
         return []
     try:
-        # Zero would block without an end.
-        found: Any = redis_client.waiting_client().xread(
-            {_key(call): event_id}, count=100, block=max(1, round(wait * 1000))
+        # Zero would block for ever.
+        streams: Any = redis_client.waiting_client().xread(
+            {_key(call): event_id}, count=100, block=max(1, round(timeout * 1000))
         )
     except redis.RedisError as exc:
-        logger.warning("call %s is followed by its row alone: %s", call, exc)
-        time.sleep(min(wait, LOOK_EVERY))
+        logger.warning("call %s is followed only by its row: %s", call, exc)
+        time.sleep(min(timeout, POLL_SECONDS))
         return []
-    return [_read(each) for _, events in found or () for each in events]
+    return [_parse_event(entry) for _, events in streams or () for entry in events]
 
 
 def follower_of(call: Call) -> "Partials | None":
@@ -93,7 +94,7 @@ def follower_of(call: Call) -> "Partials | None":
 
 
 class Partials:
-    """Passes on what a call has come to so far; a vendor that says more than is kept is not passed on."""
+    """Publishes the partial results of a call, up to a limit of bytes."""
 
     def __init__(self, call: uuid.UUID) -> None:
         self._call = call
@@ -103,13 +104,13 @@ class Partials:
         sound = results.sound(dict(partial))
         self._left -= len(msgspec.json.encode(sound))
         if self._left > 0:
-            tell(self._call, PARTIAL, sound)
+            publish(self._call, PARTIAL, sound)
 
 
 def _key(call: uuid.UUID) -> str:
     return f"pegboard:call:{call}"
 
 
-def _read(entry: tuple[str, dict[str, str]]) -> Event:
-    number, said = entry
-    return Event(number, said["kind"], msgspec.json.decode(said["data"], type=dict[str, Any]))
+def _parse_event(entry: tuple[str, dict[str, str]]) -> Event:
+    event_id, fields = entry
+    return Event(event_id, fields["kind"], msgspec.json.decode(fields["data"], type=dict[str, Any]))

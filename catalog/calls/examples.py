@@ -1,4 +1,4 @@
-"""Arguments of calls that people keep under a name, to fill the form or to run again."""
+"""Arguments that users store under a name, to fill the form or to run a call again."""
 
 from typing import Any
 
@@ -15,18 +15,18 @@ MAX_PER_TOOL = 50
 
 
 def save_example(call: Call, *, actor: User, name: str) -> Example:
-    # The arguments of `call`, whatever came of it.
-    return keep(call.tool, call.arguments, actor=actor, name=name, call=call)
+    return store_example(call.tool, call.arguments, actor=actor, name=name, call=call)
 
 
 @transaction.atomic
-def keep(
+def store_example(
     tool: Tool, arguments: dict[str, Any], *, actor: User, name: str, call: Call | None = None
 ) -> Example:
-    """Raises DomainError for a name that cannot be had, and where the tool has enough examples."""
+    """Store an example. Raises DomainError for an invalid or taken name, and if the tool has too many
+    examples."""
     name = name.strip()
-    if why := display_names.name_problem(name, MAX_NAME_LENGTH):
-        raise DomainError("invalid", "Give the example another name.", fields={"name": why})
+    if reason := display_names.name_problem(name, MAX_NAME_LENGTH):
+        raise DomainError("invalid", "Give the example another name.", fields={"name": reason})
     if Example.objects.filter(tool=tool).count() >= MAX_PER_TOOL:
         message = f"A tool has up to {MAX_PER_TOOL} examples. Remove one first."
         raise DomainError("too_many_examples", message, status=409)

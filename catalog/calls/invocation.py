@@ -1,9 +1,11 @@
-"""One process makes one call, and sends it at most once.
+"""Execution of calls. One process executes a call and sends it at most once.
 
-A call that a program waits for is made by the process that is asked: its row is committed as claimed, and
-only then is anything sent. One that was queued is made by a worker, exactly one of which claims it, by
-compare-and-set. How the row is made: catalog/calls/requesting.py. How it is given up: catalog/calls/queue.py.
-How the vendor's answer is bounded: catalog/calls/results.py. docs/decisions/0010-calls.md says why.
+The process that received the request executes a call that a program waits for: it commits the row as claimed,
+and
+then sends. A worker executes a queued call; exactly one claims it by compare-and-set. Rows are created in
+catalog/calls/requesting.py and given up in catalog/calls/queue.py. catalog/calls/results.py bounds the
+vendor's
+replies. docs/decisions/0010-calls.md has the reasons.
 """
 
 import contextvars
@@ -65,18 +67,18 @@ from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-# In all, of a call that its caller streams and that keeps reporting progress.
+# The maximum for a streamed call that keeps reporting progress.
 MAX_SECONDS_WITH_PROGRESS = 900.0
-CANCEL_SECONDS = 5.0  # in which a call that runs too long is told to stop
+CANCEL_SECONDS = 5.0  # time for notifying the vendor after the deadline
 MAX_REPLY_BYTES = 5 * MIB
-MAX_SESSION_BYTES = 16 * MIB  # handshakes, repetitions and events of a stream included
-# Until the other process has written down what came of a call that is waited for here.
-SECONDS_ON_THE_WAY = 3.0
-WRITE_AGAIN_AFTER = (0.5, 2.0, 5.0)  # seconds: a database that is away for a moment is waited for
+MAX_SESSION_BYTES = 16 * MIB  # including handshakes, retries and events of a stream
+# Time for another process to store the outcome of a call that is waited for here.
+OUTCOME_GRACE_SECONDS = 3.0
+WRITE_RETRY_PAUSES = (0.5, 2.0, 5.0)  # seconds, for a short outage of the database
 ROOM_SECONDS = 1.0
-# A task of a worker claims calls for so long.
+# A worker's task claims calls for this long.
 TASK_SECONDS = 60.0
-# Asked before an activity of a call acts. Each raises DomainError where it must not.
+# Called before an activity acts. Each raises DomainError if it may not.
 BEFORE_ACTIVITIES: list[Callable[[Call, ActivityVersion], None]] = []
 _places = CallPlaces()
 
@@ -84,67 +86,67 @@ _places = CallPlaces()
 class NoRoomError(DomainError):
     retry_after = 1
 
-    def __init__(self, means: str = "Nothing was sent.") -> None:
-        message = f"Too many calls are running. {means} Try again in 1 second."
+    def __init__(self, consequence: str = "Nothing was sent.") -> None:
+        message = f"Too many calls are running. {consequence} Try again in 1 second."
         super().__init__("busy", message, status=503)
 
 
 class NoRoomToFollowError(NoRoomError):
-    """As it is met by who asks about a call that was made before."""
+    """The same error for a client that asks about an earlier call."""
 
     def __init__(self) -> None:
         super().__init__("The call is still running, but its progress cannot be streamed right now.")
 
 
 def call_now(version: ToolVersion, **wish: Any) -> Call:
-    """The call as it ended, made by this process, or the one that was made with the same `key` before.
+    """Execute a call in this process and return it, or return the earlier call with the same `key`.
 
-    `wish` is as for `requesting.request_call`, and so is what it raises.
+    wish: the options of `requesting.request_call`, which raises the same errors.
     """
     with room(_holder_of_request(wish["actor"], wish.get("runtime"))):
-        return _answered(requesting.request_call(version, is_claimed=True, **wish))
+        return _run_or_wait(requesting.request_call(version, is_claimed=True, **wish))
 
 
 def continue_now(call: Call, **wish: Any) -> Call:
-    """As `call_now`, for `requesting.continue_call`."""
+    """Continue a call like `call_now`, with the options of `requesting.continue_call`."""
     with room(holder_of(call)):
-        return _answered(requesting.continue_call(call, is_claimed=True, **wish))
+        return _run_or_wait(requesting.continue_call(call, is_claimed=True, **wish))
 
 
 def call_beside(version: ToolVersion, **wish: Any) -> Call:
-    """The call as it was written down, for a caller that follows it and holds a place of `room`: a thread of
-    this process makes it meanwhile, which is sooner than a worker would.
+    """Store a call, execute it in a thread of this process, and return its row to a caller that follows it.
 
-    `wish` is as for `requesting.request_call`, and so is what it raises.
+    The caller has a place of `room`. A thread starts sooner than a worker would. wish: as for `call_now`.
     """
-    return _made_beside(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish))
+    return _run_in_thread(requesting.request_call(version, is_claimed=True, mode=Mode.STREAM, **wish))
 
 
 def continue_beside(call: Call, **wish: Any) -> Call:
-    """As `call_beside`, for `requesting.continue_call`."""
-    return _made_beside(requesting.continue_call(call, is_claimed=True, mode=Mode.STREAM, **wish))
+    """Continue a call like `call_beside`, with the options of `requesting.continue_call`."""
+    return _run_in_thread(requesting.continue_call(call, is_claimed=True, mode=Mode.STREAM, **wish))
 
 
-def _made_beside(call: Call) -> Call:
+def _run_in_thread(call: Call) -> Call:
     if call.is_ours:
         call.extends_with_progress = True
-        # What the thread learns of it the caller reads from the row, which is whole at any time.
-        told = contextvars.copy_context()
-        threading.Thread(target=told.run, args=(_make_beside, copy.copy(call)), name="call").start()
+        # The caller reads the results from the row.
+        context_copy = contextvars.copy_context()
+        threading.Thread(target=context_copy.run, args=(_run_and_close, copy.copy(call)), name="call").start()
     return call
 
 
-def _make_beside(call: Call) -> None:
+def _run_and_close(call: Call) -> None:
     try:
-        _make(call)
+        _run(call)
     finally:
         connection.close()
 
 
 @contextmanager
 def room(holder: Holder, error: type[NoRoomError] = NoRoomError) -> Iterator[None]:
-    """A place among the calls of this process. Raises `error` where the holder gets none within a second."""
-    # A slow vendor must not take all threads of a process that has other things to do.
+    """Acquire one of the places for calls in this process. Raises `error` if there is none within a
+    second."""
+    # A slow vendor must not occupy all threads of a process.
     with _places.place(holder, 0.0) as has_place:
         if has_place:
             yield
@@ -161,7 +163,7 @@ def holder_of(call: Call) -> Holder:
 
 
 def holder_for(user: int | None, agent: int | None = None, api_key: int | None = None) -> Holder:
-    """Who holds a place: the API key, or a user without one, and the agent that the call is for."""
+    """Return the holder of a place: the API key, or the user without one, and the agent of the call."""
     return Holder(agent, f"key {api_key}" if api_key else f"user {user}")
 
 
@@ -171,21 +173,23 @@ def _holder_of_request(actor: User, runtime: Runtime | None) -> Holder:
     return holder_for(actor.pk, runtime.agent, runtime.key.pk if runtime.key else None)
 
 
-def _answered(call: Call) -> Call:
+def _run_or_wait(call: Call) -> Call:
     try:
         if call.is_ours:
-            return _make(call)
-        # Another request made it, and may still be at it.
-        return queue.wait_for(call, call.deadline_seconds + SECONDS_ON_THE_WAY) if call.is_active else call
+            return _run(call)
+        # Another request created it and may still be executing it.
+        return queue.wait_for(call, call.deadline_seconds + OUTCOME_GRACE_SECONDS) if call.is_active else call
     except (OperationalError, InterfaceError):
-        # It was written down before, so it may have run: “try again” would be wrong advice.
+        # The call is stored, so it may have run. Advising a retry would be wrong.
         logger.exception("the database was lost during call %s", call.pk)
         return results.end_with_unknown_outcome(call)
 
 
 def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
-    """The call as it ended, or as far as it is after so many seconds. Raises NoRoomToFollowError, except for
-    a caller that has taken a place before."""
+    """Return the call when it has ended, or its state after `seconds`. Raises NoRoomToFollowError.
+
+    has_room: the caller has a place already.
+    """
     if not call.is_active or seconds <= 0:
         return queue.settled(call)
     with nullcontext() if has_room else room(holder_of(call), NoRoomToFollowError):
@@ -193,20 +197,20 @@ def follow(call: Call, seconds: float, *, has_room: bool = False) -> Call:
 
 
 def perform_due_calls() -> None:
-    """Claim and run due calls, one after the other, until none is due or the time of this task is over.
+    """Claim and execute due calls until none is due or this task's time is over. Another task then continues.
 
-    Another task continues then, so that a worker that is told to stop finds an end.
+    The limit lets a worker that is stopped come to an end.
     """
     ends = time.monotonic() + TASK_SECONDS
     while call := queue.claim_next():
-        _make(call)
+        _run(call)
         if time.monotonic() > ends:
             queue.wake_worker(call.pk)
             return
 
 
-def _make(call: Call) -> Call:
-    # This process alone has claimed it. What is returned is what was written.
+def _run(call: Call) -> Call:
+    """Execute a call that only this process has claimed. Return it as it was stored."""
     failpoint("call-claimed")
     attempts: list[Attempt] = []
     began = time.monotonic()
@@ -214,31 +218,31 @@ def _make(call: Call) -> Call:
     if outcome is None:
         return call
     failpoint("call-answered")
-    took = time.monotonic() - began
+    seconds = time.monotonic() - began
     if call.is_taken_up and call.started_at:
-        took = (timezone.now() - call.started_at).total_seconds()
-    duration = round(took * 1000)
+        seconds = (timezone.now() - call.started_at).total_seconds()
+    duration = round(seconds * 1000)
     _note_challenges(call, outcome)
-    noted = results.with_argument_notes(outcome, call.version.decoded(), call.arguments)
-    told = results.told(noted, attempts, is_safe=call.terms.may_run_twice)
-    if not (ended := _written([duration, *told.values(), call.pk])):
+    outcome_with_notes = results.with_argument_notes(outcome, call.version.decoded(), call.arguments)
+    columns = results.result_columns(outcome_with_notes, attempts, is_safe=call.terms.may_run_twice)
+    if not (rows := _store_end([duration, *columns.values(), call.pk])):
         logger.warning("call %s came back too late; its result was dropped", call.pk)
-        cancellation.tell_of_no_answer(call, outcome.resume)
+        cancellation.abandon_question(call, outcome.resume)
         call.refresh_from_db()
         return call
-    ((call.finished_at,),) = ended
+    ((call.finished_at,),) = rows
     call.status, call.duration_ms = CallStatus.FINISHED, duration
-    call.outcome, call.error_code, call.result = told.values()
+    call.outcome, call.error_code, call.result = columns.values()
     tell_the_end(call)
     try:
-        refused_calls.tell(call, outcome)
+        refused_calls.add_finding(call, outcome)
     except DatabaseError:
-        logger.exception("what call %s says of its tool was not noted", call.pk)
+        logger.exception("the refusal of call %s was not stored", call.pk)
     return call
 
 
 def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
-    # None: it goes on at its vendor, and another worker will look.
+    """Return the outcome, or None if the vendor continues to work and a worker will poll it later."""
     try:
         if call.activity:
             return _perform_activity(call, call.activity, attempts)
@@ -254,7 +258,7 @@ def _outcome(call: Call, attempts: list[Attempt]) -> Outcome | None:
         return outcomes.failed("unknown", "INTERNAL", results.OUR_FAULT)
 
 
-# Of the thread that it was made on, until the vendor is asked. What is not known to have run changes nothing.
+# The new status of the call's thread. Other outcomes may not have changed the thread.
 _STATUS = {
     "ok": ThreadStatus.IDLE,
     "invalid_arguments": ThreadStatus.IDLE,
@@ -264,7 +268,7 @@ _STATUS = {
 
 
 def tell_the_end(call: Call) -> None:
-    """To whoever follows the call or is called back."""
+    """Notify followers and send the callback of a call that has ended."""
     if call.is_followed:
         events.publish(call.key, events.ENDED)
     try:
@@ -275,20 +279,20 @@ def tell_the_end(call: Call) -> None:
         if call.mode != Mode.WAIT:
             callbacks.wake(call)
     except DatabaseError:
-        logger.exception("the scheduler will look whether the end of call %s is to be told", call.pk)
+        logger.exception("the scheduler will send the notifications of the end of call %s", call.pk)
 
 
 def _note_challenges(call: Call, outcome: Outcome) -> None:
-    # Before the outcome is written, so that who reads of a challenge finds the grant.
+    # Before the outcome is stored, so that a client that reads of a challenge finds the grant.
     try:
         challenges.note(call, outcome)
     except DatabaseError:
-        logger.exception("what call %s asks of its user was not noted", call.pk)
+        logger.exception("the authorizations that call %s requests were not stored", call.pk)
 
 
-def _written(values: Sequence[object]) -> list[tuple[Any, ...]]:
-    # The vendor has answered, and cannot be asked again what came of this call.
-    for pause in WRITE_AGAIN_AFTER:
+def _store_end(values: Sequence[object]) -> list[tuple[Any, ...]]:
+    """Store the end of a call, with retries, because the vendor's reply cannot be requested again."""
+    for pause in WRITE_RETRY_PAUSES:
         try:
             return run_prepared(_END, values)
         except (OperationalError, InterfaceError):
@@ -308,7 +312,7 @@ _END = """
 
 @dataclass(frozen=True)
 class _Conversation:
-    """What is said to the vendor for one call; `again` says it once more as the protocol wants it."""
+    """The requests to the vendor for one call. `again` repeats them as the protocol requires."""
 
     call: Call
     signature: Signature
@@ -330,7 +334,7 @@ class _Conversation:
 
 
 def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
-    # Sent once, and again only as the terms of the call have it (catalog/rules/retries.py).
+    """Send the call, and retry it if its terms allow that (catalog/rules/retries.py)."""
     terms = call.terms
     ends = time.monotonic() + min(call.deadline_seconds, terms.policy.give_up_after_seconds)
     tool, endpoint = call.version.tool, call.version.tool.endpoint
@@ -340,13 +344,13 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
         protocol.context = context.of(call, protocol)
     except MissingError as missing:
         return missing.outcome
-    # A user's token may have been waited for longer than the call was held.
+    # Waiting for a user's token may have taken longer than the lease.
     if protocol.context.tokens and not queue.extend_lease(call):
         raise DomainError("ended_meanwhile", "The call ended before anything was sent.", status=409)
-    # The tool first: if it is the probe and the endpoint then says no, only this tool waits a moment longer.
-    for asked in (tool, endpoint):
-        longest = min(call.deadline_seconds, requesting.MAX_DEADLINE_SECONDS)
-        circuit_breaker.admit(asked, longest + CANCEL_SECONDS)
+    # The tool first: if it is the probe and the endpoint refuses, only this tool waits a little longer.
+    for target in (tool, endpoint):
+        max_seconds = min(call.deadline_seconds, requesting.MAX_DEADLINE_SECONDS)
+        circuit_breaker.admit(target, max_seconds + CANCEL_SECONDS)
     exchanges: list[Exchange] = []
     conversation = _Conversation(call, call.version.decoded(), protocol)
     carried = [*protocol.context.tokens.values(), *protocol.context.secrets.values()]
@@ -360,28 +364,28 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
             mark=str(call.key),
             follower=events.follower_of(call),
         ) as session,
-        _held(call, session) as held,
+        _hold_lease(call, session) as held_call,
     ):
         session.holder = f"key {call.api_key_id}" if call.api_key_id else f"user {call.requested_by_id}"
         unshown = conversation.protocol.unshown
         give_back()
         outcome = _attempt(partial(conversation.begin, session), attempts, exchanges, unshown)
-        while (wait := _wait(terms, outcome, len(attempts), ends)) is not None:
-            held.sleep(wait)
-            if not held.may_send():
+        while (pause := _seconds_before_retry(terms, outcome, len(attempts), ends)) is not None:
+            held_call.sleep(pause)
+            if not held_call.may_send():
                 break
-            speak = partial(conversation.again, session, outcome)
-            outcome = _attempt(speak, attempts, exchanges, unshown, wait)
+            request = partial(conversation.again, session, outcome)
+            outcome = _attempt(request, attempts, exchanges, unshown, pause)
     try:
-        # What was cut short says nothing of the vendor.
-        if not held.is_lost:
+        # An interrupted request proves nothing about the vendor.
+        if not held_call.is_lost:
             circuit_breaker.record_call(tool, outcome)
     except DatabaseError:
-        logger.exception("the circuit of tool %s was not told of call %s", tool.pk, call.pk)
+        logger.exception("the circuit breaker of tool %s did not record call %s", tool.pk, call.pk)
     return outcome
 
 
-def _held(call: Call, session: Conversation) -> Watched | Heartbeat:
+def _hold_lease(call: Call, session: Conversation) -> Watched | Heartbeat:
     return Watched(call, session, _end_left) if call.mode == Mode.WAIT else Heartbeat(call, session)
 
 
@@ -397,19 +401,19 @@ def _perform_activity(call: Call, activity: ActivityVersion, attempts: list[Atte
     for check in BEFORE_ACTIVITIES if kinds.get(activity.kind).acts else ():
         check(call, activity)
     ends = time.monotonic() + call.deadline_seconds
-    spoken = Unspoken()
-    with _held(call, spoken) as held:
+    conversation = Unspoken()
+    with _hold_lease(call, conversation) as held_call:
         give_back()
         work = Work(
             call=call,
             config=activity.config,
             signature=call.version.decoded(),
             seconds_left=lambda: ends - time.monotonic(),
-            may_go_on=held.may_send,
-            sleep=held.sleep,
+            may_go_on=held_call.may_send,
+            sleep=held_call.sleep,
             call_step=partial(_call_step, call),
             continue_step=partial(_continue_step, call),
-            converse=partial(_converse_alone, call, spoken, attempts),
+            converse=partial(_converse_alone, call, conversation, attempts),
         )
         return kinds.get(activity.kind).perform(work)
 
@@ -424,7 +428,7 @@ def _call_step(
     seconds: int,
     activity: ActivityVersion | None = None,
 ) -> Call:
-    # It has the place of its parent, so it cannot be kept waiting for one by calls that wait for theirs.
+    """Execute a step in the place of its parent, so that it never waits for one."""
     version = versions.find(tool, ordinal)
     if version is None or parent.requested_by is None:
         raise DomainError("unknown_tool", "There is no such version of a tool any more.", status=409)
@@ -442,7 +446,7 @@ def _call_step(
         environment=parent.environment,
         parent=parent,
     )
-    return _answered(step)
+    return _run_or_wait(step)
 
 
 def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping[str, Any]) -> Call:
@@ -458,45 +462,47 @@ def _continue_step(parent: Call, number: int, stopped: Call, *, answers: Mapping
         mode=Mode(parent.mode),
         parent=parent,
     )
-    return _answered(step)
+    return _run_or_wait(step)
 
 
 def _count_step(parent: Call) -> None:
-    # What a step runs may have been changed since the whole was begun. One process makes all of its steps.
-    whole = parent
-    while whole.parent:
-        whole = whole.parent
-    whole.steps_made += 1
-    if whole.steps_made > MAX_STEPS_IN_ALL:
-        message = f"{MAX_STEPS_IN_ALL} steps were made for this call, as many as may be."
+    """Count a step at the outermost call, because activities may have changed since it began."""
+    outermost = parent
+    while outermost.parent:
+        outermost = outermost.parent
+    outermost.steps_made += 1
+    if outermost.steps_made > MAX_STEPS_IN_ALL:
+        message = f"This call has run {MAX_STEPS_IN_ALL} steps, which is the limit."
         raise DomainError("activity_too_many_steps", message, status=409)
 
 
 def _converse_alone(
     call: Call,
-    spoken: Unspoken,
+    conversation: Unspoken,
     attempts: list[Attempt],
     open_: Open,
-    speak: Callable[[Session], Outcome],
+    request: Callable[[Session], Outcome],
 ) -> Outcome:
     exchanges: list[Exchange] = []
     with open_(exchanges, _limits(call)) as session:
-        session.may_send = spoken.may_send
-        spoken.session = session
+        session.may_send = conversation.may_send
+        conversation.session = session
         try:
-            return _attempt(partial(speak, session), attempts, exchanges, ())
+            return _attempt(partial(request, session), attempts, exchanges, ())
         finally:
-            spoken.session = None
+            conversation.session = None
 
 
-def _wait(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:
-    left = ends - time.monotonic()
+def _seconds_before_retry(terms: Terms, outcome: Outcome, attempts: int, ends: float) -> float | None:
+    seconds_left = ends - time.monotonic()
     chance = random.random()  # noqa: S311 - spreads those who wait, protects nothing
-    return retries.wait_before_next(terms, outcome, attempts=attempts, seconds_left=left, chance=chance)
+    return retries.wait_before_next(
+        terms, outcome, attempts=attempts, seconds_left=seconds_left, chance=chance
+    )
 
 
 def _attempt(
-    speak: Callable[[], Outcome],
+    request: Callable[[], Outcome],
     attempts: list[Attempt],
     exchanges: list[Exchange],
     unshown: Collection[str],
@@ -504,25 +510,27 @@ def _attempt(
 ) -> Outcome:
     began, before = time.monotonic(), len(exchanges)
     try:
-        outcome = speak()
+        outcome = request()
     except ProtocolError as exc:
         outcome = outcomes.after(exc)
-    took = time.monotonic() - began
-    attempts.append(results.attempt(outcome, exchanges[before:], waited, took, unshown))
+    seconds = time.monotonic() - began
+    attempts.append(results.attempt(outcome, exchanges[before:], waited, seconds, unshown))
     return outcome
 
 
 def _limits(call: Call) -> Limits:
-    # A tool may be silent for as long as it may run, and what runs too long can still be told to stop within
-    # the lease of the call. `backoff` is empty because `_converse` alone repeats a call.
+    """Return limits that allow silence until the deadline, and a cancellation within the lease after it.
+
+    `backoff` is empty, because only `_converse` retries a call.
+    """
     seconds = float(call.deadline_seconds)
-    longest = seconds + CANCEL_SECONDS
+    session_seconds = seconds + CANCEL_SECONDS
     return replace(
         DEFAULT_LIMITS,
         request=seconds,
         is_asked_for=True,
         with_progress=MAX_SECONDS_WITH_PROGRESS if call.extends_with_progress else 0.0,
-        session=longest,
+        session=session_seconds,
         body=MAX_REPLY_BYTES,
         session_bytes=MAX_SESSION_BYTES,
         backoff=(),

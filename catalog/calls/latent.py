@@ -1,4 +1,4 @@
-"""Calls that nothing runs for: the model that makes one gives its output, in the same call or afterwards.
+"""Calls without an activity: the model that sends a call writes its output, at once or later.
 
 “Latent execution”: https://github.com/idealic-ai/docs, rfc/02_agent_tools.md at 3c618b9
 """
@@ -20,22 +20,23 @@ from protocols.calls import outcomes
 LATENT = outcomes.failed(
     "latent",
     "LATENT",
-    "Nothing runs for this tool here: the model gives its output itself, as its schema has it.",
+    "This tool has no activity: the model writes the output itself, by the output schema.",
 )
-GIVEN = Note("MODEL_OUTPUT", "The model gave this output itself.")
-GIVEN_BY_A_PERSON = Note("PERSON_OUTPUT", "A person gave this output on the page, in place of the model.")
+BY_MODEL = Note("MODEL_OUTPUT", "The model wrote this output itself.")
+BY_PERSON = Note("PERSON_OUTPUT", "A user entered this output on the page, in place of the model.")
 
 
-def given(outputs: dict[str, Any], *, by: Note = GIVEN) -> Outcome:
-    """What the model gave, or a person in its place, by the names of the signature."""
+def output_outcome(outputs: dict[str, Any], *, by: Note = BY_MODEL) -> Outcome:
+    """Return the outcome with an output of the model, or of a user, by the names of the signature."""
     return Outcome("ok", outputs=outputs, notes=[by])
 
 
 def request(version: ToolVersion, *, actor: User, output: Outcome | None = None, **wish: Any) -> Call:
-    """The call as it is kept, or the one that was made with this `key` before; with an `output` it has ended.
+    """Store a call, or return the earlier call with the same `key`. With an `output` it has ended.
 
-    `wish` is as for `requesting.request_call`, and so is what it raises. Raises DomainError for another
-    output than the call was given before.
+    wish: the options of `requesting.request_call`, which raises the same errors. Raises DomainError if the
+    call has
+    another output already.
     """
     call = requesting.request_call(version, actor=actor, ended=output or LATENT, **wish)
     invocation.tell_the_end(call)
@@ -43,19 +44,22 @@ def request(version: ToolVersion, *, actor: User, output: Outcome | None = None,
 
 
 def answer(call: Call, *, actor: User, output: Outcome, why: str = "") -> Call:
-    """The call with its output. The same output may be given again. Raises DomainError for a call that waits
-    for none, and for another output than it was given."""
-    told = results.told(output, [])
+    """Store the output of a call. Storing the same output again has no effect.
+
+    Raises DomainError for a call that waits for no output, and for an output that differs from the stored
+    one.
+    """
+    columns = results.result_columns(output, [])
     with transaction.atomic():
         waiting = Call.objects.filter(pk=call.pk, outcome="latent")
-        if waiting.update(finished_at=Now(), **told):
+        if waiting.update(finished_at=Now(), **columns):
             audit.record(actor, "give output", call.tool, after={"call": call.pk}, why=why, agent=call.agent)
     call.refresh_from_db()
-    kept = call.decoded()
-    if not {note["code"] for note in kept.notes} & {GIVEN.code, GIVEN_BY_A_PERSON.code}:
-        message = "This call waits for no output of a model: something ran for it."
+    result = call.decoded()
+    if not {note["code"] for note in result.notes} & {BY_MODEL.code, BY_PERSON.code}:
+        message = "This call waits for no output of a model, because the tool has an activity."
         raise DomainError("not_latent", message, status=409)
-    if canonical(kept.outputs) != canonical(output.outputs):
-        message = "This call was given another output before, which stays. Make another call."
+    if canonical(result.outputs) != canonical(output.outputs):
+        message = "This call has another output already, which stays. Send a new call."
         raise DomainError("output_given", message, status=409)
     return call

@@ -1,9 +1,12 @@
-"""How a worker holds a call that is not waited for: a short lease, which a thread beside it moves on.
+"""Leases of calls that a process executes, and the interruption of calls that end meanwhile.
 
-A worker that dies lets go of its call within `HELD`. A call that was ended meanwhile, by a user who cancelled
-it or because its worker looked dead, ends its worker's conversation with the vendor. A call that is waited
-for has its whole lease at once, and its process looks from time to time whether it was ended, or whether the
-program that waits has hung up; where that process ends it itself, its conversation ends at once.
+A worker has a short lease, which a thread renews, so the call of a dead worker is free after `HELD`. If the
+call
+ends meanwhile, because a user cancelled it or the worker looked dead, the session with the vendor is
+interrupted.
+A call that a program waits for has its whole lease at once. Its process checks from time to time whether the
+call
+was ended or the program has hung up.
 """
 
 import copy
@@ -28,13 +31,13 @@ from core.postgresql.base import give_back
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS = 8.0
-LOOK_SECONDS = 1.0
-# So long what was seen of a row holds: nearly all calls are sent within it.
+CHECK_SECONDS = 1.0
+# A check of the row counts for this long. Nearly all calls are sent within it.
 FRESH_SECONDS = 0.5
 
 
 class Conversation(Protocol):
-    """What ends with a call: a session with its vendor, or what stands for one."""
+    """A session with a vendor, or its stand-in, which is interrupted when the call ends."""
 
     may_send: Callable[[], bool]
 
@@ -47,7 +50,7 @@ class Conversation(Protocol):
 
 
 class Unspoken:
-    """Stands for the conversation of a call whose activity may hold one or none."""
+    """The conversation of a call whose activity may have one session or none."""
 
     def __init__(self) -> None:
         self.may_send: Callable[[], bool] = lambda: not self.is_interrupted
@@ -68,11 +71,11 @@ class Unspoken:
 
 
 class Held:
-    """A call that this process holds, and the conversation with its vendor: both end together."""
+    """A call that this process executes, and its conversation. Both end together."""
 
     def __init__(self, call: Call, session: Conversation) -> None:
         self.call, self.session, self.began = call, session, time.monotonic()
-        self._seen = self.began
+        self._checked_at = self.began
         session.may_send = self.may_send
 
     @property
@@ -80,24 +83,24 @@ class Held:
         return self.session.is_interrupted
 
     def may_send(self) -> bool:
-        """Whether it is still held. What has just been seen is not looked at again."""
-        if not self.is_lost and time.monotonic() - self._seen > FRESH_SECONDS:
+        """Return whether the lease is still valid. A recent check is not repeated."""
+        if not self.is_lost and time.monotonic() - self._checked_at > FRESH_SECONDS:
             try:
                 if not extend_lease(self.call):
                     self.session.interrupt()
-                self._seen = time.monotonic()
+                self._checked_at = time.monotonic()
                 give_back()
             except DatabaseError as exc:
-                # Without the database no one knows, and what came of it could not be written either.
+                # Without the database the lease is unknown, and the outcome could not be stored.
                 logger.warning("call %s was not sent, as its row could not be read: %s", self.call.pk, exc)
                 connection.close()
                 return False
         return not self.is_lost
 
     def sleep(self, seconds: float) -> None:
-        """Before it is sent again; ends at once with the call."""
+        """Wait before a retry. Returns at once when the call ends."""
         self.session.sleep(seconds)
-        self._seen = -math.inf
+        self._checked_at = -math.inf
 
 
 class Heartbeat(Held):
@@ -107,8 +110,8 @@ class Heartbeat(Held):
         self._thread = threading.Thread(target=self._beat, name=f"call-{call.pk}", daemon=True)
 
     def may_send(self) -> bool:
-        # It is not waited for, so there is time to look at its row each time.
-        self._seen = -math.inf
+        # Nobody waits for the call, so the row is read each time.
+        self._checked_at = -math.inf
         return super().may_send()
 
     def __enter__(self) -> Self:
@@ -118,17 +121,17 @@ class Heartbeat(Held):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The thread is not waited for: it may sleep for some seconds, and does nothing any more.
+        # The thread is not joined: it may sleep for some seconds, and then ends.
         self._is_done = True
 
     def _beat(self) -> None:
-        seen = events.FIRST
+        last_id = events.FIRST
         due = time.monotonic() + BEAT_SECONDS
         try:
             while not self._is_done:
-                heard = events.after(self.call.key, seen, max(0.01, due - time.monotonic()))
-                seen = heard[-1].id if heard else seen
-                has_ended = any(event.kind == events.ENDED for event in heard)
+                new_events = events.after(self.call.key, last_id, max(0.01, due - time.monotonic()))
+                last_id = new_events[-1].id if new_events else last_id
+                has_ended = any(event.kind == events.ENDED for event in new_events)
                 if (has_ended or time.monotonic() >= due) and not self._is_done:
                     due = time.monotonic() + BEAT_SECONDS
                     if not self._extend():
@@ -139,25 +142,26 @@ class Heartbeat(Held):
 
     def _extend(self) -> bool:
         try:
-            is_mine = extend_lease(self.call)
+            is_extended = extend_lease(self.call)
             give_back()
         except DatabaseError as exc:
             logger.warning("call %s could not extend its lease: %s", self.call.pk, exc)
             connection.close()
             return True
-        return is_mine
+        return is_extended
 
 
 class Watched(Held):
-    """A call that is waited for, while this process makes it. One thread looks after all of them. `end` ends
-    a call whose program has hung up."""
+    """A call that a program waits for. One thread watches all of them. `end` ends the call of a gone
+    program."""
 
     def __init__(self, call: Call, session: Conversation, end: Callable[[Call], object]) -> None:
         super().__init__(call, session)
         self._end = end
 
     def end_if_left(self) -> None:
-        """Ends it in a thread of its own, which may have to tell the vendor, where no one waits any more."""
+        """End the call in a thread of its own if its program has hung up, because the vendor may have to
+        be notified."""
         has_left = self.call.runtime.side.has_left if self.call.runtime else None
         if has_left and not self.is_lost and has_left():
             threading.Thread(target=self._end_it, name="left", daemon=True).start()
@@ -166,7 +170,7 @@ class Watched(Held):
         try:
             self._end(copy.copy(self.call))
         except DatabaseError as exc:
-            logger.warning("call %s, for which no one waits, could not be ended: %s", self.call.pk, exc)
+            logger.warning("call %s, whose client has hung up, could not be ended: %s", self.call.pk, exc)
         finally:
             connection.close()
 
@@ -189,7 +193,7 @@ class _Watch:
     def add(self, watched: Watched) -> None:
         with self._lock:
             self._watched.add(watched)
-            # One that a parent process had is not alive here.
+            # The thread of a parent process does not exist here.
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
                 self._thread.start()
@@ -200,34 +204,34 @@ class _Watch:
 
     def interrupt(self, call: int) -> None:
         with self._lock:
-            ended = [each for each in self._watched if each.call.pk == call]
-        for each in ended:
-            each.session.interrupt()
+            ended_calls = [watched for watched in self._watched if watched.call.pk == call]
+        for watched in ended_calls:
+            watched.session.interrupt()
 
     def _look(self) -> None:
         while True:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
             with self._lock:
                 if not self._watched:
                     self._thread = None
                     return
-                # Most calls are over before they are looked at.
-                due = time.monotonic() - LOOK_SECONDS
-                slow = {each.call.pk: each for each in self._watched if each.began < due}
-            for ended in _ended(slow):
+                # Most calls end before their first check.
+                due = time.monotonic() - CHECK_SECONDS
+                slow = {watched.call.pk: watched for watched in self._watched if watched.began < due}
+            for ended in _find_ended(slow):
                 slow[ended].session.interrupt()
-            for each in slow.values():
-                each.end_if_left()
+            for watched in slow.values():
+                watched.end_if_left()
 
 
-def _ended(calls: Collection[int]) -> list[int]:
+def _find_ended(calls: Collection[int]) -> list[int]:
     if not calls:
         return []
     try:
         ended = Call.objects.filter(pk__in=calls).exclude(status=CallStatus.RUNNING)
         return list(ended.values_list("pk", flat=True))
     except DatabaseError as exc:
-        logger.warning("calls that are waited for could not be looked at: %s", exc)
+        logger.warning("waiting calls could not be checked: %s", exc)
         return []
     finally:
         connection.close()
@@ -237,5 +241,5 @@ _watch = _Watch()
 
 
 def interrupt(call: int) -> None:
-    """Ends the conversation of a call that has ended, where this process makes it and it is waited for."""
+    """Interrupt the session of a call that has ended, if this process executes it for a waiting program."""
     _watch.interrupt(call)

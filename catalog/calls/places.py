@@ -13,15 +13,17 @@ from dataclasses import dataclass
 
 from django.conf import settings
 
-# Places of a holder for each one that stays free. A key gets three quarters of all places, the keys of an
-# agent together seven eighths.
+# The places that a holder may have for each one that stays free: a key up to three quarters of all places,
+# the keys of an agent together up to seven eighths.
 KEY_SHARE, AGENT_SHARE = 3, 7
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """For whom a call runs: an agent and an API key. `key` names a user where there is no API key, and
-    `agent` is None for a user who tries a tool."""
+    """The owner of a call: an agent and an API key.
+
+    agent: None for a user who tries a tool. key: identifies the user if there is no API key.
+    """
 
     agent: int | None
     key: Hashable

@@ -29,34 +29,34 @@ from core.postgresql.base import give_back
 from protocols.calls import outcomes
 
 TASK = "catalog.tasks.perform_call"
-# Accepting more would promise what the workers of an installation cannot keep.
+# Workers could not execute more calls in time.
 MAX_WAITING = 2_000
-# So long a worker holds a call that is not waited for, unless it moves that on (catalog/calls/lease.py).
+# The lease of a worker, unless it renews it (catalog/calls/lease.py).
 HELD = timedelta(seconds=40)
-# A run that is over its time is looked at once more, and then told to stop.
+# A run past its deadline is polled once more and then cancelled.
 TAKEN_UP_WITHIN = timedelta(minutes=3)
 LOOK_EVERY = 5.0  # seconds
-# What comes after the deadline: the answer is read, judged and stored. Then the process counts as dead.
+# Time for parsing and storing a reply after the deadline. Then the process counts as dead.
 GRACE = timedelta(seconds=15)
 TOKEN_GRACE = timedelta(seconds=45)  # a slow authorization server comes before the tool
 
 
 def lease(call: Call) -> timedelta:
-    """How long its process has, from now on, to end it or to move the lease on."""
+    """Return the time within which the process must end the call or renew its lease."""
     if call.mode != Mode.WAIT:
         return HELD
     ends = timedelta(seconds=call.deadline_seconds) + GRACE
     if call.activity_id:
-        # Any of its steps may have to wait for a token.
+        # Each of its steps may have to wait for a token.
         return ends + TOKEN_GRACE
     credential = call.version.tool.endpoint.credential
     return ends + TOKEN_GRACE if credential and clients.uses_oauth(credential) else ends
 
 
 def extend_lease(call: Call) -> bool:
-    """Move its lease on. False: it has ended meanwhile, and nothing may be sent for it any more."""
-    mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    return bool(mine.update(gives_up_at=Now() + lease(call)))
+    """Renew the lease. False: the call has ended meanwhile, and nothing may be sent for it."""
+    running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+    return bool(running_call.update(gives_up_at=Now() + lease(call)))
 
 
 class CallsWaitError(DomainError):
@@ -75,13 +75,13 @@ class CallsWaitError(DomainError):
 def would_start_late(
     owner: tuple[int | None, int | None], oldest: dict[tuple[int | None, int | None], float], lasts: float
 ) -> bool:
-    """Whether a new call that may wait for `lasts` seconds had better be refused.
+    """Return whether a new call that may wait for `lasts` seconds should be refused.
 
-    owner: the API key and the user of the new call.
-    oldest: how many seconds the oldest waiting call of each owner has waited.
-
-    Calls of one owner start in their order. An owner without a waiting call waits at most as long as the
-    owner that waits the least, because workers claim fairly.
+    owner: the API key and the user of the new call. oldest: the waiting time in seconds of each owner's
+    oldest call.
+    Calls of one owner start in order. An owner without a waiting call waits at most as long as the owner with
+    the
+    shortest wait, because workers claim fairly.
     """
     expected = oldest.get(owner, min(oldest.values(), default=0.0))
     return expected > lasts / 2
@@ -132,9 +132,9 @@ def claim_next() -> Call | None:
 @cache
 def _claim() -> tuple[str, list[Any]]:
     columns = ("pk", "status", "gives_up_at", "queued_at", "api_key", "requested_by")
-    kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
-    kept_sql, kept_values = kept.query.sql_with_params()
-    return _CLAIM.format(kept=kept_sql, owner=_OWNER), [*kept_values, HELD]
+    vendor_runs = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now())).order_by().values_list(*columns)
+    runs_sql, run_values = vendor_runs.query.sql_with_params()
+    return _CLAIM.format(kept=runs_sql, owner=_OWNER), [*run_values, HELD]
 
 
 # As in the index `call_by_owner`: an API key, or a user without one.
@@ -184,25 +184,27 @@ _CLAIM = """
 
 
 def kept_by_vendors(calls: QuerySet[Call]) -> QuerySet[Call]:
-    """Of these, the runs at vendors that keep them, while their time is not over."""
-    keep = [protocol.name for protocol in protocols.PROTOCOLS if protocol.keeps_runs]
-    lasts = ExpressionWrapper(
+    """Filter the calls that run at vendors which keep their runs, until their time is over."""
+    protocol_names = [protocol.name for protocol in protocols.PROTOCOLS if protocol.keeps_runs]
+    duration = ExpressionWrapper(
         F("deadline_seconds") * Value(timedelta(seconds=1)), output_field=DurationField()
     )
-    ends = ExpressionWrapper(F("started_at") + lasts, output_field=DateTimeField())
-    kept = calls.filter(status=CallStatus.RUNNING, continues=None, tool__endpoint__protocol__in=keep)
-    kept = kept.filter(activity=None, parent=None)
-    return kept.exclude(mode=Mode.WAIT).alias(ends=ends).filter(ends__gt=Now() - TAKEN_UP_WITHIN)
+    ends = ExpressionWrapper(F("started_at") + duration, output_field=DateTimeField())
+    running = calls.filter(
+        status=CallStatus.RUNNING, continues=None, tool__endpoint__protocol__in=protocol_names
+    )
+    running = running.filter(activity=None, parent=None)
+    return running.exclude(mode=Mode.WAIT).alias(ends=ends).filter(ends__gt=Now() - TAKEN_UP_WITHIN)
 
 
 def sweep() -> None:
     """End calls that are past their time, and send the wakes that are missing for the due ones."""
     end_late(Call.objects.all())
     queued = Call.objects.filter(status=CallStatus.QUEUED, gives_up_at__gt=Now())
-    kept = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now()))
+    vendor_runs = kept_by_vendors(Call.objects.filter(gives_up_at__lt=Now()))
     due = [
         pk
-        for calls in (kept, queued)
+        for calls in (vendor_runs, queued)
         for pk in calls.order_by("pk").values_list("pk", flat=True)[: wakes.MAX_WAKES]
     ]
     wakes.send_missing(TASK, due, queue=settings.CALLS_QUEUE)
@@ -211,15 +213,16 @@ def sweep() -> None:
 def end_late(calls: QuerySet[Call]) -> None:
     """End, of these, the calls that no worker claimed in time, and those whose worker died."""
     late = calls.filter(gives_up_at__lt=Now())
-    kept = kept_by_vendors(late)
+    vendor_runs = kept_by_vendors(late)
     unsent = outcomes.failed("unavailable", "NO_WORKER", results.NO_WORKER)
     late.filter(status=CallStatus.QUEUED).update(**results.ending(replace(unsent, can_retry=True)))
-    lost = late.filter(status=CallStatus.RUNNING).exclude(pk__in=kept.values("pk"))
+    lost = late.filter(status=CallStatus.RUNNING).exclude(pk__in=vendor_runs.values("pk"))
     lost.update(**results.ending(outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)))
 
 
 def settled(call: Call) -> Call:
-    """The call as it is now; one that is past its time is ended on the way, without waiting for `sweep`."""
+    """Return the current state of a call. A call that is past its time is ended, without waiting for
+    `sweep`."""
     if call.is_active:
         end_late(Call.objects.filter(pk=call.pk))
         call.refresh_from_db()
@@ -227,17 +230,17 @@ def settled(call: Call) -> Call:
 
 
 def wait_for(call: Call, seconds: float) -> Call:
-    """The finished call, or as far as it is after so many seconds. Its end is told; should that get lost, the
-    row is looked at from time to time."""
+    """Return the call when it has ended, or its state after `seconds`. Reads the row regularly in case an
+    event is lost."""
     ends = time.monotonic() + seconds
     newest = events.last(call.key)
     call.refresh_from_db(fields=["status"])
-    seen = newest.id if newest else events.FIRST
-    while call.is_active and (left := ends - time.monotonic()) > 0:
+    last_id = newest.id if newest else events.FIRST
+    while call.is_active and (seconds_left := ends - time.monotonic()) > 0:
         give_back()
-        heard = events.after(call.key, seen, min(left, LOOK_EVERY))
-        seen = heard[-1].id if heard else seen
-        if not heard or any(event.kind == events.ENDED for event in heard):
+        new_events = events.after(call.key, last_id, min(seconds_left, LOOK_EVERY))
+        last_id = new_events[-1].id if new_events else last_id
+        if not new_events or any(event.kind == events.ENDED for event in new_events):
             call.refresh_from_db(fields=["status"])
     call.refresh_from_db()
     return settled(call)

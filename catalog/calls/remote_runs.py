@@ -1,8 +1,8 @@
-"""Calls that their vendors keep as runs of their own: started once, looked after by whichever worker lives.
+"""Calls that a vendor keeps as a run. They are started once and polled by any worker.
 
-A worker looks for a while and lets go again, so that a run of a day holds no worker. What it lets go of, and
-what a dead worker leaves, is taken up by the next one (catalog/calls/queue.py): by the run's id, or by the
-mark that was sent with it where the worker died before it could write the id down. Nothing is started twice.
+A worker polls for a while and then releases the call, so a run of a day occupies no worker. The next worker
+continues (catalog/calls/queue.py) with the id of the run, or with the mark that was sent with it if the first
+worker died before it could store the id. No run is started twice.
 """
 
 import logging
@@ -35,28 +35,28 @@ logger = logging.getLogger(__name__)
 
 LIMITS = replace(DEFAULT_LIMITS, request=20.0, session=120.0)
 STOP_LIMITS = replace(DEFAULT_LIMITS, request=5.0, session=8.0, backoff=())
-# A run that takes longer is let go of between two looks.
-LOOKS_SECONDS = 20.0
+# A worker releases a run that takes longer.
+POLL_SECONDS = 20.0
 FIRST_PAUSE, MAX_PAUSE = 0.2, 3.0  # seconds
-MIN_LET_GO, MAX_LET_GO = 2.0, 60.0
-LATE_STARTS = (0.0, 2.0, 5.0)  # seconds to wait before each look for a run that should not have begun
+MIN_RELEASE_SECONDS, MAX_RELEASE_SECONDS = 2.0, 60.0
+LATE_STARTS = (0.0, 2.0, 5.0)  # seconds before each search for a run that may have started late
 
 
 def are_kept(call: Call) -> bool:
-    """Whether this call is started and looked after, and not waited for in one conversation."""
+    """Return whether the vendor keeps this call as a run, instead of answering in one session."""
     is_long = call.mode != Mode.WAIT and call.continues_id is None
-    # A step is waited for by its whole.
+    # The parent waits for its step.
     is_long = is_long and call.activity_id is None and call.parent_id is None
     return is_long and call.version.tool.endpoint.speak().keeps_runs
 
 
 def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
-    """What came of the run; None where it goes on and another worker will look."""
+    """Return the outcome of the run, or None if it continues and another worker will poll it."""
     endpoint = call.version.tool.endpoint
     refuse_removed(endpoint)
     if not call.is_taken_up:
-        for asked in (call.version.tool, endpoint):
-            circuit_breaker.admit(asked, LIMITS.request)
+        for target in (call.version.tool, endpoint):
+            circuit_breaker.admit(target, LIMITS.request)
     protocol, exchanges, began = endpoint.speak(), list[Exchange](), time.monotonic()
     protocol.context = replace(context.of(call, protocol), webhook=run_hints.address(call))
     with (
@@ -67,33 +67,33 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
     ):
         give_back()
         try:
-            outcome = _looked(call, session, protocol, heartbeat)
+            outcome = _poll(call, session, protocol, heartbeat)
         except ProtocolError as exc:
             outcome = outcomes.after(exc)
     if heartbeat.is_lost and not call.remote_run:
         _stop_late_start(call)
     if outcome is None:
-        _let_go(call)
+        _release(call)
         return None
-    took = time.monotonic() - began
-    attempts.append(results.attempt(outcome, exchanges, 0, took, protocol.unshown))
+    seconds = time.monotonic() - began
+    attempts.append(results.attempt(outcome, exchanges, 0, seconds, protocol.unshown))
     circuit_breaker.record_call(call.version.tool, outcome)
     return outcome
 
 
-def _looked(call: Call, session: Session, protocol: Protocol, heartbeat: Heartbeat) -> Outcome | None:
-    known = call.remote_run or _begun(call, session, protocol)
-    if not isinstance(known, str):
-        return known
-    ends, pause = time.monotonic() + LOOKS_SECONDS, FIRST_PAUSE
+def _poll(call: Call, session: Session, protocol: Protocol, heartbeat: Heartbeat) -> Outcome | None:
+    run = call.remote_run or _start_or_find(call, session, protocol)
+    if not isinstance(run, str):
+        return run
+    ends, pause = time.monotonic() + POLL_SECONDS, FIRST_PAUSE
     while not heartbeat.is_lost:
         try:
-            if outcome := protocol.look(session, call.version.decoded(), known):
+            if outcome := protocol.look(session, call.version.decoded(), run):
                 return outcome
         except UnavailableError as exc:
-            logger.info("run of call %s could not be looked at: %s", call.pk, exc.code)
+            logger.info("the run of call %s could not be polled: %s", call.pk, exc.code)
         if _is_late(call):
-            return _given_up(call, session, protocol, known)
+            return _give_up(call, session, protocol, run)
         if time.monotonic() + pause > ends:
             return None
         time.sleep(pause)
@@ -101,48 +101,47 @@ def _looked(call: Call, session: Session, protocol: Protocol, heartbeat: Heartbe
     return None
 
 
-def _begun(call: Call, session: Session, protocol: Protocol) -> str | Outcome | None:
-    # The id of the run, which is started here unless a worker before has sent it. None: to be asked later.
+def _start_or_find(call: Call, session: Session, protocol: Protocol) -> str | Outcome | None:
+    """Return the id of the run. Start it unless an earlier worker did. None: try again later."""
     if not call.is_taken_up:
-        begun = _started(call, session, protocol)
+        run = _start(call, session, protocol)
     else:
         try:
-            begun = protocol.find(session) or ""
+            run = protocol.find(session) or ""
         except UnavailableError:
             if _is_late(call):
                 raise
             return None
-    if isinstance(begun, Outcome):
-        return begun
-    if not begun:
+    if isinstance(run, Outcome):
+        return run
+    if not run:
         return outcomes.failed("unknown", "WORKER_LOST", results.WORKER_LOST)
     failpoint("run-begun")
-    is_wanted = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=begun)
+    is_stored = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).update(remote_run=run)
     give_back()
-    call.remote_run = begun
-    if not is_wanted:
-        # In a conversation of its own: this one ends as soon as the end of the call is heard of.
+    call.remote_run = run
+    if not is_stored:
+        # In a session of its own, because this one is interrupted by the end of the call.
         _stop_late_start(call)
         return None
     failpoint("run-started")
-    return begun
+    return run
 
 
-def _started(call: Call, session: Session, protocol: Protocol) -> Outcome | str:
+def _start(call: Call, session: Session, protocol: Protocol) -> Outcome | str:
     tool, version = call.version.tool, call.version
     try:
         return protocol.start(session, tool.tool_id, version.label or None, version.decoded(), call.arguments)
     except UnavailableError:
-        # The answer got lost, and perhaps only that.
+        # Perhaps only the reply was lost.
         with suppress(ProtocolError):
-            if found := protocol.find(session):
-                return found
+            if run_id := protocol.find(session):
+                return run_id
         raise
 
 
 def _stop_late_start(call: Call) -> None:
-    """Of a call that was ended while its run was being started. Its end found no run to stop, and the vendor
-    may have begun it all the same."""
+    """Stop the run of a call that ended while its run was being started."""
     for pause in LATE_STARTS:
         time.sleep(pause)
         if Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING).exists() or stop(call):
@@ -163,28 +162,28 @@ def _is_late(call: Call) -> bool:
     return timezone.now() > began + timedelta(seconds=call.deadline_seconds)
 
 
-def _given_up(call: Call, session: Session, protocol: Protocol, run_id: str) -> Outcome:
+def _give_up(call: Call, session: Session, protocol: Protocol, run_id: str) -> Outcome:
     try:
         protocol.stop(session, run_id)
     except ProtocolError:
-        stopped = "The run could not be cancelled and may still be going on."
+        consequence = "The run could not be cancelled and may still be running."
     else:
-        stopped = "The run was cancelled."
-    message = f"The run did not end within {call.deadline_seconds} seconds. {stopped}"
+        consequence = "The run was cancelled."
+    message = f"The run did not end within {call.deadline_seconds} seconds. {consequence}"
     return outcomes.failed("unavailable", "DEADLINE", message)
 
 
-def _let_go(call: Call) -> None:
-    # The older the run, the rarer the looks. Its lease ends then, and so the next worker takes it up.
+def _release(call: Call) -> None:
+    """End the lease after a pause that grows with the age of the run. The next worker then continues."""
     age = (timezone.now() - call.started_at).total_seconds() if call.started_at else 0
-    pause = timedelta(seconds=min(MAX_LET_GO, max(MIN_LET_GO, age / 10)))
-    mine = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
-    # Without a message on its way: a hint of the vendor may send one sooner (catalog/calls/run_hints.py).
-    mine.update(gives_up_at=Now() + pause, sent_at=None)
+    pause = timedelta(seconds=min(MAX_RELEASE_SECONDS, max(MIN_RELEASE_SECONDS, age / 10)))
+    running_call = Call.objects.filter(pk=call.pk, status=CallStatus.RUNNING)
+    # Without a wake: a hint of the vendor may send one sooner (catalog/calls/run_hints.py).
+    running_call.update(gives_up_at=Now() + pause, sent_at=None)
 
 
 def stop(call: Call) -> bool:
-    """Whether the vendor was told to end the run of this call. Never raises what a session does."""
+    """Ask the vendor to end the run of this call. Return whether it did. Raises no error of a session."""
     endpoint = call.version.tool.endpoint
     protocol = endpoint.speak()
     if not protocol.keeps_runs or not endpoint.is_live:
@@ -198,5 +197,5 @@ def stop(call: Call) -> bool:
                 protocol.stop(session, run_id)
             return bool(run_id)
     except (ProtocolError, DomainError) as exc:
-        logger.info("the vendor was not told to end call %s: %s", call.pk, exc.code)
+        logger.info("the vendor was not asked to end call %s: %s", call.pk, exc.code)
         return False

@@ -1,8 +1,9 @@
-"""Calls of tools, requested: judged, then written down as rows, before anything is sent.
+"""Requests for calls: validated, then stored as rows, before anything is sent.
 
-The row comes first. One that is queued is sent to a worker, in a message that carries only its id; one that
-is claimed belongs to the process that made the row. What may not run: catalog/calls/checks.py. What becomes
-of a row: catalog/calls/queue.py, and how it is made: catalog/calls/invocation.py.
+A queued call goes to a worker, in a message with only its id. A claimed call belongs to the process that
+created
+its row. catalog/calls/checks.py decides what may run, catalog/calls/queue.py manages the rows, and
+catalog/calls/invocation.py executes them.
 """
 
 import logging
@@ -50,22 +51,22 @@ logger = logging.getLogger(__name__)
 NEXT_CALL = "nextval(pg_get_serial_sequence('catalog_call', 'id'))"
 DEADLINE = retries.DEFAULT.give_up_after_seconds
 MAX_DEADLINE_SECONDS = retries.MAX_GIVE_UP_SECONDS
-# Of calls that are not waited for.
+# For calls that nobody waits for.
 LONG_DEADLINE, MAX_LONG_DEADLINE_SECONDS = 3600, 86_400
-# A user waits for the answer; a call that began much later would surprise.
+# A user waits for the result and would not expect a call that starts much later.
 QUEUE_TIMEOUT = timedelta(seconds=30)
-KEPT_PER_TOOL = 500
+MAX_CALLS_PER_TOOL = 500
 FORGET_EVERY = 50
 USERS_CALLS_AT_ONCE = 10  # without an API key
-# Clients are promised a day (docs/exports.md); the hour more is for clocks that differ.
-IDS_KEPT = timedelta(hours=25)
+# Clients are promised a day (docs/exports.md). The additional hour allows for clocks that differ.
+ID_RETENTION = timedelta(hours=25)
 
 
 class TooManyCallsError(DomainError):
     retry_after = 1
 
-    def __init__(self, most: int, whose: str) -> None:
-        message = f"{most} calls {whose} are under way, as many as may be. Wait for one of them."
+    def __init__(self, maximum: int, owner: str) -> None:
+        message = f"{maximum} calls {owner} are running, which is the limit. Wait for one of them."
         super().__init__("too_many_calls", message, status=429)
 
 
@@ -73,7 +74,7 @@ class ThreadBusyError(DomainError):
     retry_after = 1
 
     def __init__(self) -> None:
-        message = "A call is under way on this thread. Wait for its end, or begin another thread."
+        message = "A call is running on this thread. Wait for its end, or begin another thread."
         super().__init__("thread_busy", message, status=409)
 
 
@@ -101,23 +102,25 @@ def request_call(
     ended: Outcome | None = None,
     has_valid_arguments: bool = False,
 ) -> Call:
-    """A queued call, or the one that was already made with this `key` or by the same caller with this
-    `call_id`. Nothing is sent from here.
+    """Store a call, or return the earlier call with this `key` or with the caller's `call_id`. Nothing is
+    sent.
 
-    `key` is one that catalog/calls/call_keys.py has derived, `call_id` the id that the client has chosen.
-    `callback` hears of its end. Without `terms` it is made on those of its endpoint, of words for all agents
-    and of its vendor; without `deadline_seconds` it may take as long as its policy allows. With `is_claimed`
-    a new call is not queued: it belongs to this process, which has to make it. With an `activity` that one
-    runs, chosen by the agent's `environment`, and the tool's own endpoint is neither asked nor told. A step
-    is made for its `parent`, by the same caller, as long as that one runs. One that has `ended` is only
-    written down: nothing runs for it. `has_valid_arguments`: the caller has validated them by the schema that
-    it had shown to a model. Raises ArgumentsError, ConfirmationError, DomainError.
+    key: derived by catalog/calls/call_keys.py. call_id: the id that the client has chosen.
+    callback: receives the end of the call.
+    terms: by default those of the endpoint, the tuning for all agents and the vendor.
+    deadline_seconds: by default as long as the policy allows.
+    is_claimed: a new call is not queued; this process must execute it.
+    activity: runs instead of the tool's endpoint, chosen by the agent's `environment`.
+    parent: the call whose step this is. It must be running, and its caller becomes the caller of the step.
+    ended: the outcome of a call that only has to be stored.
+    has_valid_arguments: the caller has validated them by the schema that it had shown to a model.
+    Raises ArgumentsError, ConfirmationError, DomainError.
     """
     if callback:
         callbacks.check(callback)
     if parent:
         runtime = _runtime_of(parent, version)
-    terms = _judged(
+    terms = _check(
         version,
         arguments,
         runtime,
@@ -147,19 +150,19 @@ def request_call(
     if ended:
         call.status, call.finished_at, call.duration_ms = CallStatus.FINISHED, timezone.now(), 0
         ended = results.with_argument_notes(ended, version.decoded(), call.arguments)
-        call.outcome, call.error_code, call.result = results.told(ended, []).values()
-    return _written_or_unknown(call, lambda: _made(call, actor, runtime, key, call_id, is_claimed=is_claimed))
+        call.outcome, call.error_code, call.result = results.result_columns(ended, []).values()
+    return _store_or_unknown(call, lambda: _store(call, actor, runtime, key, call_id, is_claimed=is_claimed))
 
 
-def _written_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
-    """Return what `write` returns, or the call with an unknown outcome.
+def _store_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
+    """Return the result of `write`, or the call with an unknown outcome.
 
-    The connection may have been lost after the call was written, and a worker runs it then.
+    The connection may have been lost after the commit, and a worker then executes the call.
     """
     try:
         return write()
     except (OperationalError, InterfaceError) as error:
-        # A row that the database has confirmed is there. Of one that was sent, the commit may be lost.
+        # A confirmed row exists. If the statement was sent, only the confirmation of the commit may be lost.
         is_confirmed = not call._state.adding
         was_sent = call.pk is not None and outage(error, is_write=True) is LOST
         if connection.in_atomic_block or not (is_confirmed or was_sent):
@@ -168,7 +171,7 @@ def _written_or_unknown(call: Call, write: Callable[[], Call]) -> Call:
         return results.end_with_unknown_outcome(call)
 
 
-def _judged(
+def _check(
     version: ToolVersion,
     arguments: Mapping[str, Any],
     runtime: Runtime | None,
@@ -180,17 +183,17 @@ def _judged(
     has_ended: bool,
     has_valid_arguments: bool,
 ) -> Terms:
-    # On which terms such a call may be made. Raises ArgumentsError, ConfirmationError, DomainError.
+    """Return the terms of the call. Raises ArgumentsError, ConfirmationError, DomainError."""
     signature = version.decoded()
     checks.refuse_too_large(arguments)
     states: Collection[FindingState] = ()
-    is_vendors = activity is None and not has_ended
-    if is_vendors:
+    calls_vendor = activity is None and not has_ended
+    if calls_vendor:
         states = checks.review_states(version)
         checks.refuse_unfit(version, states, runtime)
         if note := version.tool.endpoint.speak().why_not_run(signature):
             raise ArgumentsError(outcomes.failed("refused", note.code, note.message))
-    if thread and (thread.tool_id != version.tool_id or not is_vendors):
+    if thread and (thread.tool_id != version.tool_id or not calls_vendor):
         raise DomainError("other_thread", "This thread is one of another tool.", status=409)
     if not has_valid_arguments and (refusal := outcomes.refusal(signature, arguments)):
         raise ArgumentsError(refusal)
@@ -198,8 +201,8 @@ def _judged(
         policy = retries.resolve_policy(endpoint=version.tool.endpoint.retry).policy
         terms = Terms(policy=policy, effects=effective_texts.effects(version.tool, signature))
     may_act = not has_ended and not is_confirmed
-    if may_act and (why := checks.reason_to_confirm(version, states, terms.effects, activity)):
-        raise ConfirmationError(why)
+    if may_act and (reason := checks.reason_to_confirm(version, states, terms.effects, activity)):
+        raise ConfirmationError(reason)
     return terms
 
 
@@ -217,18 +220,20 @@ def continue_call(
     mark: str = "",
     parent: Call | None = None,
 ) -> Call:
-    """Another call that goes on where `call` stopped to ask.
+    """Store a call that continues where `call` stopped to ask.
 
-    Answers go by the id of what was asked; None declines, and CLOSED decides nothing. What has no form needs
-    no answer. What a runtime began goes on in the same agent's runtime alone. `is_claimed` is as for
-    `request_call`. It goes on once: who sends the same answers again gets the call that the first one made,
-    unless nothing came of that. A step goes on in the `parent` that goes on with the whole.
+    answers: by the id of the question. None declines, and CLOSED decides nothing. Questions without a schema
+    need
+    no answer. A call of a runtime is continued only in a runtime of the same agent. A call is continued once:
+    the
+    same answers return the first continuation, unless it had no effect. is_claimed: as for `request_call`.
+    parent: the call that continues the parent of a step.
     """
     result = call.decoded()
     if parent:
         runtime = _runtime_of(parent, call.version)
     if call.agent != (runtime.agent if runtime else None):
-        message = "A runtime made this call, and goes on with it where it was made."
+        message = "A runtime made this call. Continue it in that runtime."
         raise DomainError("call_of_a_runtime", message, status=409)
     if call.is_active or result.resume is None:
         message = "This call cannot be continued. Run the tool again."
@@ -257,38 +262,38 @@ def continue_call(
         parent=parent,
     )
     if runtime and isinstance(name := following.answers.get(USER), str):
-        # Who the user is was asked for, and is kept as it would be if the call had said it.
+        # The answer names the user, and is stored as if the call had named the user.
         following.on_behalf_of = end_users.remember(runtime.agent, name)
         del following.answers[USER]
 
     def write() -> Call:
         with transaction.atomic():
             Call.objects.select_for_update(no_key=True).filter(pk=call.pk).first()
-            if earlier := _answered_before(call, following):
+            if earlier := _find_continuation(call, following):
                 return earlier
-            return _made(following, actor, runtime, key, call_id, is_claimed=is_claimed)
+            return _store(following, actor, runtime, key, call_id, is_claimed=is_claimed)
 
-    return _written_or_unknown(following, write)
+    return _store_or_unknown(following, write)
 
 
-def _answered_before(call: Call, following: Call) -> Call | None:
-    # A question has one answer: who sends it again learns what came of it. Another is refused.
+def _find_continuation(call: Call, following: Call) -> Call | None:
+    """Return the existing continuation with the same answers. Raises DomainError for other answers."""
     for earlier in call.continued_by.order_by("-pk"):
         if call.resumes_when_granted:
             if earlier.is_active or earlier.may_have_been_sent:
                 return earlier
         elif earlier.is_active or earlier.has_used_its_answers:
-            asked = (canonical(following.answers), following.on_behalf_of)
-            if (canonical(earlier.answers), earlier.on_behalf_of) == asked:
+            new_answers = (canonical(following.answers), following.on_behalf_of)
+            if (canonical(earlier.answers), earlier.on_behalf_of) == new_answers:
                 return earlier
-            now = "is being continued" if earlier.is_active else "was continued"
-            message = f"This call {now} with other answers, as call {earlier.pk}. Read what came of it."
+            state = "is being continued" if earlier.is_active else "was continued"
+            message = f"This call {state} with other answers, as call {earlier.pk}. Read its result."
             raise DomainError("already_continued", message, status=409)
     return None
 
 
 def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
-    # A step is made as its whole was: by the same agent and key, and for the same user.
+    """Return the runtime of a step, which has the agent, the key and the user of its parent."""
     if parent.agent is None or parent.release is None:
         return None
     return Runtime(
@@ -303,7 +308,7 @@ def _runtime_of(parent: Call, version: ToolVersion) -> Runtime | None:
     )
 
 
-def _made(
+def _store(
     call: Call,
     actor: User,
     runtime: Runtime | None,
@@ -320,10 +325,10 @@ def _made(
         call.requested_name = runtime.called_by(actor)
         call.site = runtime.site or call.site
         if acting := runtime.on_behalf_of:
-            # What an activity calls may want to know the user.
-            takes_it = call.activity or call.version.tool.endpoint.speak().takes_context
-            kept = end_users.remember if takes_it else end_users.digest_of
-            call.on_behalf_of = kept(runtime.agent, acting.name)
+            # Tools that an activity calls may need the user.
+            needs_context = call.activity or call.version.tool.endpoint.speak().takes_context
+            identify = end_users.remember if needs_context else end_users.digest_of
+            call.on_behalf_of = identify(runtime.agent, acting.name)
             call.resumes_when_granted = acting.resumes
     if call.parent:
         call.api_key, call.site = call.parent.api_key, call.parent.site
@@ -336,51 +341,53 @@ def _made(
         call.idempotency_key = call_id.stored_text
     if key:
         call.key, call.has_id = key, True
-        if earlier := _made_before(call, earlier_key):
+        if earlier := _find_earlier(call, earlier_key):
             return earlier
     if is_claimed:
         call.status, call.is_ours = CallStatus.RUNNING, True
     try:
-        _write_down(call, actor, why=runtime.why if runtime else "")
+        _insert_call(call, actor, why=runtime.why if runtime else "")
     except IntegrityError:
-        if earlier := _made_before(call, earlier_key):
+        if earlier := _find_earlier(call, earlier_key):
             return earlier
         raise
-    # What its message has changed is read again.
+    # The wake may have changed the row already.
     return call if is_claimed else Call.objects.get(pk=call.pk)
 
 
-def _write_down(call: Call, actor: User, *, why: str) -> None:
-    lasts = _first_lease(call)
+def _insert_call(call: Call, actor: User, *, why: str) -> None:
+    first_lease = _first_lease(call)
     call.pk = vars(call.version).pop("next_call", None) or run_prepared(f"SELECT {NEXT_CALL}", [])[0][0]
     key = call.api_key
-    most, whose = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
-    is_all = call.is_ours and not call.calls_back and call.thread_id is None and call.pk % FORGET_EVERY
-    # What goes to the database at once is a transaction of its own.
-    with nullcontext() if is_all and not connection.in_atomic_block else transaction.atomic():
+    maximum, owner = (key.calls_at_once, "with this key") if key else (USERS_CALLS_AT_ONCE, "of yours")
+    is_single_statement = (
+        call.is_ours and not call.calls_back and call.thread_id is None and call.pk % FORGET_EVERY
+    )
+    # Statements that are sent together are a transaction of their own.
+    with nullcontext() if is_single_statement and not connection.in_atomic_block else transaction.atomic():
         facts = {"call": call.pk, "version": call.version.name, "ordinal": call.version.ordinal}
-        if forgotten := _forget_old(call):
-            facts["calls_forgotten"] = forgotten
+        if deleted_calls := _forget_old(call):
+            facts["calls_forgotten"] = deleted_calls
         verb = "run" if call.continues is None else "continue"
-        noted = audit.statement(
+        audit_statement = audit.statement(
             actor, verb, call.tool, after=facts, why=why, agent=call.agent, only_if=(_IS_THERE, [call.pk])
         )
-        # Or calls that come at once would each be counted before the others are there.
+        # Serializes calls of one owner, so that concurrent calls are counted.
         lock = (_LOCK_KEY, [key.pk]) if key else (_LOCK_USER, [actor.pk])
         if call.parent_id:
-            # What ends the parent finds this step, or the step is not written.
+            # An end of the parent either finds this step or prevents its insertion.
             lock = (_LOCK_PARENT, [call.parent_id])
-        whole = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, most]
-        _, written, *_ = run_together(
+        conditions = [call.parent_id, call.parent_id, actor.pk, call.api_key_id, call.api_key_id, maximum]
+        _, inserted, *_ = run_together(
             lock,
-            _insert().statement(call, [call.is_ours, lasts, *whole]),
-            noted,
+            _insert().statement(call, [call.is_ours, first_lease, *conditions]),
+            audit_statement,
             *([(_KEEP_ID, [call.key, _digest(call), call.pk])] if call.has_id else []),
         )
-        if not _insert().take(call, written):
+        if not _insert().take(call, inserted):
             if call.parent_id:
                 raise DomainError("ended_meanwhile", "The call ended before this step was made.", status=409)
-            raise TooManyCallsError(most, whose)
+            raise TooManyCallsError(maximum, owner)
         if call.thread_id is not None:
             _take_turn(call.thread_id)
         if call.calls_back:
@@ -390,23 +397,23 @@ def _write_down(call: Call, actor: User, *, why: str) -> None:
 
 
 def _first_lease(call: Call) -> timedelta:
-    # How long it may be running, or wait for a worker. Raises CallsWaitError.
+    """Return how long the call may run, or wait for a worker. Raises CallsWaitError."""
     if call.status != CallStatus.QUEUED:
         return queue.lease(call) if call.is_ours else QUEUE_TIMEOUT
-    lasts = QUEUE_TIMEOUT
+    duration = QUEUE_TIMEOUT
     if call.mode == Mode.ASYNC:
-        # No one waits for it, so it may wait for a worker.
-        lasts = max(lasts, timedelta(seconds=call.deadline_seconds))
-    queue.refuse_late(call, lasts)
-    return lasts
+        # Nobody waits for the result, so the call may wait for a worker.
+        duration = max(duration, timedelta(seconds=call.deadline_seconds))
+    queue.refuse_late(call, duration)
+    return duration
 
 
 def _take_turn(thread: int) -> None:
-    # Each run goes on from where the one before has left the thread.
-    mine = Thread.objects.filter(pk=thread, removed_at=None)
-    if not mine.update(used_at=Now()):
+    """Reserve the thread. Each run continues from the state that the last one left."""
+    rows = Thread.objects.filter(pk=thread, removed_at=None)
+    if not rows.update(used_at=Now()):
         raise DomainError("thread_removed", "This thread was removed. Begin another one.", status=409)
-    # The one whose turn it is counts among them.
+    # The new call is one of them.
     if Call.objects.filter(thread=thread, status__in=ACTIVE_CALLS).count() > 1:
         raise ThreadBusyError
 
@@ -430,7 +437,7 @@ def _insert() -> PreparedInsert:
             "started_at": f"CASE WHEN %s THEN {now} END",
             "gives_up_at": f"{now} + %s::interval",
         },
-        # A step is counted with its whole.
+        # Steps do not count, only their parents.
         where="""WHERE CASE WHEN %s::bigint IS NOT NULL
             THEN EXISTS (SELECT FROM catalog_call WHERE id = %s::bigint AND status = 'running')
             ELSE (
@@ -448,9 +455,8 @@ def knows_id(keys: Collection[uuid.UUID]) -> bool:
     return CallId.objects.filter(key__in=keys).exists()
 
 
-def _made_before(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
-    # The call that was made with this key before. Raises DomainError if that was another one, and if it is
-    # known only that there was one.
+def _find_earlier(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
+    """Return the earlier call with this key. Raises DomainError if it differs or is not stored any more."""
     keys, digest_now = [call.key, *([earlier_key] if earlier_key else [])], _digest(call)
     # The call's row may be gone. Its id is stored longer, so that nothing runs twice. The id is read first:
     # both are committed at once, so whoever finds the id of a call that is being made finds its row, too.
@@ -461,44 +467,48 @@ def _made_before(call: Call, earlier_key: uuid.UUID | None) -> Call | None:
     elif existing:
         stored_digest = _digest(existing)
     elif earlier_key and digests.get(earlier_key) == digest_now:
-        # The digest has the owner in it: an id of another owner is none of this one's.
+        # The digest includes the owner, so the id of another owner never matches.
         stored_digest = digest_now
     else:
         return None
     if stored_digest != digest_now:
-        raise DomainError("key_taken", "Another call was made with this id. Take a new one.", status=409)
+        raise DomainError("key_taken", "Another call was made with this id. Use a new one.", status=409)
     if existing is None:
         message = (
-            "This call was made before and is not made again. What came of it is not kept any more. "
-            "To run the tool once more, take a new id."
+            "This call was made before and is not sent again. Its result is not stored any more. "
+            "To run the tool once more, use a new id."
         )
         raise DomainError("call_forgotten", message, status=409)
     return existing
 
 
 def _digest(call: Call) -> str:
-    # Over what is asked, and by which user: calls with the same digest are one call.
+    """Return a digest of the request and its user. Calls with the same digest are one call."""
     facts = ("tool_id", "version_id", "requested_by_id", "api_key_id", "agent", "continues_id", "arguments")
-    # Calls from before there were sub-agents, and users, keep their digests.
-    of_sub_agent = [call.sub_agent] if call.sub_agent else []
-    of_user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
-    on_thread = [{"thread": call.thread_id}] if call.thread_id else []
-    in_environment = [{"environment": call.environment}] if call.environment else []
-    told = [*of_sub_agent, *of_user, *on_thread, *in_environment]
-    return digest([*(getattr(call, fact) for fact in facts), *told])
+    # Without these members, so that earlier calls keep their digests.
+    sub_agent = [call.sub_agent] if call.sub_agent else []
+    user = [{"on_behalf_of": call.on_behalf_of}] if call.on_behalf_of else []
+    thread = [{"thread": call.thread_id}] if call.thread_id else []
+    environment = [{"environment": call.environment}] if call.environment else []
+    optional_members = [*sub_agent, *user, *thread, *environment]
+    return digest([*(getattr(call, fact) for fact in facts), *optional_members])
 
 
 def _forget_old(call: Call) -> int:
-    # The newest are kept, and up to so many more: looking costs more than they do. Returns how many went.
+    """Delete old calls of the tool, after every FORGET_EVERY calls. Return their number."""
     if call.pk % FORGET_EVERY:
         return 0
     finished = Call.objects.filter(tool=call.tool_id, status=CallStatus.FINISHED)
-    # What is still to be told of waits.
+    # Calls with a waiting callback stay.
     finished = finished.exclude(callback__state=SendingState.WAITING)
-    oldest = finished.order_by("-pk").values_list("pk", flat=True)[KEPT_PER_TOOL : KEPT_PER_TOOL + 1].first()
+    oldest = (
+        finished.order_by("-pk")
+        .values_list("pk", flat=True)[MAX_CALLS_PER_TOOL : MAX_CALLS_PER_TOOL + 1]
+        .first()
+    )
     return finished.filter(pk__lte=oldest).delete()[0] if oldest else 0
 
 
 def forget_ids() -> bool:
-    """Delete ids so old that no client repeats a call with them. Return whether some are left."""
-    return portions.delete(CallId.objects.filter(made_at__lt=Now() - IDS_KEPT))
+    """Delete ids that are too old to be repeated. Return whether more are left."""
+    return portions.delete(CallId.objects.filter(made_at__lt=Now() - ID_RETENTION))

@@ -1,7 +1,8 @@
-"""Where vendors may say that a run has ended, so that it is looked at sooner.
+"""Addresses at which vendors may report that a run has ended, so that it is polled sooner.
 
-Such a word is a hint and nothing else: it is not signed, so its body is not read, and what came of the run is
-asked at the vendor. The address names one call and cannot be guessed.
+Such a report is only a hint. It is not signed, its body is not read, and the vendor is polled for the result.
+The
+address belongs to one call and cannot be guessed.
 """
 
 import hmac
@@ -22,21 +23,21 @@ PROOF_LENGTH = 43
 
 
 def address(call: Call) -> str:
-    """For the vendor of this call; "" where it is not known how we are reached."""
+    """Return the address for the vendor of this call, or "" if Pegboard's own address is not known."""
     try:
-        ours = public_url(reverse("run-hint", args=[call.key, _proof(call.key)]))
+        url = public_url(reverse("run-hint", args=[call.key, _proof(call.key)]))
     except DomainError:
-        # Without a key of the installation there are no proofs, and the run is looked at in any case.
+        # Without a key of the installation there is no proof. The run is polled anyway.
         return ""
-    return "" if ours.startswith("/") else ours
+    return "" if url.startswith("/") else url
 
 
 def take(key: uuid.UUID, proof: str) -> bool:
-    """Whether this is the address of a call. Its run is looked at now, unless a worker is at it."""
+    """Poll the run of the call now, unless a worker is polling it. Return whether the proof is valid."""
     if not hmac.compare_digest(proof.encode(), _proof(key).encode()):
         return False
     waiting = Call.objects.filter(key=key, status=CallStatus.RUNNING, sent_at=None).exclude(remote_run="")
-    # One message for each time that a worker has let go, however often the vendor says it.
+    # One wake for each release by a worker, however often the vendor reports.
     for pk in waiting.values_list("pk", flat=True):
         if waiting.filter(pk=pk, gives_up_at__gt=Now()).update(gives_up_at=Now(), sent_at=Now()):
             wake_worker(pk)

@@ -1,4 +1,4 @@
-"""As whom a program calls a tool."""
+"""The runtime in whose name a program calls a tool."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -12,24 +12,26 @@ MAX_NAME_LENGTH = 150
 
 @dataclass(frozen=True, kw_only=True)
 class CallerSide:
-    """The program that waits for a call, as its protocol tells of it. `has_left` says whether it has hung up,
-    where that ends its call; `questions` are the kinds that it can put to its user."""
+    """The client that waits for a call.
+
+    has_left: returns whether it has hung up, in protocols in which that cancels the call.
+    questions: the kinds of questions that it can show to its user.
+    """
 
     has_left: Callable[[], bool] | None = None
     questions: Collection[str] = QUESTIONS
 
 
-# What is so where a protocol has no word for it.
+# The default for protocols without such declarations.
 USUAL = CallerSide()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """On whose behalf a program calls: an agent, or a sub-agent of it, as one of its releases says.
+    """The agent or sub-agent for which a program calls, in one of its releases.
 
-    `tool` is what the release calls the tool, and `on_behalf_of` the user of the agent for whom it runs.
-    `site` is our own address as the caller knows it, for links to our pages, and `side` the program that
-    waits.
+    tool: the name of the tool in the release. on_behalf_of: the agent's user for whom the tool runs.
+    site: Pegboard's address as the caller knows it, for links to pages. side: the client that waits.
     """
 
     agent: int

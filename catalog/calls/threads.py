@@ -1,7 +1,8 @@
-"""Threads at vendors: begun, looked at, given up. A run on one goes the way of every call.
+"""Threads at vendors: created, read and removed. A run on a thread is a normal call.
 
-A thread is begun at its vendor before its row is written. What a process that dies between the two leaves
-there holds nothing, and the same request sent again finds it.
+A thread is created at its vendor before its row is stored. A thread that a dying process leaves at the vendor
+is
+empty, and the same request finds it again.
 """
 
 import math
@@ -37,16 +38,16 @@ from protocols.base import Protocol, ThreadState
 
 LIMITS = replace(DEFAULT_LIMITS, request=10.0, session=20.0, backoff=())
 MAX_HISTORY = 100
-KEPT_REMOVED, KEPT_UNUSED = timedelta(days=7), timedelta(days=180)
-FORGOTTEN_AT_ONCE = 500
-TOO_LONG = "The vendor's answer about this thread is too long to be passed on."
+REMOVED_RETENTION, UNUSED_RETENTION = timedelta(days=7), timedelta(days=180)
+BATCH_SIZE = 500
+TOO_LONG = "The vendor's reply about this thread is too long."
 
 
 class ThreadUnavailableError(DomainError):
-    """The vendor did not answer about a thread. Nothing has changed."""
+    """The vendor did not answer a request about a thread. Nothing has changed."""
 
     def __init__(self, error: UnavailableError) -> None:
-        message = f"The vendor was asked about the thread. {error.message}"
+        message = f"The request to the vendor about the thread failed. {error.message}"
         super().__init__("thread_unavailable", message, status=503)
         self.retry_after = round(error.retry_after or 5)
 
@@ -64,9 +65,9 @@ def create(
     key: uuid.UUID | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> Thread:
-    """A thread for runs of this version, or the one that its caller made with this `key` before.
+    """Create a thread for runs of this version, or return the caller's thread with this `key`.
 
-    Without a version it is begun by its first run: see `begin`. Raises DomainError.
+    Without a version its first run creates it at the vendor (see `begin`). Raises DomainError.
     """
     thread = Thread(key=key or uuid.uuid4(), metadata=dict(metadata or {}))
     thread.requested_by, thread.requested_name, thread.api_key = actor, str(actor), api_key
@@ -76,33 +77,33 @@ def create(
     if len(canonical(thread.metadata)) > MAX_ARGUMENTS_BYTES:
         message = f"The metadata are larger than {MAX_ARGUMENTS_BYTES // 1024} kB."
         raise DomainError("too_large", message, fields={"metadata": message})
-    if earlier := _made_before(thread, version):
+    if earlier := _find_earlier(thread, version):
         return earlier
     if version:
         checks.refuse_unfit(version, checks.review_states(version), runtime)
-        _take_version(thread, version)
+        _create_at_vendor(thread, version)
     try:
         with transaction.atomic():
             thread.save(force_insert=True)
-            _tell("start thread", thread, actor, runtime.why if runtime else "")
+            _audit("start thread", thread, actor, runtime.why if runtime else "")
     except IntegrityError:
-        if earlier := _made_before(thread, version):
+        if earlier := _find_earlier(thread, version):
             return earlier
         raise
     return thread
 
 
 def begin(thread: Thread, version: ToolVersion) -> Thread:
-    """The thread as one for runs of this version. Raises DomainError where it is one of another tool."""
+    """Return the thread for runs of this version. Raises DomainError if it belongs to another tool."""
     if thread.tool_id is None:
-        asked = Thread(
+        draft = Thread(
             key=thread.key,
             agent=thread.agent,
             requested_by_id=thread.requested_by_id,
             metadata=thread.metadata,
         )
-        _take_version(asked, version)
-        facts = {name: getattr(asked, name) for name in ("tool", "version", "remote_id")}
+        _create_at_vendor(draft, version)
+        facts = {name: getattr(draft, name) for name in ("tool", "version", "remote_id")}
         Thread.objects.filter(pk=thread.pk, tool=None).update(**facts)
         thread.refresh_from_db()
     if thread.tool_id != version.tool_id:
@@ -113,85 +114,87 @@ def begin(thread: Thread, version: ToolVersion) -> Thread:
     return thread
 
 
-def _made_before(thread: Thread, version: ToolVersion | None) -> Thread | None:
+def _find_earlier(thread: Thread, version: ToolVersion | None) -> Thread | None:
     rows = Thread.objects.filter(key=thread.key, agent=thread.agent)
     if thread.agent is None:
         rows = rows.filter(requested_by=thread.requested_by)
     earlier = rows.first()
     if earlier is None:
         return None
-    same = ("agent", "api_key_id", "requested_by_id", "sub_agent")
-    is_same = all(getattr(earlier, each) == getattr(thread, each) for each in same)
+    columns = ("agent", "api_key_id", "requested_by_id", "sub_agent")
+    is_same = all(getattr(earlier, column) == getattr(thread, column) for column in columns)
     is_of_tool = version is None or earlier.tool_id in (None, version.tool_id)
     if not is_same or not is_of_tool or earlier.removed_at:
-        raise DomainError("key_taken", "Another thread has this id. Take a new one.", status=409)
+        raise DomainError("key_taken", "Another thread has this id. Use a new one.", status=409)
     return begin(earlier, version) if version else earlier
 
 
-def _take_version(thread: Thread, version: ToolVersion) -> None:
+def _create_at_vendor(thread: Thread, version: ToolVersion) -> None:
     if not can_have(version):
         message = f"“{version.tool}” does not keep threads: its vendor says so in the signature of the tool."
         raise DomainError("no_threads", message, fields={"thread": message}, status=409)
-    # Not by our own id of it: the vendor may be another agent of this Pegboard, which has the thread as a row
-    # of its own. Nor by one that another agent's thread with the same id would have there.
+    # Not Pegboard's own id of the thread: the vendor may be another agent of this Pegboard, which stores the
+    # thread as a row of its own. The owner keeps threads of other agents with the same id apart.
     owner = f"agent:{thread.agent}" if thread.agent else f"user:{thread.requested_by_id}"
     remote_key = call_keys.key_for(owner, str(thread.key), "at its vendor")
-    with _asking(version) as (session, protocol):
+    with _open_session(version) as (session, protocol):
         thread.remote_id = protocol.create_thread(session, str(remote_key), thread.metadata)
     thread.tool, thread.version = version.tool, version
 
 
 def state(thread: Thread) -> ThreadState:
-    """What it holds now, as the vendor tells it. Raises DomainError."""
+    """Return the thread's current state at the vendor. Raises DomainError."""
     version = _version(thread)
     if version is None:
         return ThreadState(status=ThreadStatus.IDLE, metadata=thread.metadata)
-    with _asking(version) as (session, protocol):
-        found = _bounded(protocol.thread_state(session, version.decoded(), thread.remote_id))
-    if found.status:
-        Thread.objects.filter(pk=thread.pk).update(status=found.status)
-    return found
+    with _open_session(version) as (session, protocol):
+        current_state = _bounded(protocol.thread_state(session, version.decoded(), thread.remote_id))
+    if current_state.status:
+        Thread.objects.filter(pk=thread.pk).update(status=current_state.status)
+    return current_state
 
 
 def history(thread: Thread, *, limit: int, before: str = "") -> list[ThreadState]:
-    """Its earlier states, the newest first. Raises DomainError."""
+    """Return the thread's earlier states, newest first. Raises DomainError."""
     version = _version(thread)
     if version is None:
         return []
-    with _asking(version) as (session, protocol):
-        found = protocol.thread_history(session, version.decoded(), thread.remote_id, limit, before)
-    return [_bounded(each) for each in found]
+    with _open_session(version) as (session, protocol):
+        states = protocol.thread_history(session, version.decoded(), thread.remote_id, limit, before)
+    return [_bounded(state) for state in states]
 
 
 def remove(thread: Thread, *, actor: User, why: str = "") -> None:
-    """At the vendor, too. Raises DomainError where a run is under way or the vendor does not answer."""
+    """Remove the thread, also at the vendor. Raises DomainError if a run is active or the vendor does not
+    answer."""
     if thread.calls.filter(status__in=ACTIVE_CALLS).exists():
         raise ThreadBusyError
     if version := _version(thread):
-        with _asking(version) as (session, protocol):
+        with _open_session(version) as (session, protocol):
             protocol.remove_thread(session, thread.remote_id)
     with transaction.atomic():
         if Thread.objects.filter(pk=thread.pk, removed_at=None).update(removed_at=Now()):
-            _tell("remove thread", thread, actor, why)
+            _audit("remove thread", thread, actor, why)
 
 
 def forget(*, ends: float = math.inf) -> bool:
-    """Delete rows of threads that were removed, and of those that no call has used for long.
+    """Delete rows of removed threads, and of threads that were not used for a long time.
 
-    What the vendors of the latter hold stays with them; calls that were made on either stay, too. After
-    `ends` (time.monotonic) no other portion begins. Return whether some may be left.
+    Unused threads stay at their vendors. The calls on all these threads stay. ends: the time.monotonic()
+    after which no
+    batch starts. Returns whether more may be left.
     """
     now, active = Now(), Call.objects.filter(thread=OuterRef("pk"), status__in=ACTIVE_CALLS)
-    old = Q(removed_at__lt=now - KEPT_REMOVED) | Q(used_at__lt=now - KEPT_UNUSED)
-    found = Thread.objects.filter(old).exclude(Exists(active)).order_by("pk")
-    while pks := list(found.values_list("pk", flat=True)[:FORGOTTEN_AT_ONCE]):
+    old = Q(removed_at__lt=now - REMOVED_RETENTION) | Q(used_at__lt=now - UNUSED_RETENTION)
+    old_threads = Thread.objects.filter(old).exclude(Exists(active)).order_by("pk")
+    while pks := list(old_threads.values_list("pk", flat=True)[:BATCH_SIZE]):
         with transaction.atomic():
-            # No run begins on one that is locked.
+            # No run begins on a locked thread.
             locked = Thread.objects.select_for_update().filter(pk__in=pks).filter(old)
-            gone = [thread.pk for thread in locked]
-            Call.objects.filter(thread__in=gone).update(thread=None)
-            Thread.objects.filter(pk__in=gone).delete()
-        if not gone:
+            deletable = [thread.pk for thread in locked]
+            Call.objects.filter(thread__in=deletable).update(thread=None)
+            Thread.objects.filter(pk__in=deletable).delete()
+        if not deletable:
             return False
         if time.monotonic() > ends:
             return True
@@ -204,7 +207,7 @@ def _version(thread: Thread) -> ToolVersion | None:
 
 
 @contextmanager
-def _asking(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
+def _open_session(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
     endpoint = version.tool.endpoint
     checks.refuse_removed(endpoint)
     try:
@@ -215,7 +218,7 @@ def _asking(version: ToolVersion) -> Iterator[tuple[Session, Protocol]]:
     except UnavailableError as error:
         raise ThreadUnavailableError(error) from error
     except ProtocolError as error:
-        message = f"The vendor was asked about the thread. {error.message}"
+        message = f"The request to the vendor about the thread failed. {error.message}"
         raise DomainError("thread_refused", message, status=409) from error
 
 
@@ -227,6 +230,6 @@ def _bounded(found: ThreadState) -> ThreadState:
     return replace(found, **sound)
 
 
-def _tell(verb: str, thread: Thread, actor: User, why: str) -> None:
+def _audit(verb: str, thread: Thread, actor: User, why: str) -> None:
     facts = {"thread": str(thread.key), **({"tool": str(thread.tool)} if thread.tool else {})}
     audit.record(actor, verb, thread, after=facts, why=why, agent=thread.agent)

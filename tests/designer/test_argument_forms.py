@@ -222,7 +222,7 @@ def test_whatever_a_vendor_answers_is_kept_and_shown_as_text(outputs, text):
         resume=outputs,
     )
 
-    kept = results.kept(outcome, [results.attempt(outcome, [], 0, 0)])
+    kept = results.encode_result(outcome, [results.attempt(outcome, [], 0, 0)])
     result = fast_json.decode(kept, type=Result)
 
     assert kept.isascii() or kept.encode()

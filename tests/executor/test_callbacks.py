@@ -124,7 +124,7 @@ def test_what_is_no_address_is_refused_before_anything_is_written(client):
 
 
 def test_a_call_is_kept_until_its_end_was_told(client, listener, monkeypatch):
-    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 0)
+    monkeypatch.setattr(requesting, "MAX_CALLS_PER_TOOL", 0)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     perform_call(begun(client, listener)["call"])
     client.post(url(), GIVEN)

@@ -388,7 +388,7 @@ def test_an_unknown_format_is_refused_where_no_call_is_found(owner, desk, name):
 
 
 def test_the_same_call_runs_once_although_the_history_has_moved_on(owner, vendor, desk, monkeypatch):
-    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 1)
+    monkeypatch.setattr(requesting, "MAX_CALLS_PER_TOOL", 1)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     client, body = runtime(owner, desk[0]), GIVEN | {"id": str(uuid.uuid4())}
     for each in (body, GIVEN, GIVEN, GIVEN):

@@ -35,7 +35,7 @@ PERFORM = (
 @pytest.fixture(autouse=True)
 def short_looks(monkeypatch):
     monkeypatch.setattr(remote_runs, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(remote_runs, "LOOKS_SECONDS", 0.05)
+    monkeypatch.setattr(remote_runs, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -291,7 +291,7 @@ def test_a_worker_hangs_up_on_its_vendor_when_the_call_is_cancelled(owner):
 def test_nothing_is_sent_for_a_call_that_was_cancelled(owner, monkeypatch, mode):
     waits, goes_on = threading.Event(), threading.Event()
     turns = rate_limit.turn
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "CHECK_SECONDS", 0.1)
     monkeypatch.setattr(lease.Held, "sleep", lambda held, seconds: (waits.set(), held.session.sleep(60)))
 
     @contextmanager
@@ -356,7 +356,7 @@ def to_posts(script):
 @pytest.mark.parametrize(("era", "mode"), [("modern", "wait"), ("handshake", "async"), ("handshake", "wait")])
 def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, era, mode, ended_by):
     asked = threading.Event()
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(lease, "CHECK_SECONDS", 0.1)
 
     def answers(line, request):
         message, headers = request.json(), {}

@@ -30,7 +30,7 @@ STREAMING = {"specs": {"capabilities": {"streaming": {"values": True, "custom": 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
     monkeypatch.setattr(remote_runs, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(remote_runs, "LOOKS_SECONDS", 0.05)
+    monkeypatch.setattr(remote_runs, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ REST = {"specs": {"capabilities": {"threads": True, "callbacks": True}, "thread_
 @pytest.fixture(autouse=True)
 def short_looks(monkeypatch):
     monkeypatch.setattr(remote_runs, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(remote_runs, "LOOKS_SECONDS", 0.05)
+    monkeypatch.setattr(remote_runs, "POLL_SECONDS", 0.05)
 
 
 @pytest.fixture
@@ -169,8 +169,8 @@ def test_threads_that_are_gone_or_unused_are_forgotten(client):
     forget_threads()
     assert Thread.objects.count() == 3
     rows = Thread.objects.filter(key=removed)
-    rows.update(removed_at=timezone.now() - threads.KEPT_REMOVED - timedelta(minutes=1))
-    old = timezone.now() - threads.KEPT_UNUSED - timedelta(minutes=1)
+    rows.update(removed_at=timezone.now() - threads.REMOVED_RETENTION - timedelta(minutes=1))
+    old = timezone.now() - threads.UNUSED_RETENTION - timedelta(minutes=1)
     Thread.objects.filter(key=unused).update(used_at=old)
     busy = client.post(url(), GIVEN | {"mode": "async", "thread": used}).json()["call"]
     Thread.objects.filter(key=used).update(used_at=old)

@@ -143,5 +143,5 @@ def test_the_session_is_shown_nowhere(client, library, caplog):
 def test_a_call_that_is_wanted_no_more_ends_its_session(client, library):
     asked(client)
     call = Call.objects.get()
-    cancellation.tell_of_no_answer(call, call.decoded().resume)
+    cancellation.abandon_question(call, call.decoded().resume)
     assert library.heard[-1] == ("DELETE", library.calls()[0])

@@ -124,4 +124,4 @@ def keep_examples(endpoint: Endpoint, designer: User) -> None:
     for (vendor, tool_name, name), arguments in EXAMPLES.items():
         if vendor == endpoint.vendor.slug:
             tool = Tool.objects.get(endpoint=endpoint, name=tool_name)
-            examples.keep(tool, arguments, actor=designer, name=name)
+            examples.store_example(tool, arguments, actor=designer, name=name)

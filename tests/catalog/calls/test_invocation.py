@@ -96,7 +96,7 @@ def test_an_answer_is_kept_when_what_is_noted_beside_it_fails(monkeypatch):
         raise OperationalError("the database is away")
 
     monkeypatch.setattr("catalog.credentials.circuit_breaker.record_call", is_away)
-    monkeypatch.setattr("catalog.calls.refused_calls.tell", is_away)
+    monkeypatch.setattr("catalog.calls.refused_calls.add_finding", is_away)
     with HostileVendor(ANSWER) as vendor:
         call = run(make_version(vendor.url))
 
@@ -113,7 +113,7 @@ def test_an_answer_is_written_as_soon_as_the_database_is_back(monkeypatch):
         return write(sql, values)
 
     monkeypatch.setattr(invocation, "run_prepared", at_the_third_try)
-    monkeypatch.setattr(invocation, "WRITE_AGAIN_AFTER", (0, 0))
+    monkeypatch.setattr(invocation, "WRITE_RETRY_PAUSES", (0, 0))
     with HostileVendor(ANSWER) as vendor:
         call = run(make_version(vendor.url))
 
@@ -485,7 +485,7 @@ def test_a_credential_of_another_origin_is_not_sent():
 
 
 def test_history_keeps_the_newest(monkeypatch):
-    monkeypatch.setattr(requesting, "KEPT_PER_TOOL", 3)
+    monkeypatch.setattr(requesting, "MAX_CALLS_PER_TOOL", 3)
     monkeypatch.setattr(requesting, "FORGET_EVERY", 1)
     version = make_version()
     for _ in range(6):

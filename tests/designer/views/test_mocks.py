@@ -50,7 +50,7 @@ def pin_of(desk, name="look_up"):
 def test_a_mock_is_set_up_by_choices_and_shows_what_it_answers(client, designer, desk):
     pin = pin_of(desk)
     page = f"{URL}{pin.pk}/"
-    examples.keep(pin.tool, {"city": "Oslo"}, actor=designer, name="Oslo")
+    examples.store_example(pin.tool, {"city": "Oslo"}, actor=designer, name="Oslo")
 
     client.post(page, {"act": "seed", "seed": "9"})
     client.post(page, {"act": "example", "inputs-input-0": "Oslo", "outputs-input-0": "snow"})

@@ -85,7 +85,7 @@ def person(db):
     pins.pin_tool(agent, actor=user, tool=tool)
     publishing.publish(agent, actor=user, channel="live", note="First")
     following.follow(user, agent, is_following=True)
-    examples.keep(tool, {"city": "Oslo"}, actor=user, name="One")
+    examples.store_example(tool, {"city": "Oslo"}, actor=user, name="One")
     moment = timezone.now()
     named = {"requested_by": user, "requested_name": "Quinta Zalewski, key quetzal laptop"}
     call = Call.objects.create(
