@@ -388,7 +388,7 @@ def test_news_of_what_happens_once_go_after_a_month(ada, ben, desk):
     following.follow(ben, desk, is_following=True)
     publishing.publish(desk, actor=ada)
     tick()
-    let_pass(dispatch.KEPT * 2)
+    let_pass(dispatch.RETENTION * 2)
     dispatch.forget_old()
     assert not Notice.objects.exists()
     assert not Delivery.objects.exists()

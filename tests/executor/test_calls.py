@@ -48,7 +48,7 @@ OUTPUTS = (make_parameter("Sky now"),)
 @pytest.fixture
 def still_running(monkeypatch):
     """Calls are claimed, and their process is still at them when the answer goes out."""
-    monkeypatch.setattr(invocation, "_make", lambda call: call)
+    monkeypatch.setattr(invocation, "_run", lambda call: call)
 
 
 @pytest.fixture
@@ -577,7 +577,7 @@ def test_a_call_that_another_request_still_makes_is_asked_for_by_its_key(owner, 
     body = GIVEN | {"id": str(uuid.uuid4())}
     client = runtime(owner, desk[0])
     with monkeypatch.context() as other:
-        other.setattr(invocation, "_make", lambda call: call)
+        other.setattr(invocation, "_run", lambda call: call)
         client.post(url(), body)
     monkeypatch.setattr(queue, "wait_for", lambda call, seconds: call)
     again = client.post(url(), body)

@@ -193,7 +193,7 @@ def test_a_run_is_cancelled_at_its_vendor(client, runs):
     perform_call(call)
     told = client.post(f"/api/v1/calls/{call}/cancel/").json()
     assert told["outcome"] == "cancelled"
-    assert told["error"]["message"].endswith("its work. The vendor was told to stop.")
+    assert told["error"]["message"].endswith("its work. The vendor was notified.")
     assert runs.stopped == list(runs.started)
     runs.end({"Sky now": "fair"})
     let_go(call)
@@ -243,7 +243,7 @@ def test_a_run_that_begins_while_its_call_is_cancelled_is_stopped(owner, runs, m
 
 def test_a_run_is_stopped_once_though_its_worker_learns_of_the_end_meanwhile(owner, runs, monkeypatch):
     tell, untold = events.publish, []
-    monkeypatch.setattr(events, "tell", lambda *told: untold.append(told))
+    monkeypatch.setattr(events, "publish", lambda *told: untold.append(told))
 
     def slow(line, request):
         if request.path.endswith("/cancel"):
@@ -395,7 +395,7 @@ def test_a_vendor_of_mcp_is_told_that_a_call_is_not_wanted(owner, monkeypatch, e
         assert asked.wait(20)
         if ended_by == "cancel":
             cancelled = client.post(at(Call.objects.get().pk, "cancel/")).json()
-            assert cancelled["error"]["message"].endswith("The vendor is told to stop.")
+            assert cancelled["error"]["message"].endswith("The vendor is being notified.")
         maker.join(20)
     assert told["outcome"] == ("cancelled" if ended_by == "cancel" else "unavailable")
     (called,) = (each for each in vendor.requests if b'"tools/call"' in each.body and each.json().get("id"))
@@ -427,7 +427,7 @@ def test_how_long_a_call_may_take_depends_on_how_it_is_made(client):
 
 
 def test_events_are_no_more_than_a_hint(client, runs, monkeypatch):
-    monkeypatch.setattr(events, "tell", lambda *said: None)
+    monkeypatch.setattr(events, "publish", lambda *said: None)
     monkeypatch.setattr(queue, "LOOK_EVERY", 0.1)
     runs.end({"Sky now": "fair"})
     call = begun(client)

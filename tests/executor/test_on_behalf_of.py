@@ -338,8 +338,8 @@ def test_a_call_does_not_go_on_with_a_key_that_was_revoked(owner, vendor):
 @pytest.mark.parametrize(
     ("reply", "state", "message"),
     [
-        (said("failed"), "failed", "The vendor says that it was not authorized."),
-        (said("perhaps"), "pending", "did not say in a known way"),
+        (said("failed"), "failed", "The vendor reports that it was not authorized."),
+        (said("perhaps"), "pending", "a state that Pegboard does not know"),
         (json_reply([], status=500), "pending", "500"),
     ],
 )

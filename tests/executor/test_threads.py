@@ -198,7 +198,7 @@ def test_threads_of_runtimes_are_seen_and_ended_on_pages(client, runs, owner):
     assert "0150" in asked
     client.post(url(), GIVEN | {"thread": thread, "mode": "async"})
     busy = pages.post(f"{at_page}end/", follow=True)
-    assert "A call is under way on this thread" in text_of(busy)
+    assert "A call is running on this thread" in text_of(busy)
     client.post(at(Call.objects.latest("pk").pk, "cancel/"))
     assert "was ended" in text_of(pages.post(f"{at_page}end/", follow=True))
     assert runs.removed == [of_vendor(thread)]

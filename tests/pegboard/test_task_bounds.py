@@ -71,7 +71,7 @@ def test_the_portion_that_a_task_begins_last_fits_into_its_bound():
     run = tasks.BEGIN_RUN_SECONDS + DEFAULT_LIMITS.session
     assert run < tasks.enumerate_endpoint.soft_time_limit
     assert tasks.read_versions.soft_time_limit > older_versions.SESSION_SECONDS
-    webhook = wakes.TASK_SECONDS + webhooks.AT_WORK
+    webhook = wakes.TASK_SECONDS + webhooks.WORK_SECONDS
     assert webhook < send_deliveries.soft_time_limit
 
 

@@ -202,7 +202,7 @@ def test_one_person_has_few_calls_under_way():
     for _ in range(requesting.USERS_CALLS_AT_ONCE):
         ask_for(version, actor=actor)
 
-    with pytest.raises(DomainError, match="10 calls of yours are under way"):
+    with pytest.raises(DomainError, match="10 calls of yours are running"):
         ask_for(version, actor=actor)
     assert ask_for(version).status == "queued"
 

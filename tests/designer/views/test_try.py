@@ -476,7 +476,7 @@ def test_words_for_all_agents_say_what_a_call_does(designer):
 
     tunings.tune(tool, actor=actor, effects={"destructive": True})
     says = text_of(designer.get(try_url(tool)))
-    assert f"Words for all agents say that “{tool}” may destroy something." in says
+    assert f"Its tuning for all agents declares that “{tool}” may destroy something." in says
     asked = designer.post(try_url(tool), form(tool, city="Oslo"))
     assert ("Say yes to run it." in text_of(asked), Call.objects.count()) == (True, 1)
     designer.post(try_url(tool), form(tool, city="Oslo") | {"confirm": "on"})
