@@ -288,7 +288,7 @@ def a_vendor_does_what_it_likes(ada: User, vendor: Vendor) -> Endpoint:
     read(Endpoint.objects.get(pk=endpoint.pk), RunStatus.SUCCEEDED)  # recovered
     credential_operations.replace_secret(secret, actor=ada, secret="another-secret")
     for value in ("a-vault-secret", "a-later-one"):
-        kept = vault.put(endpoint, actor=ada, name="pin", value=value)
+        kept = vault.set_secret(endpoint, actor=ada, name="pin", value=value)
     vault.forget(kept, actor=ada)
     of_users = credential_operations.create_credential(
         actor=ada, name="Users", kind="oauth_users", url=vendor.url, secret="a-client-secret", **USERS_CLIENT

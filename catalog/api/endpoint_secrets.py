@@ -56,7 +56,7 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
     def get(self, request: Request, pk: int) -> Response:
         endpoint = live_endpoint(pk)
         rows = vault.secrets_of(endpoint)
-        missing = [need.name for need in vault.needed(endpoint) if not need.is_there]
+        missing = [need.name for need in vault.find_needs(endpoint) if not need.is_there]
         return Response(VaultOutput({"secrets": rows, "missing": missing}).data)
 
     @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
@@ -64,7 +64,7 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
         """Enter one, or replace the one of this name."""
         given = EndpointSecretInput(data=request.data)
         given.is_valid(raise_exception=True)
-        row = vault.put(live_endpoint(pk), actor=person(request), **given.validated_data)
+        row = vault.set_secret(live_endpoint(pk), actor=person(request), **given.validated_data)
         return Response(EndpointSecretOutput(row).data)
 
 

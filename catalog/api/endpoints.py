@@ -188,7 +188,7 @@ class EndpointOutput(RetryStated, serializers.ModelSerializer[Endpoint]):
 
     @extend_schema_field(PolicyOutput)
     def get_policy(self, endpoint: Endpoint) -> dict[policies.Class, policies.Action]:
-        return policies.whole(endpoint.policy)
+        return policies.with_defaults(endpoint.policy)
 
     @extend_schema_field(ErrorOutput(allow_null=True))
     def get_error(self, endpoint: Endpoint) -> dict[str, str] | None:

@@ -341,7 +341,7 @@ def _converse(call: Call, attempts: list[Attempt]) -> Outcome:
     refuse_removed(endpoint)
     protocol = endpoint.speak()
     try:
-        protocol.context = context.of(call, protocol)
+        protocol.context = context.context_of(call, protocol)
     except MissingError as missing:
         return missing.outcome
     # Waiting for a user's token may have taken longer than the lease.

@@ -58,7 +58,7 @@ def attend(call: Call, attempts: list[Attempt]) -> Outcome | None:
         for target in (call.version.tool, endpoint):
             circuit_breaker.admit(target, LIMITS.request)
     protocol, exchanges, began = endpoint.speak(), list[Exchange](), time.monotonic()
-    protocol.context = replace(context.of(call, protocol), webhook=run_hints.address(call))
+    protocol.context = replace(context.context_of(call, protocol), webhook=run_hints.address(call))
     with (
         sessions.open_session(
             endpoint, exchanges, _limits(call), mark=str(call.key), follower=events.follower_of(call)
@@ -188,7 +188,7 @@ def stop(call: Call) -> bool:
     protocol = endpoint.speak()
     if not protocol.keeps_runs or not endpoint.is_live:
         return False
-    protocol.context = context.of(call, protocol)
+    protocol.context = context.context_of(call, protocol)
     try:
         with sessions.open_session(endpoint, None, STOP_LIMITS, mark=str(call.key)) as session:
             give_back()

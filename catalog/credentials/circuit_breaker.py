@@ -1,7 +1,8 @@
-"""When an endpoint or a tool is not asked at all, because it did not answer or wants us to wait.
+"""Circuit breakers: an endpoint or a tool receives no requests if it did not answer or asked for a pause.
 
-A circuit is a row in PostgreSQL: what an enumeration run meets keeps back the endpoint, what a call meets
-keeps back its tool. docs/decisions/0014-pacing.md says why.
+A circuit is a row in PostgreSQL. Failures of an enumeration run open the endpoint's circuit, and failures of
+a call
+open its tool's. docs/decisions/0014-pacing.md has the reasons.
 """
 
 import random
@@ -20,19 +21,19 @@ from core.outbound.retry_after import DAY
 from protocols.base import Outcome
 from protocols.calls.outcomes import CUT_OFF
 
-# A call that is repeated fails three times by itself; it takes another one to say that the vendor is down.
+# A call with retries fails three times alone. A second one must fail before the vendor counts as unavailable.
 OPENS_AFTER = 5
 # A Retry-After of years would close the endpoint for good.
 MAX_WAIT = timedelta(seconds=DAY)
-# Seconds, from and to: the first pause, the second, ...; the last one stays. Spread, so that endpoints which
-# failed together do not come back together.
+# Ranges of the first pause, the second, and so on, in seconds. The last one repeats. Random within the range,
+# so that endpoints which failed together do not return together.
 BACK_OFF = ((30, 40), (300, 375), (1_500, 1_875), (2_700, 3_600))
-# What our own rules brought about says nothing about the vendor.
+# Pegboard's own refusals prove nothing about the vendor.
 OUR_OWN_CODES = {"BUSY", "CIRCUIT_OPEN", "UNSTABLE"}
 
 
 def back_off(failures: int) -> timedelta:
-    """How long to leave an endpoint alone after so many failures in a row: 30 s to 1 h."""
+    """Return the pause after this number of consecutive failures: 30 s to 1 h."""
     pause = random.uniform(*BACK_OFF[min(failures, len(BACK_OFF)) - 1])  # noqa: S311 - spreads load
     return timedelta(seconds=pause)
 
@@ -42,9 +43,10 @@ def retry_after_wait(retry_after: float | None) -> timedelta:
 
 
 def admit(asked: Endpoint | Tool, seconds: float) -> None:
-    """Let a call through, or raise UnavailableError `CIRCUIT_OPEN`: then nothing was sent.
+    """Allow a call, or raise UnavailableError `CIRCUIT_OPEN`; then nothing was sent.
 
-    After the wait one call goes as a probe; it may take `seconds`, and meanwhile no other goes.
+    After the pause one call is allowed as a probe. No other call is allowed for `seconds`, its maximum
+    duration.
     """
     if _is_known_closed(asked):
         return
@@ -55,17 +57,17 @@ def admit(asked: Endpoint | Tool, seconds: float) -> None:
     if open_until <= now:
         if circuit.failures < OPENS_AFTER:
             return
-        mine = _circuit_of(asked).filter(open_until=open_until)
-        if mine.update(open_until=Now() + timedelta(seconds=seconds)):
+        expected_circuit = _circuit_of(asked).filter(open_until=open_until)
+        if expected_circuit.update(open_until=Now() + timedelta(seconds=seconds)):
             return
         open_until = now + timedelta(seconds=seconds)
     failures, moment = circuit.failures, open_until.astimezone(UTC)
-    why = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
+    reason = f"did not answer {failures} times in a row" if failures >= OPENS_AFTER else "asked us to wait"
     is_soon = moment - now < timedelta(hours=12)
-    said = f"{moment:%H:%M:%S} UTC" if is_soon else f"{moment:%d %b, %H:%M} UTC"
+    time_text = f"{moment:%H:%M:%S} UTC" if is_soon else f"{moment:%d %b, %H:%M} UTC"
     raise UnavailableError(
         "CIRCUIT_OPEN",
-        f"“{asked}” {why}, so nothing was sent: it is unavailable until {said}.",
+        f"“{asked}” {reason}, so nothing was sent: it is unavailable until {time_text}.",
         retry_after=max(0.0, (open_until - now).total_seconds()),
     )
 
@@ -76,7 +78,7 @@ def _circuit_of(asked: Endpoint | Tool) -> QuerySet[Any]:
 
 
 def _is_known_closed(asked: Endpoint | Tool) -> bool:
-    # From the row that was read along with it, a moment ago.
+    # From the row that was just read.
     if "circuit" not in asked._state.fields_cache:
         return False
     circuit: OpenCircuit | None = getattr(asked, "circuit", None)
@@ -84,7 +86,7 @@ def _is_known_closed(asked: Endpoint | Tool) -> bool:
 
 
 def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
-    """Until when calls are answered without asking the vendor; None: they are sent."""
+    """Return the time until which calls are refused without a request. None: calls are sent."""
     circuit: OpenCircuit | None = getattr(asked, "circuit", None)
     if circuit is None or circuit.open_until is None or circuit.open_until <= timezone.now():
         return None
@@ -92,7 +94,7 @@ def unavailable_until(asked: Endpoint | Tool) -> datetime | None:
 
 
 def record_run(endpoint: Endpoint, error: ProtocolError | None) -> None:
-    """How an enumeration run ended; None: well. An answer of any kind closes the circuit."""
+    """Record the end of an enumeration run; None: success. Any answer closes the circuit."""
     if error and is_about_token(error):
         return
     if isinstance(error, UnavailableError):
@@ -102,14 +104,13 @@ def record_run(endpoint: Endpoint, error: ProtocolError | None) -> None:
 
 
 def record_call(tool: Tool, outcome: Outcome) -> None:
-    # The outcome of a call is about the tool alone, whatever the vendor meant by it. An answer shows that the
-    # vendor is there, which is true of its endpoint too. An answer that came too late is none, whatever the
-    # outcome of the call is called.
+    # The outcome of a call concerns only the tool. An answer also proves that the endpoint is reachable. A
+    # late answer counts as none, whatever the outcome.
     code = (outcome.error or {}).get("code", "")
     if outcome.outcome != "unavailable" and code not in CUT_OFF:
-        for asked in (tool, tool.endpoint):
-            if not _is_known_closed(asked):
-                record_answer(asked)
+        for target in (tool, tool.endpoint):
+            if not _is_known_closed(target):
+                record_answer(target)
         return
     if not is_about_token(UnavailableError(code, "")):
         record_failure(tool, code, outcome.retry_after)
@@ -128,7 +129,8 @@ def reset(endpoint: Endpoint) -> None:
 
 @transaction.atomic
 def record_failure(asked: Endpoint | Tool, code: str, retry_after: float | None) -> None:
-    """One more failure in a row: the fifth opens the circuit, and so does a vendor that asks us to wait."""
+    """Record a failure. The fifth consecutive one opens the circuit, and so does a vendor that asks for a
+    pause."""
     if code in OUR_OWN_CODES:
         return
     _circuit_of(asked).get_or_create(pk=asked.pk)
@@ -143,5 +145,5 @@ def record_failure(asked: Endpoint | Tool, code: str, retry_after: float | None)
 
 
 def is_about_token(error: ProtocolError) -> bool:
-    """Whether the authorization server met it, and not the vendor."""
+    """Return whether the error came from the authorization server, not from the vendor."""
     return error.code.startswith("TOKEN_") or error.code == "NEEDS_SIGN_IN"

@@ -1,7 +1,8 @@
-"""Credentials in our hands: entered, changed, replaced and removed by people.
+"""Operations on credentials by users: create, change, replace and remove.
 
-Each function is one change by one person and writes its audit row in the same transaction. What attaches
-them to a request: catalog/credentials/sessions.py.
+Each function is one change by one user, audited in the same transaction. catalog/credentials/sessions.py
+attaches
+credentials to requests.
 """
 
 import re
@@ -40,15 +41,15 @@ def create_credential(
     registered: Registered | None = None,
     **details: Any,
 ) -> Credential:
-    """`url` is any address of the origin that the secret may be sent to; it goes nowhere else.
+    """Create a credential. `url`: any address of the origin to which the secret may be sent.
 
-    Of `details`, those that `credentials.DETAILS` lists for the kind are kept. With OAuth those of
-    `clients.DETAILS`; there `secret` is the client's, goes to the token endpoint alone, and is "" for a
-    public client. What was `registered` says both.
+    details: the members that `credentials.DETAILS` lists for the kind, or `clients.DETAILS` for OAuth.
+    secret: for OAuth the client's, which is sent only to the token endpoint, "" for a public client.
+    registered: a registered client, which replaces both.
     """
     if registered:
-        said, secret = clients.from_registration(registered)
-        details |= said
+        client_details, secret = clients.from_registration(registered)
+        details |= client_details
     credential = draft_credential(name=name, kind=kind, url=url, secret=secret, **details)
     credential.set_by = actor
     credential.save()
@@ -59,7 +60,7 @@ def create_credential(
 
 
 def draft_credential(*, name: str, kind: str, url: str, secret: str, **details: Any) -> Credential:
-    """What `create_credential` would save, checked, with its secret encrypted."""
+    """Return the validated credential that `create_credential` would save, with its secret encrypted."""
     credential = Credential(
         name=name.strip(),
         kind=kind,
@@ -83,16 +84,18 @@ def update_credential(
     expected: str = edit_conflicts.ANY_STATE,
     **changes: Any,
 ) -> Credential:
-    """Changes the name and what `details_of` lists, and the secret when one is given.
+    """Change the name, the details of `details_of`, and the secret if one is given.
 
-    A client secret goes to no other token server than the one it was entered for, and tokens belong to one
-    client: what does not fit any more is forgotten, and the credential asks for it again. The origin stays
-    what it is: for another one a secret is entered anew, in another credential.
+    A client secret is sent only to the token server that it was entered for, and tokens belong to one client.
+    A value
+    that does not match any more is deleted and must be entered again. The origin never changes: another
+    origin needs
+    another credential.
     """
     credential = locked(credential, Credential.objects.filter(removed_at=None))
     if registered:
-        said, secret = clients.from_registration(registered)
-        changes |= said
+        client_details, secret = clients.from_registration(registered)
+        changes |= client_details
     before = sessions.facts(_with_grant(credential))
     _check_asked(credential, changes)
     credential.name = changes.get("name", credential.name).strip()
@@ -119,7 +122,7 @@ def widen(credential: Credential, *, actor: User) -> Credential:
 
 
 def details_of(credential: Credential) -> tuple[str, ...]:
-    """What can be changed of this one, beside its name and its secret."""
+    """Return the details that can be changed, besides name and secret."""
     return clients.DETAILS if clients.uses_oauth(credential) else _columns_of(credential)
 
 
@@ -128,7 +131,7 @@ def _columns_of(credential: Credential) -> tuple[str, ...]:
 
 
 def _with_grant(credential: Credential) -> Credential:
-    # Its OAuth side as it is now, and ours like the credential.
+    # The current grant, locked like the credential.
     if clients.uses_oauth(credential):
         credential.grant = Grant.objects.select_for_update().get(credential=credential)
         credential.grant.credential = credential
@@ -136,8 +139,8 @@ def _with_grant(credential: Credential) -> Credential:
 
 
 def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
-    known = {"name", *details_of(credential), *clients.REGISTERED}
-    if others := [name for name in changes if name not in known and changes[name] is not None]:
+    allowed_names = {"name", *details_of(credential), *clients.REGISTERED}
+    if others := [name for name in changes if name not in allowed_names and changes[name] is not None]:
         kind = credential.get_kind_display()
         raise invalid(**dict.fromkeys(others, f"A credential of the kind “{kind}” does not have this."))
 
@@ -145,16 +148,16 @@ def _check_asked(credential: Credential, changes: dict[str, Any]) -> None:
 def _change_details(
     credential: Credential, changes: dict[str, Any], *, has_new_secret: bool
 ) -> Revocation | None:
-    # What is to be said to the server whose tokens were forgotten, if they were.
+    # The revocation of the deleted tokens, if there were any.
     if clients.uses_oauth(credential):
         revoked = revocation.prepare(credential.grant)
         went = clients.change(credential.grant, changes, has_new_secret=has_new_secret)
         return revoked if went else None
-    wanted = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
-    if any(getattr(credential, name) != value for name, value in wanted.items()):
-        # What a vendor did with the old one says nothing about this one.
+    new_values = {name: changes[name] for name in _columns_of(credential) if changes.get(name) is not None}
+    if any(getattr(credential, name) != value for name, value in new_values.items()):
+        # Refusals of the old secret prove nothing about the new one.
         credential.used_at = credential.refused_at = None
-    for name, value in wanted.items():
+    for name, value in new_values.items():
         setattr(credential, name, value)
     return None
 
@@ -176,7 +179,7 @@ def sign_out(credential: Credential, *, actor: User) -> Revocation | None:
 
 @transaction.atomic
 def replace_secret(credential: Credential, *, actor: User, secret: str = "") -> Credential:
-    """Another secret; of a client that signs what it says another key, which is made here."""
+    """Replace the secret, or create a new key for a client that signs its assertions."""
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     before = sessions.facts(credential)
     if clients.uses_oauth(credential) and credential.grant.secret_expires_at:
@@ -199,9 +202,9 @@ def _enter(credential: Credential, secret: str, actor: User) -> None:
 
 @transaction.atomic
 def remove_credential(credential: Credential, *, actor: User, why: str = "") -> Revocation | None:
-    """Forgets the secret, and tokens. Refused while an endpoint uses it.
+    """Remove a credential with its secret and tokens. Raises DomainError while an endpoint uses it.
 
-    Its server is told afterwards, as with `sign_out`.
+    Its server is notified afterwards, as by `sign_out`.
     """
     credential = _with_grant(locked(credential, Credential.objects.filter(removed_at=None)))
     if used := credential.endpoints.filter(removed_at=None).first():
@@ -210,10 +213,11 @@ def remove_credential(credential: Credential, *, actor: User, why: str = "") -> 
             f"The endpoint “{used}” uses it. Give that endpoint another credential first.",
             status=409,
         )
-    if chosen := credential.provider_clients.select_related("endpoint").first():
+    if provider_client := credential.provider_clients.select_related("endpoint").first():
         raise DomainError(
             "credential_in_use",
-            f"Users authorize with it at “{chosen}” for “{chosen.endpoint}”. Choose another there first.",
+            f"Users authorize with it at “{provider_client}” for “{provider_client.endpoint}”. Choose "
+            "another there first.",
             status=409,
         )
     before = sessions.facts(credential)
@@ -261,7 +265,7 @@ def _check_token(credential: Credential) -> None:
 
 def _encrypt(credential: Credential, secret: str) -> None:
     if clients.uses_oauth(credential) and not clients.has_secret(credential.grant):
-        # A public client of OAuth has none; one that is entered all the same is refused rather than kept.
+        # A public client has no secret. One that is entered anyway is refused, not stored.
         if secret:
             raise invalid(secret="A client without authentication has no secret. Leave this empty.")  # noqa: S106
         return

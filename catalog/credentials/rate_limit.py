@@ -1,7 +1,8 @@
-"""How often an endpoint is asked: so many requests a second, and so many at once.
+"""The rate limit of an endpoint: requests per second, and concurrent requests.
 
-All processes share the limit through the broker's server, where one script takes a turn or says how long to
-wait. While that server is away each process keeps the limit alone. docs/decisions/0014-pacing.md says why.
+All processes share it through the broker's server, where one script grants a turn or returns the waiting
+time.
+Without that server each process applies the limit alone. docs/decisions/0014-pacing.md has the reasons.
 """
 
 import logging
@@ -23,17 +24,17 @@ from core.outbound.session import Turns
 
 logger = logging.getLogger(__name__)
 
-# A request leaves a moment after its turn has come; without the margin, a vendor could count one too many.
+# A request is sent a moment after its turn. Without the margin, a vendor might count one too many.
 WINDOW = 1.05
-# A session holds a worker while it waits.
+# A waiting session occupies a worker.
 MAX_WAIT = 30.0
 RETRY_EVERY = (0.03, 0.1)
 # Each try may cost a timeout, which every turn would pay.
 TRY_SERVER_AGAIN_AFTER = 5.0
 
-# Milliseconds to wait for the turn that is taken with this; -1: too many at once; -2: it would take too long.
-# Of the last starts as many are kept as may lie within one window, so no window ever holds more. A
-# process that dies with a turn loses it when its lease is over.
+# Returns the milliseconds to wait for the granted turn, -1 for too many concurrent requests, -2 for too long
+# a wait. The script stores as many recent starts as one window allows, so no window exceeds the limit. The
+# turn of a dead process ends with its lease.
 TAKE_A_TURN = """
 local busy, starts = KEYS[1], KEYS[2]
 local turn_id, per_second, at_once = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -59,7 +60,7 @@ return start - now
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """What an endpoint's settings allow; `key` tells endpoints apart."""
+    """The limit of an endpoint's settings. `key` identifies the endpoint."""
 
     key: str
     per_second: int
@@ -67,7 +68,7 @@ class RateLimit:
 
 
 def turns(endpoint: Endpoint) -> Turns:
-    """What a session of this endpoint waits for before each request; a draft is asked once, by a user."""
+    """Return the function that a session of this endpoint calls before each request. Drafts have no limit."""
     if endpoint.pk is None:
         return lambda patience, longest: nullcontext()
     limit = RateLimit(
@@ -78,7 +79,7 @@ def turns(endpoint: Endpoint) -> Turns:
 
 @contextmanager
 def turn(limit: RateLimit, patience: float, longest: float) -> Iterator[None]:
-    """One request's turn, within `patience` seconds; the request itself takes up to `longest` seconds.
+    """Wait for the turn of one request, at most `patience` seconds. The request may take `longest` seconds.
 
     Raises UnavailableError `BUSY`.
     """
@@ -124,12 +125,12 @@ def _take(limit: RateLimit, turn_id: str, patience: float, longest: float) -> fl
 
 
 def take(limit: RateLimit, turn_id: str, patience: float, longest: float, now: float | None = None) -> int:
-    """See TAKE_A_TURN. `now` in seconds stands in for the server's clock. Raises redis.RedisError."""
+    """See TAKE_A_TURN. `now`: seconds that replace the server's clock. Raises redis.RedisError."""
     milliseconds = [round(seconds * 1000) for seconds in (longest, WINDOW, patience)]
     clock = "" if now is None else round(now * 1000)
     keys = (f"{limit.key}:busy", f"{limit.key}:starts")
-    given = (turn_id, limit.per_second, limit.at_once, *milliseconds, clock)
-    return int(redis_client.execute("EVAL", TAKE_A_TURN, len(keys), *keys, *given))
+    arguments = (turn_id, limit.per_second, limit.at_once, *milliseconds, clock)
+    return int(redis_client.execute("EVAL", TAKE_A_TURN, len(keys), *keys, *arguments))
 
 
 class _LocalLimit:

@@ -35,10 +35,10 @@ class Progress:
 
 
 def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
-    """Encrypts every secret under the first key of the ring; calls `say` after each batch.
+    """Encrypt every secret with the first key of the ring. Calls `say` after each batch.
 
-    Secrets of keys that are not in the ring stay as they are; those that cannot be decrypted are counted.
-    Raises KeyringError.
+    Secrets of keys that are not in the ring stay unchanged, and undecryptable ones are counted. Raises
+    KeyringError.
     """
     ring = encryption.keyring()
     progress = Progress()
@@ -50,8 +50,8 @@ def rotate(say: Callable[[Progress], None] = lambda progress: None) -> Progress:
         for column in encryption.columns():
             for key_id in old:
                 _encrypt_again(column, key_id, progress, say)
-        left = sum(count for key_id, count in encryption.secrets_by_key().items() if key_id in old)
-        if left <= progress.undecryptable or time.monotonic() > deadline:
+        remaining = sum(count for key_id, count in encryption.secrets_by_key().items() if key_id in old)
+        if remaining <= progress.undecryptable or time.monotonic() > deadline:
             return progress
         if progress.encrypted == before:
             time.sleep(0.2)

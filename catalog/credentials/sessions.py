@@ -1,4 +1,4 @@
-"""The one place that attaches secrets to a request. How they lie in the database: core/encryption.py."""
+"""Sessions with vendors: the only place that attaches secrets to requests. core/encryption.py stores them."""
 
 import base64
 import copy
@@ -43,7 +43,7 @@ DEFAULT_LIFE_SECONDS = 600
 # Not with each request: every call of a tool would be one more write.
 NOTE_USE_EVERY = timedelta(minutes=10)
 FIELD = "catalog.credential.sealed"
-# What an administrator enters beside the secret, for each kind.
+# The details of each kind, besides the secret.
 DETAILS: dict[str, tuple[str, ...]] = {
     CredentialKind.HEADER: ("header",),
     CredentialKind.BASIC: ("username",),
@@ -53,7 +53,7 @@ DETAILS: dict[str, tuple[str, ...]] = {
 
 
 def facts(credential: Credential) -> dict[str, Any]:
-    """All that may be shown of it."""
+    """Return the facts of a credential that pages and the audit trail may show."""
     details = {name: getattr(credential, name) for names in DETAILS.values() for name in names}
     if clients.uses_oauth(credential):
         details |= clients.facts(credential.grant)
@@ -79,7 +79,7 @@ def decrypt(credential: Credential) -> Secret:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What carries a credential in a request, and every text by which it could come back."""
+    """The parts of a request that carry a credential, and all texts that a reply must not repeat."""
 
     headers: dict[str, str]
     query: dict[str, str]
@@ -98,10 +98,11 @@ def proof(credential: Credential) -> Proof:
 
 
 class _Renewal:
-    """The access token of one conversation, and the next one when it is worn out or refused.
+    """The access token of a session, renewed when it expires or is refused.
 
-    One 401 is met with one new token, until something has worked again. It is got on a database connection
-    of its own, because an enumeration run keeps its own busy.
+    One 401 is answered with one new token, until another request succeeds. Renewal uses a database connection
+    of its
+    own, because an enumeration run occupies its own.
     """
 
     def __init__(self, credential: Credential) -> None:
@@ -116,9 +117,9 @@ class _Renewal:
         return self._carried.headers, self._carried.secrets
 
     def answered(self, status: int, challenge: str) -> bool:
-        """Whether there is another token now, after the vendor answered 401 to this one.
+        """Return whether there is another token after a 401.
 
-        A token with more scopes than this one is for a person to get; what was asked for is noted.
+        A refusal for a missing scope is recorded, because only a user can obtain it.
         """
         if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
             self._may_renew = True
@@ -148,7 +149,7 @@ class _Renewal:
 
 
 class _Use:
-    """A credential that stays the same during a conversation, and what the vendor says to it."""
+    """A credential that does not change during a session, and the vendor's reaction to it."""
 
     def __init__(self, credential: Credential) -> None:
         self._credential = credential
@@ -163,14 +164,14 @@ class _Use:
         self._carried = (opened.headers, opened.secrets)
 
     def current(self) -> Carried:
-        # What is asked may take a while, too, so the second half of a signed token's life is not begun.
+        # The request may take a while too, so the second half of a signed token's lifetime is not used.
         life = self._credential.lifetime_seconds or DEFAULT_LIFE_SECONDS
         if self._credential.kind == CredentialKind.JWT and time.time() - self._opened_at >= life / 2:
             self._open()
         return self._carried
 
     def answered(self, status: int, challenge: str) -> bool:
-        # Only 401 says that it was not taken, and only success that it was: RFC 9110 section 15.5.2.
+        # Only 401 means a refusal, and only success means acceptance: RFC 9110 section 15.5.2.
         self._is_used = self._is_used or bool(status)
         if status == HTTPStatus.UNAUTHORIZED:
             self._is_taken = False
@@ -192,10 +193,10 @@ class _Use:
             rows.update(used_at=now)
 
     def _judge(self, rows: QuerySet[Credential], verdict: str, refused_at: datetime | None) -> None:
-        why = "The vendor answered 401 to it." if refused_at else "The vendor takes it again."
+        reason = "The vendor answered 401 to it." if refused_at else "The vendor accepts it again."
         with transaction.atomic():
             if rows.update(refused_at=refused_at):
-                audit.record(None, verdict, self._credential, why=why)
+                audit.record(None, verdict, self._credential, why=reason)
 
 
 def _headers(credential: Credential, secret: str) -> dict[str, str]:
@@ -241,15 +242,17 @@ def open_session(
     follower: Follower | None = None,
     policy: Policy | None = None,
 ) -> AbstractContextManager[Session]:
-    """The only way to speak with an endpoint: its address rule and pace, its credential if it is bound there.
+    """Open a session with an endpoint, with its address policy, rate limit and credential. There is no other
+    way.
 
-    What the protocol finds out about the endpoint meanwhile is kept for the next session, and so is the
-    connection if it `keeps_connection`. `carried` are secrets that requests hold beside the credential: no
-    reply may hold them either. `policy` replaces that of vendors for an endpoint that is not saved.
+    Facts that the protocol learns about the endpoint are stored for the next session, and so is the
+    connection with
+    `keeps_connection`. carried: secrets in requests besides the credential, which no reply may repeat either.
+    policy: replaces the policy for vendors, for an unsaved endpoint.
     """
     carrier = _carrier(endpoint)
     bounded = limits or bounds.limits_of(endpoint)
-    # What a user's own token or secret went over is not lent to the call of another user.
+    # A connection that carried a user's token or secret is not used for another user's call.
     kept_for = _kept_for(endpoint) if keeps_connection and not carried else None
     session = _session(
         endpoint,
@@ -307,17 +310,16 @@ def _vendor_policy() -> Policy:
 
 
 def _kept_for(endpoint: Endpoint) -> KeptFor:
-    # All by which a vendor could tell two conversations of one endpoint apart, or we whom we speak with.
+    # Everything that distinguishes two sessions of an endpoint for the vendor, or the server for Pegboard.
     credential = endpoint.credential
     proves = (credential.pk, credential.set_at) if credential else None
     return KeptFor(endpoint.pk, (endpoint.url, endpoint.authorities, proves))
 
 
 def open_as_other_client(endpoint: Endpoint, *, agent: str, with_credential: bool) -> Session:
-    """As another caller: under another name, and without the credential unless it is to go along."""
-    # Nothing of this conversation is remembered, neither by the endpoint nor by its credential: what a vendor
-    # refuses to another caller says nothing about either. A reply with the secret in it is refused all the
-    # same.
+    """Open a session under another client name, without the credential unless it is requested."""
+    # The endpoint and its credential record nothing of this session, because the vendor's refusal of another
+    # caller concerns neither. A reply that repeats the secret is still refused.
     carrier = _carrier(endpoint)
     headers, secrets = carrier.current() if carrier else ({}, ())
     query = carrier.query if isinstance(carrier, _Use) else {}
@@ -344,7 +346,7 @@ def _keeping_memory(
         try:
             yield session
         finally:
-            # What the vendor answered is worth more than what was found out on the way.
+            # The vendor's reply matters more than the facts that were learned.
             try:
                 _keep(endpoint, carrier, session)
             except DatabaseError:
@@ -356,11 +358,11 @@ def _keep(endpoint: Endpoint, carrier: "_Renewal | _Use | None", session: Sessio
         carrier.note()
     if session.memory != endpoint.memory:
         endpoint.memory = session.memory
-        # What was found out about one address says nothing about the one it was moved to meanwhile.
-        asked = Endpoint.objects.filter(
+        # Facts about one address do not apply to an address that replaced it meanwhile.
+        endpoint_rows = Endpoint.objects.filter(
             pk=endpoint.pk, url=endpoint.url, settings=endpoint.settings, credential=endpoint.credential
         )
-        asked.update(memory=session.memory)
+        endpoint_rows.update(memory=session.memory)
 
 
 def _carrier(endpoint: Endpoint) -> "_Renewal | _Use | None":

@@ -1,4 +1,4 @@
-"""How a credential is, in the words that pages and the API show; with OAuth, oauth/states.py."""
+"""The status of a credential, as pages and REST show it. For OAuth see oauth/grant_status.py."""
 
 from datetime import datetime
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ TOO_SHORT = (
 
 
 def status_of(credential: Credential, now: datetime) -> CredentialStatus:
-    """`credential.grant` and `set_by` are best selected along with it."""
+    """Return the status. Select `credential.grant` and `set_by` with the credential."""
     if clients.uses_oauth(credential):
         try:
             if credential.sealed:
@@ -36,8 +36,8 @@ def status_of(credential: Credential, now: datetime) -> CredentialStatus:
     warning = f" {TOO_SHORT}" if is_short else ""
     if credential.refused_at:
         host = urlsplit(credential.origin).netloc
-        says = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
-        return _plain(State.REFUSED, says, Remedy.ENTER_SECRET, credential.refused_at)
+        message = f"{host} has refused it since {moment(credential.refused_at)} (401 Unauthorized).{warning}"
+        return _plain(State.REFUSED, message, Remedy.ENTER_SECRET, credential.refused_at)
     if credential.used_at is None:
         return _plain(State.NEW, f"No vendor has been sent it yet.{warning}", None)
     return _plain(State.OK, f"The vendor took it when it was last sent.{warning}", None)

@@ -14,9 +14,9 @@ from catalog.models import Run
 
 logger = logging.getLogger(__name__)
 
-# Far below the lease, so that a few beats that come late do not lose it.
+# Far below the lease, so that a few late beats do not lose it.
 HEARTBEAT_SECONDS = 1.0
-# Of a long enumeration, this much is lost with its worker.
+# A long enumeration loses this much with its worker.
 STORE_SECONDS = 10.0
 
 
@@ -29,7 +29,7 @@ class Heartbeat:
 
     def __init__(self, run: Run, replies: kept_replies.Replies) -> None:
         self.progress: dict[str, int] = {}
-        self.heard = last_reply.heard()
+        self.heard = last_reply.new_exchange_log()
         self.is_lost = False
         self.has_moved = False
         self._run = run
@@ -60,10 +60,12 @@ class Heartbeat:
 
     def _extend(self) -> bool:
         try:
-            is_mine = bool(lease.held(self._run).update(lease_until=Now() + lease.LEASE, **self.progress))
+            is_mine = bool(
+                lease.claimed_run(self._run).update(lease_until=Now() + lease.LEASE, **self.progress)
+            )
             self.has_moved = not store.as_it_was_read(self._run).exists()
         except DatabaseError as exc:
-            # Away for a moment, perhaps. The lease is still ours until another worker has claimed the run.
+            # Perhaps a short outage. The lease is valid until another worker has claimed the run.
             logger.warning("run %s could not extend its lease: %s", self._run.pk, exc)
             connection.close()
             return True

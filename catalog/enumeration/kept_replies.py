@@ -1,8 +1,10 @@
-"""An enumeration goes on where the last one broke off: replies that were read are not asked for again.
+"""Resumption of an enumeration: replies that were read before a failure are not requested again.
 
-While a list is read its replies are held in memory. If the vendor then goes away they are written down
-(`KeptReply`), and the next run of the same endpoint by the same reader is answered from them until it
-asks what was not asked yet. Protocols notice nothing. docs/decisions/0022-resumed-enumeration.md says why.
+The replies of a list are in memory while it is read. If the vendor fails, they are stored (`KeptReply`), and
+the
+next run of the same endpoint and reader uses them until it needs a request that was not sent before.
+Protocols are
+not aware of it. docs/decisions/0022-resumed-enumeration.md has the reasons.
 """
 
 import logging
@@ -35,12 +37,12 @@ from protocols import base
 
 logger = logging.getLogger(__name__)
 
-# Each row may hold a reply of megabytes, so a few go into one statement.
+# Each row may contain megabytes, so a statement writes only a few.
 AT_ONCE = 25
-# By one statement. Ticks come every five seconds.
+# The limit for one statement. Ticks run every five seconds.
 DELETED_AT_ONCE = 300
-# What a request says beside its address and its body, and what of a reply's headers is kept. None hands out
-# a session or a cookie.
+# The identifying headers of a request, and the stored headers of a reply. None contains a session or a
+# cookie.
 ASKED_WITH = ("if-none-match", "last-event-id")
 TOLD_WITH = ("content-type", "etag")
 OPENS_SESSION = "mcp-session-id"
@@ -49,9 +51,9 @@ KEPT_STATUSES = (200, 304)
 
 @dataclass(slots=True)
 class _Heard:
-    """One enumeration: which kept replies it was given, and what it has heard from the vendor itself.
+    """One enumeration: the stored replies that it used, and the replies that it received.
 
-    `newest` is the request that was answered last, "" while another one is under way.
+    newest: the request that was answered last, "" while another one is running.
     """
 
     reader: str
@@ -65,10 +67,11 @@ class _Heard:
 
 
 class Replies:
-    """What one run hears from its vendor, and what the runs before it have heard.
+    """The replies of one run, and the stored replies of earlier ones.
 
-    The main thread reads; another one may `store` meanwhile. `before_asking` is called before the vendor
-    itself is asked, and may raise: whatever was read until then can be kept.
+    The main thread reads, and another one may call `store` meanwhile. `before_asking` is called before each
+    request
+    to the vendor and may raise: the replies so far can then be stored.
     """
 
     def __init__(self, run: Run, before_asking: Callable[[], None] = lambda: None) -> None:
@@ -78,63 +81,62 @@ class Replies:
 
     @property
     def used(self) -> int:
-        """How many kept replies stood in for a request, in the enumeration that was begun last."""
+        """Return how many stored replies replaced requests in the last enumeration."""
         return len(self._heard.given) if self._heard else 0
 
     @property
     def answered(self) -> int:
-        """How many requests the vendor itself has answered, in all enumerations of this process."""
+        """Return how many requests the vendor has answered in all enumerations of this process."""
         return self._heard.answered if self._heard else 0
 
     @property
     def seconds_before(self) -> float:
-        """How long ago the first of the tries began that this one goes on from."""
-        kept = self._heard.kept.values() if self._heard else ()
-        return max([(timezone.now() - each.since).total_seconds() for each in kept], default=0.0)
+        """Return how long ago the first of the attempts began that this one continues."""
+        stored_replies = self._heard.kept.values() if self._heard else ()
+        return max([(timezone.now() - reply.since).total_seconds() for reply in stored_replies], default=0.0)
 
     def over(self, session: base.Session, reader: str) -> base.Session:
         """The vendor, from where the last run broke off. From the second time on, from the beginning."""
-        kept = _kept(self._run, reader) if self._heard is None else {}
-        self._heard = _Heard(reader, kept, answered=self.answered)
+        stored_replies = _load_replies(self._run, reader) if self._heard is None else {}
+        self._heard = _Heard(reader, stored_replies, answered=self.answered)
         return _ResumedSession(
             session, self._heard, self._before_asking, bounds.limits_of(self._run.endpoint)
         )
 
     def store(self) -> None:
-        """For the next run to go on from, if this one is still ours. May be done again and again.
+        """Store the replies for the next run, if this run still has its lease. May be called repeatedly.
 
-        The newest reply is left out: it is not known yet whether it can be read, and it shall not be what
-        every run fails over.
+        The newest reply is left out, because nobody has parsed it yet and every run might fail over it.
         """
-        heard = self._heard
-        if heard is None:
+        enumeration = self._heard
+        if enumeration is None:
             return
         fresh = {
             request: reply
-            for request, reply in heard.fresh.copy().items()
-            if request != heard.newest and request not in heard.stored
+            for request, reply in enumeration.fresh.copy().items()
+            if request != enumeration.newest and request not in enumeration.stored
         }
         try:
-            self._write(heard, fresh)
+            self._write(enumeration, fresh)
         except LostLeaseError:
             return
         except DatabaseError as exc:
             logger.warning("run %s could not keep what it has read: %s", self._run.pk, exc)
             return
-        heard.stored |= fresh.keys()
+        enumeration.stored |= fresh.keys()
         for request in fresh:  # what is written down need not be held as well
-            del heard.fresh[request]
+            del enumeration.fresh[request]
 
     def _write(self, heard: _Heard, fresh: Mapping[str, Reply]) -> None:
         rows = [self._row(heard.reader, request, reply) for request, reply in fresh.items()]
         with transaction.atomic():
             began = lease.lock(self._run)
-            found = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
+            stored = KeptReply.objects.filter(endpoint=self._run.endpoint_id)
             if not heard.stored:
-                found.exclude(pk__in=[kept.pk for kept in heard.kept.values()]).delete()
-            found.filter(request__in=[heard.newest, *fresh]).delete()
+                stored.exclude(pk__in=[reply.pk for reply in heard.kept.values()]).delete()
+            stored.filter(request__in=[heard.newest, *fresh]).delete()
             for row in rows:
-                row.since = min([began, *(kept.since for kept in heard.kept.values())])
+                row.since = min([began, *(reply.since for reply in heard.kept.values())])
             KeptReply.objects.bulk_create(rows, batch_size=AT_ONCE)
 
     def _row(self, reader: str, request: str, reply: Reply) -> KeptReply:
@@ -154,20 +156,21 @@ def forget_old() -> None:
     minutes = ExpressionWrapper(F("endpoint__max_minutes") * timedelta(minutes=1), DurationField())
     under_way = Run.objects.filter(status__in=ACTIVE).values("endpoint")
     old = KeptReply.objects.filter(since__lt=Now() - minutes).exclude(endpoint__in=under_way)
-    # A run may have begun since they were found, so its replies are looked for again.
+    # A run may have started meanwhile, so its replies are looked up again.
     old.filter(pk__in=list(old.values_list("pk", flat=True)[:DELETED_AT_ONCE])).delete()
 
 
-def _kept(run: Run, reader: str) -> dict[str, KeptReply]:
+def _load_replies(run: Run, reader: str) -> dict[str, KeptReply]:
     rows = KeptReply.objects.filter(endpoint=run.endpoint_id, reader=reader)
-    # What is too old is read again. A run that goes on keeps all, or it would never come to its bound.
+    # Replies that are too old are requested again. A run that continues another one uses all, or it would
+    # never reach its limit.
     if not run.in_parts:
         rows = rows.filter(since__gt=Now() - timedelta(minutes=run.endpoint.max_minutes))
     return {row.request: row for row in rows}
 
 
 class _ResumedSession(base.Session):
-    """Asks the vendor only for what was not kept."""
+    """A session that sends only requests without a stored reply."""
 
     def __init__(
         self, session: base.Session, heard: _Heard, before_asking: Callable[[], None], limits: Limits
@@ -218,34 +221,38 @@ class _ResumedSession(base.Session):
         return self._session.read_open_reply(reply, is_enough)
 
     def send(self, request: Request) -> Reply:
-        """What is not repeatable does something at the vendor, so it is always sent."""
+        """Send the request unless a stored reply exists. Requests that are not repeatable are always sent."""
         if not request.is_repeatable:
             return self._session.send(request)
-        heard, name = self._heard, _named(request)
-        heard.newest = ""
-        kept = heard.kept.get(name)
-        if kept and kept.status in request.accept and name not in heard.given:
-            heard.newest = name
-            heard.given.add(name)
-            reply = Reply(kept.status, kept.headers, zlib.decompress(kept.body), kept.url)
+        enumeration, name = self._heard, _request_name(request)
+        enumeration.newest = ""
+        stored_reply = enumeration.kept.get(name)
+        if stored_reply and stored_reply.status in request.accept and name not in enumeration.given:
+            enumeration.newest = name
+            enumeration.given.add(name)
+            reply = Reply(
+                stored_reply.status,
+                stored_reply.headers,
+                zlib.decompress(stored_reply.body),
+                stored_reply.url,
+            )
         else:
             self._before_asking()
             reply = self._session.send(request)
-            heard.newest = name
-            # Many vendors repeat the session's id in each reply. One that comes unasked opens a session.
+            enumeration.newest = name
+            # Many vendors repeat the session id in each reply. One that was not requested opens a session.
             is_in_session = OPENS_SESSION in {header.lower() for header in request.headers}
             if reply.status in KEPT_STATUSES and (is_in_session or OPENS_SESSION not in reply.headers):
-                heard.fresh[name] = reply
-                heard.answered += 1
+                enumeration.fresh[name] = reply
+                enumeration.answered += 1
         # A list that is read in several runs may be no longer than one that is read in one.
-        heard.size += len(reply.body)
-        if heard.size > self._limits.session_bytes:
+        enumeration.size += len(reply.body)
+        if enumeration.size > self._limits.session_bytes:
             raise too_much_in_all(urlsplit(self.root).netloc, self._limits)
         return reply
 
 
-def _named(request: Request) -> str:
-    # What tells this request from the others of an enumeration.
+def _request_name(request: Request) -> str:
     headers = {name.lower(): text for name, text in request.headers.items()}
-    asked = [request.method, request.path, request.query, request.content]
-    return canonical_json.digest([*asked, [headers.get(name) for name in ASKED_WITH]])
+    identifying_parts = [request.method, request.path, request.query, request.content]
+    return canonical_json.digest([*identifying_parts, [headers.get(name) for name in ASKED_WITH]])

@@ -11,7 +11,7 @@ from protocols.base import Item, Page, Protocol
 
 
 class FirstPage:
-    """The first page as this very run has read it, to ask whether it is still the same."""
+    """The first page as this run has read it, to detect a change during the run."""
 
     count = 1
 
@@ -57,10 +57,9 @@ class RememberedPages:
 
 
 def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
-    """Return the key of the pages that this endpoint reads with its address, settings and credential.
+    """Return a key of everything that affects the pages: address, settings and credential of the endpoint.
 
-    A stored document counts by the size and digest that the settings hold in its place: its text need not
-    be read, and the key is the same in every process.
+    A stored document counts by its size and digest in the settings, so its text is not read.
     """
     # Another address, setting, credential or sign-in may bring another list.
     credential = endpoint.credential
@@ -69,5 +68,5 @@ def reader_of(endpoint: Endpoint, protocol: Protocol) -> str:
         signed_in_at = credential.grant.signed_in_at if clients.uses_oauth(credential) else None
         who = [str(credential.pk), credential.set_at, signed_in_at, sessions.facts(credential)]
     settings = {setting.name: setting.default for setting in protocol.settings} | endpoint.settings
-    asked = [endpoint.url, settings, who]
-    return f"{protocol.name}:{protocol.revision}:{canonical_json.digest(asked)[:12]}"
+    parts = [endpoint.url, settings, who]
+    return f"{protocol.name}:{protocol.revision}:{canonical_json.digest(parts)[:12]}"

@@ -1,7 +1,8 @@
-"""What a vendor answered last before a run failed, kept to find out why.
+"""The last reply of a vendor before a run failed, stored to find the cause.
 
-Exchanges come with every secret struck out; see `core.outbound.exchange.Exchange`. They are shown to
-administrators alone, because a vendor may answer with anything.
+Secrets in exchanges are masked (`core.outbound.exchange.Exchange`). Only administrators may see them, because
+a
+vendor may answer with anything.
 """
 
 from collections import deque
@@ -13,15 +14,16 @@ from core.outbound.exchange import Exchange
 KEPT = 10  # failed runs of one endpoint
 
 
-def heard() -> deque[Exchange]:
-    """For a session to write its exchanges into."""
-    # Two, because an MCP session is ended with one more exchange, which says nothing.
+def new_exchange_log() -> deque[Exchange]:
+    """Return a list to which a session appends its exchanges."""
+    # Two, because an MCP session ends with one more exchange, which is irrelevant.
     return deque(maxlen=2)
 
 
 def keep(run: Run, exchanges: Sequence[Exchange]) -> None:
-    """In the transaction that says why the run failed; those of older runs go."""
-    last = next((each for each in reversed(exchanges) if each.method != "DELETE"), None)
+    """Store the last exchange, in the transaction that stores the failure, and delete those of earlier
+    runs."""
+    last = next((exchange for exchange in reversed(exchanges) if exchange.method != "DELETE"), None)
     if last is None:
         return
     LastReply.objects.update_or_create(
@@ -39,5 +41,5 @@ def keep(run: Run, exchanges: Sequence[Exchange]) -> None:
 
 
 def _storable(text: str) -> str:
-    # PostgreSQL holds no NUL; its picture stands for it.
+    # PostgreSQL cannot store NUL, so its symbol replaces it.
     return text.replace("\0", "\N{SYMBOL FOR NULL}")

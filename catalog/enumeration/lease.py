@@ -1,7 +1,8 @@
-"""Who may write for a run: the worker that has claimed it, until its lease runs out.
+"""The lease of a run. Only the worker that has claimed the run may write for it, until its lease ends.
 
-A run is claimed by compare-and-set. `attempt` is the fencing token: each claim raises it, and what is
-written under an older one changes no row.
+A run is claimed by compare-and-set. `attempt` is the fencing token: each claim increments it, and writes with
+an
+older token change no row.
 """
 
 import logging
@@ -18,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 # A dead worker is noticed this late, and a live one must be able to miss some heartbeats.
 LEASE = timedelta(seconds=30)
-# What ends a worker this often, such as a list that takes all memory, would end the next one too.
+# Whatever kills a worker this often, such as a list that uses all memory, would kill the next one too.
 MAX_ATTEMPTS = 3
 # A run that is taken up again counts from the first page.
 _NOTHING_READ = {"pages": 0, "seen": 0, "rejected": 0}
@@ -48,15 +49,15 @@ def claim(run_id: int) -> Run | None:
     return run
 
 
-def held(run: Run) -> QuerySet[Run]:
+def claimed_run(run: Run) -> QuerySet[Run]:
     """The row of this run while this attempt is still the one that may write."""
     return Run.objects.filter(pk=run.pk, attempt=run.attempt, status=RunStatus.RUNNING)
 
 
 def lock(run: Run) -> datetime:
-    """When this attempt began. First in the transaction that writes for the run. Raises LostLeaseError."""
-    # No more than this lock: a request for a run that comes meanwhile need not wait.
-    began = held(run).select_for_update(no_key=True).values_list("started_at", flat=True).first()
+    """Lock the run first in its transaction, and return when this attempt began. Raises LostLeaseError."""
+    # This lock does not block a request for a run.
+    began = claimed_run(run).select_for_update(no_key=True).values_list("started_at", flat=True).first()
     if began is None:
         raise LostLeaseError
     return began
@@ -65,7 +66,7 @@ def lock(run: Run) -> datetime:
 def give_back(run: Run) -> bool:
     """Queued again, if this attempt is still the one that may write."""
     # Nothing more is written under this number of the attempt, so the next to claim the run may have it.
-    is_given = held(run).update(
+    is_given = claimed_run(run).update(
         status=RunStatus.QUEUED, attempt=F("attempt") - 1, lease_until=None, sent_at=None, in_parts=True
     )
     if is_given:

@@ -50,7 +50,7 @@ from protocols.paging import PageGuard, note_on_ending
 MAX_PASSES = 3
 # Tools that are decoded and compared together: few enough that a long list never lies in memory as a whole.
 CHUNK = 250
-AT_ONCE = 25  # some 100 kB: less than a socket holds, so that no write waits for the database
+AT_ONCE = 25  # about 100 kB: less than a socket buffer, so that no write blocks
 
 REST_CHANGED = Note(
     "REST_CHANGED",
@@ -64,9 +64,9 @@ OpenSession = Callable[[], AbstractContextManager[base.Session]]
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What the catalog holds for one tool of the endpoint: the version that the vendor listed last.
+    """The version of one tool that the vendor listed last, as stored in the catalog.
 
-    `version` is its key; `in_effect` is the one that was let through last, None while there is none.
+    version: its key. in_effect: the current version, None if none was accepted.
     """
 
     pk: int
@@ -97,20 +97,20 @@ def current_tools(endpoint: Endpoint, only: int | None = None) -> dict[str, Curr
         *("tool_id", "pk", "kind", "status", "current_id", "stopped_id"),
         *("current__label", "current__label_key", "current__digest", "listed__digest"),
     )
-    found: dict[str, Current] = {}
+    current_by_tool: dict[str, Current] = {}
     stopped: dict[int, tuple[str, bool]] = {}
-    for tool_id, pk, kind, status, current, kept_out, *listed in rows.iterator(chunk_size=5_000):
+    for tool_id, pk, kind, status, current, kept_out, *digest_parts in rows.iterator(chunk_size=5_000):
         tool, is_active = identity(tool_id), status == ToolStatus.ACTIVE
         if kept_out:
             stopped[kept_out] = tool, kept_out == current
-        found[tool] = Current(pk, kind, is_active, current, current, *listed)
+        current_by_tool[tool] = Current(pk, kind, is_active, current, current, *digest_parts)
     for version in ToolVersion.objects.filter(pk__in=stopped).only("label", "label_key", "digest"):
         tool, is_first = stopped[version.pk]
-        held = found[tool]
-        in_effect = None if is_first else held.in_effect
-        listed = [version.label, version.label_key, version.digest, held.listed_digest]
-        found[tool] = Current(held.pk, held.kind, held.is_active, version.pk, in_effect, *listed)
-    return found
+        row = current_by_tool[tool]
+        in_effect = None if is_first else row.in_effect
+        digest_parts = [version.label, version.label_key, version.digest, row.listed_digest]
+        current_by_tool[tool] = Current(row.pk, row.kind, row.is_active, version.pk, in_effect, *digest_parts)
+    return current_by_tool
 
 
 def read(
@@ -122,28 +122,29 @@ def read(
     *,
     ends: float = math.inf,
 ) -> Harvest:
-    """All of the endpoint; `progress` hears after each page of pages, tools seen and tools refused.
+    """Read the whole list of an endpoint. `progress` receives the numbers of pages, tools and refused tools.
 
-    It begins where the one before broke off, as far as `replies` has kept what that one read. A list that
-    seems to have changed while it was read is read until two passes agree. It seems so when tools stand
-    twice, when some are missing, or when it no longer begins as it did. Raises ProtocolError when the
-    listing cannot be read to its end, or not before `ends` on the monotonic clock.
+    It resumes where the last enumeration stopped, as far as `replies` has stored it. A list that seems to
+    change while
+    it is read is read until two passes agree: tools appear twice, tools are missing, or its beginning has
+    changed.
+    Raises ProtocolError if the list cannot be read to its end, or not before `ends` on the monotonic clock.
     """
     reader = known_pages.reader_of(run.endpoint, protocol)
     remembered = RememberedPages(run.endpoint, reader)
     while len(run.passes) < MAX_PASSES:
         with open_session() as session, Stage() as stage:
-            listed = _Pass(run, protocol, remembered, stage)
-            asked = session if protocol.lists_at_once else replies.over(session, reader)
+            list_pass = _Pass(run, protocol, remembered, stage)
+            list_session = session if protocol.lists_at_once else replies.over(session, reader)
             minutes = run.endpoint.max_minutes
-            whole = time.monotonic() + minutes * 60 - replies.seconds_before
-            deadline = _Deadline(minutes, whole, ends, protocol.way_to_less)
-            harvest = listed.read(asked, deadline, progress)
-            listed.look_again(session, replies)
+            ends_by_limit = time.monotonic() + minutes * 60 - replies.seconds_before
+            deadline = _Deadline(minutes, ends_by_limit, ends, protocol.way_to_less)
+            harvest = list_pass.read(list_session, deadline, progress)
+            list_pass.look_again(session, replies)
             harvest.spool = stage.spool
-        if not listed.is_doubtful:
+        if not list_pass.is_doubtful:
             return harvest
-        pass_digest = listed.digest_content()
+        pass_digest = list_pass.digest_content()
         if pass_digest in run.passes[-1:]:
             return harvest
         store.keep_pass(run, pass_digest)
@@ -154,13 +155,12 @@ def read(
 
 
 def read_one(run: Run, protocol: Protocol, tool: int, item: Item) -> Harvest:
-    """One tool that the catalog holds, judged as in a list of all; nothing is missing from it. In a
-    transaction that has locked the tool, as `merge` is.
-    """
+    """Assess one tool as in a complete list, without withdrawing any. The transaction has locked the tool,
+    as for `merge`."""
     with Stage() as stage:
-        listed = _Pass(run, protocol, RememberedPages(run.endpoint, ""), stage, only=tool)
-        listed.take_alone(item)
-        return listed.harvest
+        list_pass = _Pass(run, protocol, RememberedPages(run.endpoint, ""), stage, only=tool)
+        list_pass.take_alone(item)
+        return list_pass.harvest
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,14 +181,14 @@ class _Deadline:
                 f"The list was not at its end after {took} ({pages:,} pages). {bounds.MINUTES.way_out}",
             )
         if now > self.process_ends:
-            said = f"The list was not at its end in the time that one process has ({seen:,} tools). "
-            raise UnavailableError("DEADLINE", (said + self.way_to_less).rstrip())
+            message = f"The list was not at its end in the time that one process has ({seen:,} tools). "
+            raise UnavailableError("DEADLINE", (message + self.way_to_less).rstrip())
 
 
 class _Pass:
-    """One pass over the list. Tools go by their identity; `seen` holds the digest each came with.
+    """One pass over the list. `seen` has the digest with which each tool was listed.
 
-    That digest is "" on a remembered page, where it is the catalog's, and where an item was refused.
+    The digest is "" on a remembered page, which has the catalog's, and for refused items.
     """
 
     def __init__(
@@ -213,8 +213,8 @@ class _Pass:
         self.first: Page | None = None
         self.ending = Ending.SIGN
         self.policy = policy.with_defaults(run.endpoint.policy)
-        # The reader has changed since the list was read. What a vendor numbers stays as it was read, because
-        # one number with two meanings would look like a broken promise.
+        # The reader has changed since then. Numbered versions stay as they were read, because one number with
+        # two meanings would look like a broken promise.
         self.reads_again = run.endpoint.read_revision < protocol.revision
         self.understood_anew: set[str] = set()
 
@@ -248,9 +248,11 @@ class _Pass:
             pages = self.harvest.pages
             if isinstance(exc, UnavailableError) and pages:
                 last = self.run.endpoint.last_success_at
-                kept = f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
-                said = f"{pages} of ? pages were read. Page {pages + 1}: {exc.message} {kept}"
-                raise UnavailableError("INCOMPLETE", said, retry_after=exc.retry_after) from exc
+                previous_list = (
+                    f"The list of {last:%-d %b, %H:%M} stays." if last else "Nothing was kept of it."
+                )
+                message = f"{pages} of ? pages were read. Page {pages + 1}: {exc.message} {previous_list}"
+                raise UnavailableError("INCOMPLETE", message, retry_after=exc.retry_after) from exc
             if pages:
                 exc.message = f"Page {pages + 1}: {exc.message}"
             raise
@@ -259,11 +261,11 @@ class _Pass:
         """Reads the first page again after the last one of several, to see whether the list has changed."""
         if self.is_doubtful or self.protocol.lists_at_once or self.first is None:
             return
-        # Where nothing new was read, nothing is looked at. What an earlier run has read always gets a look:
-        # much may have happened since.
+        # Without new tools nothing is compared. A resumed list is always compared, because it may have
+        # changed since.
         if replies.used:
-            said = "Went on where the run before broke off, with what that one had read."
-            self._note(Note("RESUMED", said))
+            message = "Continued from the replies that the previous run had read before it failed."
+            self._note(Note("RESUMED", message))
         elif self.harvest.pages == 1 or self._is_as_remembered(self.harvest.known_pages):
             return
         pages = self.protocol.enumerate(session, FirstPage(self.first))
@@ -328,7 +330,7 @@ class _Pass:
             self.pages.append(self.known.pages[page.cursor] if page.is_known else self._known_page(page))
 
     def _take_known(self, page: Page) -> None:
-        # The fast way for a page with the same bytes as last time: no item is looked at one by one.
+        # A page with the same bytes as last time is accepted without parsing its items.
         tools = {item.tool_id: "" for item in page.items}
         for tool in tools.keys() & self.seen.keys():
             del tools[tool]
@@ -344,18 +346,22 @@ class _Pass:
             self._take_again(tool, item.digest)
             return
         self.seen[tool] = item.digest
-        held = self.current.get(tool)
-        if held and held.listed_digest not in (None, item.digest) and self._is_held(item.digest, held):
-            self.harvest.as_version.add(held.pk)
-            self._note_image(held.pk, item)
+        current = self.current.get(tool)
         if (
-            held is None
-            or (not self._is_held(item.digest, held) and tuple(held.label_key) <= item.label_key)
+            current
+            and current.listed_digest not in (None, item.digest)
+            and self._is_held(item.digest, current)
+        ):
+            self.harvest.as_version.add(current.pk)
+            self._note_image(current.pk, item)
+        if (
+            current is None
+            or (not self._is_held(item.digest, current) and tuple(current.label_key) <= item.label_key)
             or (self.reads_again and not item.label)
         ):
             self.waiting[tool] = item
-        elif not self._is_held(item.digest, held):
-            self._refuse_older(item, held)
+        elif not self._is_held(item.digest, current):
+            self._refuse_older(item, current)
 
     def _is_held(self, digest: str, held: Current) -> bool:
         return held.is_listed_as(digest, self.protocol.revision)
@@ -365,9 +371,11 @@ class _Pass:
         if tool in self.refused:
             return
         saw = self.seen[tool]
-        held = saw or self.current[tool].newest_digest
-        if any(base.is_digest_of(*pair, self.protocol.revision) for pair in ((digest, held), (held, digest))):
-            # By mistake, or because it moved to a later page while the list was read.
+        digest = saw or self.current[tool].newest_digest
+        if any(
+            base.is_digest_of(*pair, self.protocol.revision) for pair in ((digest, digest), (digest, digest))
+        ):
+            # By mistake, or because the tool moved to a later page during the enumeration.
             self.is_doubtful = self.harvest.pages > 1
             self._note(Note("DUP_TOOL", f"The tool {tool} is listed twice, the same both times."))
         else:
@@ -393,7 +401,7 @@ class _Pass:
         )
 
     def _refuse(self, name: str, code: str, reason: str) -> None:
-        # Whatever else is listed under this id is refused with it, and told once.
+        # Other tools with this id are refused too, with one message.
         tool = identity(name)
         self.seen.setdefault(tool, "")
         self.odd.add(tool)
@@ -401,10 +409,10 @@ class _Pass:
             self.refused[tool] = Rejection(run=self.run, tool=name[:300], code=code, reason=reason)
 
     def _note(self, note: Note) -> None:
-        kept = self.harvest.notes.setdefault(
+        notes_of_tool = self.harvest.notes.setdefault(
             note.code, {"code": note.code, "message": note.message, "count": 0}
         )
-        kept["count"] = int(str(kept["count"])) + 1
+        notes_of_tool["count"] = int(str(notes_of_tool["count"])) + 1
 
     def _known_page(self, page: Page) -> KnownPage:
         return KnownPage(
@@ -418,37 +426,37 @@ class _Pass:
         )
 
     def _stage(self) -> None:
-        """Decode what is waiting. The database takes in a few tools while the next few are decoded."""
-        # Nothing is left open at the end: who knows how long the vendor takes with its next page.
+        """Decode the waiting tools. The database accepts some of them while the next ones are decoded."""
+        # No statement stays open, because the vendor's next page may take long.
         as_it_was = self._without_new_version()
         waiting = [(tool, item) for tool, item in self.waiting.items() if tool not in as_it_was]
         self.waiting = {}
         changed: list[tuple[str, StagedTool]] = []
         for start in range(0, len(waiting), AT_ONCE):
             staged = list(self._decoded(waiting[start : start + AT_ONCE]))
-            changed += [(tool, each) for tool, each in staged if each.tool_pk is not None]
-            self.staged |= {tool: each.tool_id for tool, each in staged}
-            self.stage.put([each for _, each in staged])
+            changed += [(tool, row) for tool, row in staged if row.tool_pk is not None]
+            self.staged |= {tool: row.tool_id for tool, row in staged}
+            self.stage.put([row for _, row in staged])
         self.stage.settle()
         self._assess(changed)
 
     def _without_new_version(self) -> set[str]:
-        """Return the waiting tools whose content, for models and for calls, is that of their version."""
-        held = {
+        """Return the waiting tools that are the same as their version, for models and for calls."""
+        current = {
             self.current[tool].version: (tool, item)
             for tool, item in self.waiting.items()
             if tool in self.current and self.current[tool].label == item.label
         }
-        if not held:
+        if not current:
             return set()
         now = timezone.now()
-        versions = ToolVersion.objects.filter(pk__in=held).values_list(
+        versions = ToolVersion.objects.filter(pk__in=current).values_list(
             *("pk", "raw", "signature", "first_seen_at", "tool_id", "tool__tool_id", "tool__listed__raw")
         )
         unchanged: set[str] = set()
         relisted: dict[int, Item] = {}
         for pk, raw, text, first_seen_at, tool_pk, tool_id, listed_raw in versions:
-            tool, item = held[pk]
+            tool, item = current[pk]
             document, version_document = item.document or {}, decoded(raw)
             content_digest = self._content_digest(document, now)
             if not content_digest or content_digest != self._content_digest(version_document, first_seen_at):
@@ -479,10 +487,10 @@ class _Pass:
 
     def _means_otherwise(self, item: Item, text: str) -> bool:
         try:
-            read = self.protocol.read(item.document or {})
+            signature = self.protocol.read(item.document or {})
         except UnreadableItemError:
             return False
-        return bool(compare(signature.from_json(text), read).changes)
+        return bool(compare(signature.from_json(text), signature).changes)
 
     def _content_digest(self, document: dict[str, Any], read_at: datetime) -> str:
         # "" for what cannot be read, which is reported where it is decoded.
@@ -493,12 +501,12 @@ class _Pass:
 
     def _decoded(self, items: Sequence[tuple[str, Item]]) -> Iterator[tuple[str, StagedTool]]:
         for tool, item in items:
-            document, held = item.document or {}, self.current.get(tool)
+            document, current = item.document or {}, self.current.get(tool)
             try:
-                read = self.protocol.read(document)
-                notes = self.protocol.notes(document, read)
+                signature = self.protocol.read(document)
+                notes = self.protocol.notes(document, signature)
             except UnreadableItemError as exc:
-                # It costs only itself.
+                # Only this tool is refused.
                 self._refuse(item.tool_id, exc.code, exc.reason)
                 continue
             for note in notes:
@@ -507,41 +515,45 @@ class _Pass:
                 # Another version out of the same document.
                 digest = base.digest_as_read(item.digest, self.protocol.revision)
                 item = structs.replace(item, digest=digest)
-            yield tool, staged_tool(held.pk if held else None, item, read)
+            yield tool, staged_tool(current.pk if current else None, item, signature)
 
     def _assess(self, changed: list[tuple[str, StagedTool]]) -> None:
         # A broken promise becomes a finding; what the endpoint's policy does not let through is stopped.
         if not changed:
             return
-        held = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
-        before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=held)}
-        under_label = self._under_label([each for _, each in changed])
-        for tool, each in changed:
+        version_ids = [pk for tool, _ in changed if (pk := self.current[tool].in_effect)]
+        before = {version.tool_id: version for version in ToolVersion.objects.filter(pk__in=version_ids)}
+        under_label = self._under_label([row for _, row in changed])
+        for tool, row in changed:
             pk = self.current[tool].pk
             old, texts = before.get(pk), under_label[pk]
             failpoint("compare")
-            found = assess.assess(
+            assessment = assess.assess(
                 Offer(old.decoded(), old.label, old.digest) if old else None,
-                Offer(signature.from_json(each.signature), each.label, each.digest),
+                Offer(signature.from_json(row.signature), row.label, row.digest),
                 promised=self.protocol.promises,
-                is_rewritten=bool(texts) and each.signature not in texts,
+                is_rewritten=bool(texts) and row.signature not in texts,
             )
-            for breach in found.breaches:
+            for breach in assessment.breaches:
                 self.harvest.findings.append(breaches.finding(self.run, pk, breach, old.pk if old else None))
-            stop = found.stop(self.policy)
-            if stop or found.alarms:
-                named = version_name(each.label, len(texts), timezone.now()) if each.label else ""
-                self.harvest.assessed[pk] = Assessed(stop, named, assess.to_json(found.alarms))
+            stop = assessment.stop(self.policy)
+            if stop or assessment.alarms:
+                name = version_name(row.label, len(texts), timezone.now()) if row.label else ""
+                self.harvest.assessed[pk] = Assessed(stop, name, assess.to_json(assessment.alarms))
 
     def _under_label(self, changed: Sequence[StagedTool]) -> dict[int, list[str]]:
-        # By tool: the signatures that we hold under the version label that it now comes with.
-        labels = {each.tool_pk: each.label for each in changed if each.tool_pk and each.label}
+        # The stored signatures by tool that have the same version label as the staged one.
+        labels = {
+            staged_tool.tool_pk: staged_tool.label
+            for staged_tool in changed
+            if staged_tool.tool_pk and staged_tool.label
+        }
         rows = ToolVersion.objects.filter(tool__in=labels, label__in=set(labels.values())).order_by()
-        found: dict[int, list[str]] = defaultdict(list)
+        texts_by_tool: dict[int, list[str]] = defaultdict(list)
         for tool, label, text in rows.values_list("tool_id", "label", "signature") if labels else ():
             if labels[tool] == label:
-                found[tool].append(text)
-        return found
+                texts_by_tool[tool].append(text)
+        return texts_by_tool
 
     def _conclude(self) -> None:
         # Every tool seen is exactly one of added, changed, unchanged and refused.
@@ -552,31 +564,39 @@ class _Pass:
             harvest.unchanged = harvest.seen
             return
         harvest.rejections = list(self.refused.values())
-        taken = self.seen.keys() - self.refused.keys()
-        self._count(taken)
-        refused = {held.pk for tool, held in self.current.items() if tool in self.refused}
+        accepted = self.seen.keys() - self.refused.keys()
+        self._count(accepted)
+        refused = {stored.pk for tool, stored in self.current.items() if tool in self.refused}
         harvest.findings = [
-            each for each in harvest.findings if each.code == "VERSION_BACK" or each.tool_id not in refused
+            entry
+            for entry in harvest.findings
+            if entry.code == "VERSION_BACK" or entry.tool_id not in refused
         ]
-        harvest.respelt = {pk: each for pk, each in harvest.respelt.items() if pk not in refused}
+        harvest.respelt = {pk: entry for pk, entry in harvest.respelt.items() if pk not in refused}
         harvest.relisted -= refused
         harvest.as_version -= refused
         harvest.images = {pk: image for pk, image in harvest.images.items() if pk not in refused}
-        harvest.was_active = sum(held.is_active for held in self.current.values())
+        harvest.was_active = sum(row.is_active for row in self.current.values())
         harvest.missing = [
-            held.pk
-            for tool, held in self.current.items()
-            if held.is_active and tool not in self.seen and held.kind not in self.unread_kinds
+            row.pk
+            for tool, row in self.current.items()
+            if row.is_active and tool not in self.seen and row.kind not in self.unread_kinds
         ]
         # A lower version is refused, but its tool is offered again: as the version that stays.
-        offered = taken | {tool for tool, each in self.refused.items() if each.code == "VERSION_BACK"}
-        known = self.current.items()
-        harvest.returned = [held.pk for tool, held in known if not held.is_active and tool in offered]
-        # Tools of which the list shows older versions that we do not hold.
-        listed = {self.current[tool].pk: each for tool, each in self.older.items() if tool in self.current}
-        held = set(ToolVersion.objects.filter(tool__in=listed).values_list("tool_id", "label", "digest"))
+        offered = accepted | {tool for tool, entry in self.refused.items() if entry.code == "VERSION_BACK"}
+        current_items = self.current.items()
+        harvest.returned = [
+            stored.pk for tool, stored in current_items if not stored.is_active and tool in offered
+        ]
+        # Tools with older versions in the list that are not stored.
+        older_by_tool = {
+            self.current[tool].pk: entry for tool, entry in self.older.items() if tool in self.current
+        }
+        stored = set(
+            ToolVersion.objects.filter(tool__in=older_by_tool).values_list("tool_id", "label", "digest")
+        )
         harvest.unread = [
-            pk for pk, older in listed.items() if any((pk, *each) not in held for each in older)
+            pk for pk, older in older_by_tool.items() if any((pk, *entry) not in stored for entry in older)
         ]
         self._doubt_missing()
 

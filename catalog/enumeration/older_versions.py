@@ -1,8 +1,9 @@
-"""Older versions of tools, read from the vendor after the listing, so that they can be pinned too.
+"""Older versions of tools, which are read from the vendor after the list so that they can be pinned.
 
-A listing names current versions only. Whatever a vendor publishes under a tool's history is added
-behind the versions we know; the current one is never moved from here. What a vendor could not answer
-is asked for again after the endpoint's next run, and a note on its last run says so.
+A list contains only current versions. The versions of a tool's history are added behind the stored ones, and
+the
+current version does not change. Histories that the vendor could not return are requested again after the
+endpoint's next run, with a note on its last run.
 """
 
 import logging
@@ -39,17 +40,17 @@ from protocols.signature import Signature
 
 logger = logging.getLogger(__name__)
 
-# A batch ends before the task's own time limit; what is left goes into another message.
+# A batch ends before the task's time limit. Another message continues.
 BATCH = 100
 BATCH_SECONDS = 60.0
-# The history of the tool that was begun last may take until then. The task is ended after 300 seconds.
+# The last history may take until then. The task is killed after 300 seconds.
 SESSION_SECONDS = 240.0
-# Longer than any task lives, so it is never extended. A reader that was killed keeps others out until then.
+# Longer than any task, so it is never renewed. A killed reader blocks others until then.
 LEASE = timedelta(seconds=420)
 BATCH_BYTES = 32 << 20
 # A vendor may number every build, and a designer chooses among the latest.
 MAX_VERSIONS = 200
-# So many in a row without an answer: the vendor does not offer older versions, whatever it says.
+# After this many without an answer, the vendor evidently offers no older versions.
 SILENT_TOOLS = 5
 
 
@@ -76,7 +77,7 @@ def read_all(endpoint_id: int) -> None:
 
 
 def _pending(endpoint: Endpoint) -> QuerySet[Tool]:
-    """Tools whose label says that there was something before, and whose history was not read since."""
+    """Return the tools whose label implies earlier versions and whose history was not read since."""
     # There is nothing before 1, but there may be before 0.2.0.
     has_before = Q(current__label_key__gt=[1]) | Q(current__label_key__len__gt=1)
     return (
@@ -102,7 +103,7 @@ def _history_lease(endpoint_id: int) -> Iterator[bool]:
 
 
 class _Reader:
-    """Reads one batch and remembers how many tools in a row told nothing."""
+    """Reads one batch of histories, and counts the consecutive tools without an answer."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -118,7 +119,7 @@ class _Reader:
             limits = replace(bounds.limits_of(self.endpoint), session=SESSION_SECONDS)
             with sessions.open_session(self.endpoint, limits=limits) as session:
                 for tool in tools[:BATCH]:
-                    self._read(session, tool)
+                    self._read_history(session, tool)
                     if self.silent + self.failed >= SILENT_TOOLS:
                         self._give_up(tool)
                         return None
@@ -129,7 +130,7 @@ class _Reader:
             return None
         return tools[BATCH - 1].pk if len(tools) > BATCH else None
 
-    def _read(self, session: base.Session, tool: Tool) -> None:
+    def _read_history(self, session: base.Session, tool: Tool) -> None:
         pages: list[Page] = []
         is_final = True
         try:
@@ -138,7 +139,7 @@ class _Reader:
         except ProtocolError as exc:
             # A vendor that answers nonsense will do so again; one that does not answer may do so later.
             has_told = is_final = isinstance(exc, ProtocolViolationError)
-            self._fail(f"of {_named(tool)} ", exc.message, is_final=is_final)
+            self._fail(f"of {_quoted_name(tool)} ", exc.message, is_final=is_final)
         items = [item for page in pages for item in page.items]
         self._add(tool, items, is_final=is_final)
         is_whole = is_final and len(items) <= MAX_VERSIONS
@@ -148,12 +149,11 @@ class _Reader:
         self.silent = 0 if has_told else self.silent + is_final
 
     def _note_first_version(self, tool: Tool, items: Sequence[Item]) -> None:
-        # Where the protocol counts versions, it counts them from 1.
         if "growing_versions" not in self.protocol.promises or not items:
             return
         first = min(items, key=lambda item: item.label_key)
         if first.label_key > (1,):
-            text = f"{_named(tool)} has no version 1. Its history begins with version {first.label}."
+            text = f"{_quoted_name(tool)} has no version 1. Its history begins with version {first.label}."
             self._note("FIRST_VERSION", text)
 
     def _pages(self, session: base.Session, tool: Tool) -> Iterator[Page]:
@@ -165,27 +165,34 @@ class _Reader:
                 self._reject(tool, rejected.reason)
             count += len(page.items) + len(page.rejected)
             if count > MAX_VERSIONS:
-                text = f"{_named(tool)} has more than {MAX_VERSIONS} versions. The others were left out."
+                text = (
+                    f"{_quoted_name(tool)} has more than {MAX_VERSIONS} versions. The others were left out."
+                )
                 self._note("HISTORY_TOO_LONG", text)
                 return
             guard.check(page, tool_count=count)
 
     @transaction.atomic
     def _add(self, tool: Tool, items: list[Item], *, is_final: bool) -> None:
-        # Appends the versions that we do not hold, oldest first. Known labels with other bytes are drift.
+        # Appends missing versions, oldest first. Known labels with other bytes are drift.
         asked_for = tool.current_id
         tool = Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
-        held = set(tool.versions.values_list("label", "digest"))
-        said = self._said(tool, [item for item in items if (item.label, item.digest) not in held])
+        stored = set(tool.versions.values_list("label", "digest"))
+        contents = self._stored_contents(
+            tool, [item for item in items if (item.label, item.digest) not in stored]
+        )
         labels: Counter[str] = Counter()
         staged: list[StagedTool] = []
         for item in sorted(items[:MAX_VERSIONS], key=lambda item: item.label_key):
-            read = None if (item.label, item.digest) in held else self._decoded(tool, item)
-            if read is None or (says := (item.label, self._content_digest(item.document or {}))) in said:
+            signature = None if (item.label, item.digest) in stored else self._decoded(tool, item)
+            if (
+                signature is None
+                or (content := (item.label, self._content_digest(item.document or {}))) in contents
+            ):
                 continue
-            staged.append(staged_tool(tool.pk, item, read, len(staged) + 1, labels[item.label]))
-            held.add((item.label, item.digest))
-            said.add(says)
+            staged.append(staged_tool(tool.pk, item, signature, len(staged) + 1, labels[item.label]))
+            stored.add((item.label, item.digest))
+            contents.add(content)
             labels[item.label] += 1
         added = append_versions(staged)
         rewritten = [version for version in added if version.rewrite]
@@ -198,11 +205,11 @@ class _Reader:
             tool.versions_read_at = timezone.now()
         tool.save(update_fields=["version_count", "versions_read_at"])
 
-    def _said(self, tool: Tool, items: Sequence[Item]) -> set[tuple[str, str]]:
-        # What we hold under the labels of these, in whatever form.
+    def _stored_contents(self, tool: Tool, items: Sequence[Item]) -> set[tuple[str, str]]:
+        # The stored contents with the labels of these items, in any form.
         same_label = tool.versions.filter(label__in=[item.label for item in items])
-        held = same_label.values_list("label", "raw") if items else ()
-        return {(label, self._content_digest(decoded(raw))) for label, raw in held}
+        stored = same_label.values_list("label", "raw") if items else ()
+        return {(label, self._content_digest(decoded(raw))) for label, raw in stored}
 
     def _content_digest(self, document: dict[str, Any]) -> str:
         # "" for what cannot be read: it is neither held nor added.
@@ -233,7 +240,7 @@ class _Reader:
 
     def _reject(self, tool: Tool, reason: str, label: str = "") -> None:
         version = f"Version {label}" if label else "A version"
-        self._note("HISTORY_REJECTED", f"{version} of {_named(tool)} was left out. {reason}")
+        self._note("HISTORY_REJECTED", f"{version} of {_quoted_name(tool)} was left out. {reason}")
 
     def _note(self, code: str, message: str) -> None:
         logger.info("endpoint %s: %s: %s", self.endpoint.pk, code, message)
@@ -246,14 +253,14 @@ class _Reader:
         run = runs.order_by("-pk").select_for_update(no_key=True).first() if self.notes else None
         if run is None:
             return
-        told = {note["code"]: note for note in run.notes}
+        notes_by_code = {note["code"]: note for note in run.notes}
         for code, note in self.notes.items():
-            told.setdefault(code, note | {"count": 0})["count"] += note["count"]
-        run.notes = list(told.values())
+            notes_by_code.setdefault(code, note | {"count": 0})["count"] += note["count"]
+        run.notes = list(notes_by_code.values())
         run.save(update_fields=["notes"])
 
 
-def _named(tool: Tool) -> str:
+def _quoted_name(tool: Tool) -> str:
     return f"“{printable(tool.name, 60)}”"
 
 
@@ -268,7 +275,8 @@ def _raise_drift(tool: Tool, version: ToolVersion) -> None:
                 code="DRIFT",
                 severity=Severity.HIGH,
                 subject=version.digest,
-                message=f"The vendor's history shows version {version.label} of {_named(tool)} with other "
+                message=f"The vendor's history shows version {version.label} of {_quoted_name(tool)} with "
+                "other "
                 "content than when we first read it. Agents that pinned it keep what they pinned.",
             )
         ],

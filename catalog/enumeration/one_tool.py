@@ -1,10 +1,10 @@
-"""One tool, read alone because a runtime asks for it now. docs/decisions/0064-fresh-signatures.md says when.
+"""The enumeration of one tool, because a runtime needs it now. See docs/decisions/0064-fresh-signatures.md.
 
-What the vendor says is recorded as an enumeration run records it, so that a run that comes later finds
-nothing new in it. Only a complete run withdraws a tool. Those who ask for one tool at the same time share one
-request, and none is sent again before the interval is over, whatever came of the last one. Where the vendor's
-protocol has no address for one tool, that holds for all tools of the endpoint together: its list is read,
-and whatever has changed in it is recorded.
+The result is recorded as by a run, so that the next run finds nothing new in it. Only a complete run
+withdraws
+tools. Simultaneous requests for one tool share one request to the vendor, and none is sent again within the
+interval, whatever the result. If the protocol has no address for one tool, this applies to all tools of the
+endpoint: its list is read, and all changes are recorded.
 """
 
 import logging
@@ -40,27 +40,28 @@ from protocols.paging import PageGuard
 
 logger = logging.getLogger(__name__)
 
-# A runtime waits for it, and has the signature of its release in any case. Who shares the request of another
-# one waits a little longer.
+# A runtime waits for the result and otherwise uses the signature of its release. Requests that share another
+# one's wait a little longer.
 SECONDS, WAITS_LONGER_BY = 8.0, 1.125
-# What comes after the vendor's answer, until another request may ask in place of a process that died.
+# Time for recording the reply. Afterwards another request takes over from a dead process.
 SECONDS_TO_RECORD = 12.0
-# So many tools of a list, at most, are recorded for a runtime. A run that comes later takes the others.
+# The maximum number of tools that are recorded for a runtime. The next run records the others.
 MAX_CHANGED = 50
 LOOK_EVERY = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Without a code the catalog holds what the vendor says of the tool."""
+    """The result. Without a code, the catalog contains the vendor's current tool."""
 
     error_code: str = ""
     error_message: str = ""
 
 
-def read(tool: Tool) -> Fetched:
-    """What came of asking the vendor, now or within the interval, by this process or by another one. Outside
-    of any transaction; holds no connection to the database while it waits.
+def fetch(tool: Tool) -> Fetched:
+    """Return the result of a request to the vendor, now or within the interval, by any process.
+
+    Call it outside of transactions. It has no database connection while it waits.
     """
     if tool.endpoint.speak().is_own:
         return Fetched()
@@ -77,10 +78,9 @@ def read(tool: Tool) -> Fetched:
             return _settled(tool, rows.filter(claim=claim))
         row = rows.annotate(now=Now()).get()
         if row.claim is None or (row.next_at and row.next_at > row.now):
-            # What was wrong with this tool alone in the list.
-            own = None if row.error_code else ToolFetch.objects.filter(pk=tool.pk).first()
-            told = own or row
-            return Fetched(told.error_code, told.error_message)
+            tool_row = None if row.error_code else ToolFetch.objects.filter(pk=tool.pk).first()
+            result_row = tool_row or row
+            return Fetched(result_row.error_code, result_row.error_message)
         if time.monotonic() > ends:
             return Fetched("BUSY", "Another request asks the vendor for this tool already.")
         give_back()
@@ -88,7 +88,7 @@ def read(tool: Tool) -> Fetched:
 
 
 def _claimed(rows: QuerySet[Any]) -> uuid.UUID | None:
-    # By compare-and-set. A claim that has run out was left by a process that died.
+    # By compare-and-set. An expired claim belongs to a dead process.
     is_free = Q(claim=None) | Q(claimed_until__lt=Now())
     is_due = Q(next_at=None) | Q(next_at__lte=Now())
     claim = uuid.uuid4()
@@ -99,11 +99,11 @@ def _claimed(rows: QuerySet[Any]) -> uuid.UUID | None:
 def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:
     wait = timedelta(seconds=settings.FRESH_SECONDS)
     try:
-        fetched = _read(tool)
+        fetched = _fetch_tool(tool)
     except (ProtocolError, DomainError) as exc:
         fetched = Fetched(exc.code, exc.message)
-        asked = circuit_breaker.retry_after_wait(getattr(exc, "retry_after", None))
-        wait = max(wait, asked)
+        retry_after = circuit_breaker.retry_after_wait(getattr(exc, "retry_after", None))
+        wait = max(wait, retry_after)
     except UnreadableItemError as exc:
         fetched = Fetched(exc.code, exc.reason)
     except Exception as exc:
@@ -122,7 +122,7 @@ def _settled(tool: Tool, mine: QuerySet[Any]) -> Fetched:
     return fetched
 
 
-def _read(tool: Tool) -> Fetched:
+def _fetch_tool(tool: Tool) -> Fetched:
     endpoint = tool.endpoint
     if not endpoint.is_live:
         raise DomainError("ENDPOINT_REMOVED", "The endpoint was removed.")
@@ -144,14 +144,14 @@ def _read(tool: Tool) -> Fetched:
 
 def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
     endpoint = tool.endpoint
-    listed = _Listed(listing.current_tools(endpoint))
+    tool_list = _Listed(listing.current_tools(endpoint))
     with sessions.open_session(endpoint, limits=_limits(tool), keeps_connection=True) as session:
         give_back()
-        listed.read(protocol, session, endpoint.max_tools)
-    faults = listed.faults()
-    # The tool that is asked for comes first.
-    changed = sorted(listed.changed.items(), key=lambda each: each[0] != tool.pk)
-    rows = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").in_bulk(listed.changed)
+        tool_list.read(protocol, session, endpoint.max_tools)
+    faults = tool_list.faults()
+    # The requested tool comes first.
+    changed = sorted(tool_list.changed.items(), key=lambda fault: fault[0] != tool.pk)
+    rows = Tool.objects.select_related("endpoint__vendor", "endpoint__credential").in_bulk(tool_list.changed)
     ends = time.monotonic() + SECONDS_TO_RECORD / 2
     for number, (pk, item) in enumerate(changed):
         if number >= MAX_CHANGED or time.monotonic() > ends:
@@ -162,8 +162,8 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
         ToolFetch.objects.filter(tool__endpoint=endpoint).exclude(tool__in=faults).delete()
         ToolFetch.objects.bulk_create(
             [
-                ToolFetch(tool_id=pk, error_code=each.error_code, error_message=each.error_message)
-                for pk, each in sorted(faults.items())
+                ToolFetch(tool_id=pk, error_code=fault.error_code, error_message=fault.error_message)
+                for pk, fault in sorted(faults.items())
             ],
             update_conflicts=True,
             unique_fields=["tool"],
@@ -173,10 +173,10 @@ def _read_list(tool: Tool, protocol: Protocol) -> Fetched:
 
 
 class _Listed:
-    """What a list says of the tools that the catalog holds. Only those that changed are kept whole."""
+    """The listed versions of known tools. Only changed ones are stored completely."""
 
     def __init__(self, held: Mapping[str, listing.Current]) -> None:
-        self.held = {name: each for name, each in held.items() if each.is_active}
+        self.held = {name: current for name, current in held.items() if current.is_active}
         self.digests: dict[str, str] = {}
         self.refused: dict[str, Fetched] = {}
         self.changed: dict[int, Item] = {}
@@ -186,9 +186,9 @@ class _Listed:
         for page in protocol.enumerate(session, NothingKnown()):
             for item in page.items:
                 self._take(protocol, item)
-            for each in page.rejected:
-                nameless += each.tool.startswith("#")
-                self.refused[identity(each.tool)] = Fetched(each.code, each.reason)
+            for rejected in page.rejected:
+                nameless += rejected.tool.startswith("#")
+                self.refused[identity(rejected.tool)] = Fetched(rejected.code, rejected.reason)
             guard.check(page, tool_count=len(self.digests) + len(self.refused) + nameless)
 
     def _take(self, protocol: Protocol, item: Item) -> None:
@@ -196,19 +196,19 @@ class _Listed:
         if self.digests.setdefault(name, item.digest) != item.digest:
             reason = "Two different tools were listed with this id, so neither was taken."
             self.refused[name] = Fetched("DUP_CONFLICT", reason)
-        held = self.held.get(name)
-        if held and not held.is_listed_as(item.digest, protocol.revision):
-            self.changed[held.pk] = item
+        current = self.held.get(name)
+        if current and not current.is_listed_as(item.digest, protocol.revision):
+            self.changed[current.pk] = item
 
     def faults(self) -> dict[int, Fetched]:
-        found = {}
-        for name, held in self.held.items():
+        faults = {}
+        for name, current in self.held.items():
             if name in self.refused:
-                found[held.pk] = self.refused[name]
-                self.changed.pop(held.pk, None)
+                faults[current.pk] = self.refused[name]
+                self.changed.pop(current.pk, None)
             elif name not in self.digests:
-                found[held.pk] = Fetched("NOT_FOUND", "The vendor does not list this tool any more.")
-        return found
+                faults[current.pk] = Fetched("NOT_FOUND", "The vendor does not list this tool any more.")
+        return faults
 
 
 def _limits(tool: Tool) -> Limits:
@@ -226,20 +226,20 @@ def _recorded(protocol: Protocol, tool: Tool, item: Item) -> Fetched:
         changed=1,
         attempt=1,
     )
-    fetched = _taken(run, protocol, tool, item)
+    fetched = _record_tool(run, protocol, tool, item)
     if run.pk:
         inspector.inspect_run(run)
     return fetched
 
 
-def _taken(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetched:
-    """The run is kept where the tool had changed."""
+def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetched:
+    """Record one tool. The run is stored if the tool had changed."""
     with transaction.atomic():
         Tool.objects.select_for_update(no_key=True).get(pk=tool.pk)
         if not store.as_it_was_read(run).filter(removed_at=None).exists():
             raise store.EndpointMovedError
-        held = listing.current_tools(run.endpoint, tool.pk).values()
-        if any(each.is_listed_as(item.digest, protocol.revision) for each in held):
+        versions = listing.current_tools(run.endpoint, tool.pk).values()
+        if any(version.is_listed_as(item.digest, protocol.revision) for version in versions):
             return Fetched()
         with transaction.atomic():
             run.save()
@@ -271,6 +271,6 @@ def _merge(run: Run, harvest: Harvest, item: Item) -> None:
 
 
 def _forget_page(run: Run, item: Item) -> None:
-    # Should the vendor go back, the page would come with the bytes that it had before.
+    # If the vendor reverts the change, the page has its earlier bytes.
     tools = [identity(item.tool_id)]
     KnownPage.objects.filter(endpoint=run.endpoint_id, tool_ids__contains=tools).delete()

@@ -1,4 +1,4 @@
-"""How soon a designer may have an endpoint read again; an administrator may at any time."""
+"""How often a designer may request a run of an endpoint. Administrators have no limit."""
 
 from datetime import datetime, timedelta
 from math import ceil
@@ -14,7 +14,7 @@ from people.models import User
 
 # A list that was read a moment ago has hardly changed, and a button is pressed more than once.
 MIN_PAUSE = timedelta(seconds=15)
-# Runs that designers ask for take at most this part of the requests that the endpoint's settings allow.
+# Runs that designers request use at most this part of the endpoint's request limit.
 ONE_PART_OF = 10
 
 
@@ -31,7 +31,7 @@ def pause_after(pages: int, *, requests_per_second: int, interval_minutes: int) 
 
 
 def possible_from(endpoint: Endpoint) -> datetime | None:
-    """When a designer may have it read again; None: now, or a run is active, which they get."""
+    """Return when a designer may request a run. None: now, or a run is active already."""
     if endpoint.runs.filter(status__in=ACTIVE).exists():
         return None
     moments = [circuit_breaker.unavailable_until(endpoint)]
@@ -47,7 +47,7 @@ def possible_from(endpoint: Endpoint) -> datetime | None:
 
 
 def request_run(endpoint: Endpoint, *, actor: User) -> Run:
-    """As `runs.request_run`. Raises TooSoonError for a designer who has to wait."""
+    """Request a run like `runs.request_run`. Raises TooSoonError if a designer must wait."""
     moment = None if actor.can_administer else possible_from(endpoint)
     if moment:
         raise TooSoonError(says_when(moment), moment - timezone.now())
@@ -55,7 +55,10 @@ def request_run(endpoint: Endpoint, *, actor: User) -> Run:
 
 
 def says_when(moment: datetime) -> str:
-    at = f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
+    time_text = (
+        f"{moment:%H:%M:%S} UTC" if moment.date() == timezone.now().date() else f"{moment:%d %b, %H:%M} UTC"
+    )
     return (
-        f"You can have it read again from {at}, at the pace of this endpoint. An administrator can at once."
+        f"You can have it read again from {time_text}, at the pace of this endpoint. An administrator "
+        "can at once."
     )

@@ -1,7 +1,8 @@
-"""In which protocol an address lists its tools, if not in the one that it was connected in.
+"""Detection of the protocol of an address that cannot be read with the configured one.
 
-A wrong protocol looks like many other faults: an OpenAPI address that is read as A2T asks for a credential.
-So the other protocols are tried before an administrator is told to look for one.
+A wrong protocol looks like other faults: an OpenAPI address that is read as A2T seems to require a
+credential. So
+the other protocols are tried before an administrator sees the error.
 """
 
 from dataclasses import replace
@@ -22,17 +23,18 @@ class WrongProtocolError(RefusedError):
     """`spoken` is the name of the protocol in which the address lists tools."""
 
     def __init__(self, endpoint: Endpoint, spoken: type[Protocol]) -> None:
-        own = protocols.get(endpoint.protocol).label
-        message = f"This address lists tools in {spoken.label}, and it is read as {own}."
+        configured_label = protocols.get(endpoint.protocol).label
+        message = f"This address lists tools in {spoken.label}, and it is read as {configured_label}."
         super().__init__("WRONG_PROTOCOL", message)
         self.spoken = spoken.name
 
 
 def explain(endpoint: Endpoint, error: ProtocolError, policy: Policy | None = None) -> ProtocolError:
-    """Return the error of a list that could not be read, or a WrongProtocolError.
+    """Return the error of an unreadable list, or a WrongProtocolError.
 
-    An address that has been read before, that does not answer, or that names its authorization server as only
-    MCP does, is not asked.
+    Some addresses are not tried: those that were read before, that do not answer, or that name an
+    authorization server
+    as only MCP does.
     """
     is_mcp = isinstance(error, RefusedError) and "resource_metadata" in error.challenge
     if endpoint.last_success_at or isinstance(error, UnavailableError) or is_mcp:

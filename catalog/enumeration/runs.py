@@ -1,8 +1,9 @@
-"""Enumeration: one run is one row, from the wish to read an endpoint to its recorded result.
+"""Enumeration runs. A run is one row, from the request to the recorded result.
 
-The row comes first and the message after it carries only its id; what counts is in PostgreSQL, and a
-message may be lost. A worker claims a run with a lease (lease.py) that its heartbeat keeps (heartbeat.py); a
-run whose lease has run out is taken up again (schedule.py). docs/decisions/0004-enumeration.md says why.
+The row is written before the message, which contains only its id and may be lost. A worker claims a run with
+a
+lease (lease.py), which its heartbeat renews (heartbeat.py). A run with an expired lease is claimed again
+(schedule.py). docs/decisions/0004-enumeration.md has the reasons.
 """
 
 import logging
@@ -45,7 +46,7 @@ from people.models import User
 
 logger = logging.getLogger(__name__)
 
-# For an enumeration that cannot be divided.
+# The time for an enumeration that cannot be divided.
 WHOLE_SECONDS = 300.0
 COMMAND_BEGINS_WITHIN = timedelta(seconds=20)
 MAY_LOSE_PERCENT = 30
@@ -61,11 +62,11 @@ OnProgress = Callable[[int, int, int], None]
 
 
 class _PartIsOverError(Exception):
-    """This process has read its part of the run, which goes on among the slow ones."""
+    """This process has read its part of a slow run, which continues in the queue of slow runs."""
 
 
 class HeldError(Exception):
-    """A complete answer that would withdraw so much that a person has to say yes."""
+    """A complete list that would withdraw so many tools that an administrator must confirm it."""
 
     def __init__(self, code: str, message: str, harvest: Harvest) -> None:
         super().__init__(message)
@@ -110,7 +111,7 @@ def queue(
                     trigger=trigger,
                     requested_by=actor,
                     may_withdraw=may_withdraw,
-                    # The command line performs its run itself; others need to be told only if it does not.
+                    # The command line executes its run itself. Workers execute it only if the command dies.
                     sent_at=Now() if trigger == Trigger.COMMAND else None,
                 )
                 _tell_audit(run, actor, may_withdraw)
@@ -122,7 +123,7 @@ def queue(
 
 @transaction.atomic
 def _confirm_active(run: Run, actor: User | None, may_withdraw: int) -> bool:
-    # A run that is under way takes the confirmation along. One that has just ended does not match.
+    # The confirmation also applies to an active run. A run that has just ended does not match.
     confirmed = Run.objects.filter(pk=run.pk, status__in=ACTIVE).update(may_withdraw=may_withdraw)
     if confirmed:
         _tell_audit(run, actor, may_withdraw)
@@ -137,16 +138,17 @@ def _tell_audit(run: Run, actor: User | None, may_withdraw: int | None) -> None:
 
 
 def _next_due(endpoint: Endpoint, is_late: bool) -> object:
-    # Up to a tenth earlier or later, so that vendors are not asked in step. After a standstill, when all are
-    # late at once, they are spread over a whole interval again.
+    # Up to a tenth earlier or later, so that requests to vendors spread. After a standstill, when all runs
+    # are late, they spread over a whole interval.
     share = random.uniform(0.1 if is_late else 0.9, 1.1)  # noqa: S311 - spreads load, guards nothing
     return Now() + timedelta(minutes=endpoint.interval_minutes * share)
 
 
 def send(run_id: int) -> bool:
-    """Tell a worker. A broker that is away loses nothing: the row stays queued and `tick` sends again."""
+    """Wake a worker. If the broker is unavailable, the row stays queued and `tick` sends the message
+    again."""
     queued = Run.objects.filter(pk=run_id, status=RunStatus.QUEUED)
-    # Before the message: a worker that hears of it at once would find the row locked and skip it.
+    # Before the message, because a worker that receives it at once would find the row locked and skip it.
     queued.update(sent_at=Now())
     is_slow = queued.filter(slow_vendors.IS_SLOW).exists()
     if wakes.wake_worker(TASK, run_id, queue=queue_of_runs(is_slow=is_slow)):
@@ -162,8 +164,8 @@ def queue_of_runs(*, is_slow: bool) -> str:
 def due_runs(queue: str) -> QuerySet[Run]:
     """Return the runs that workers of this queue may begin, the oldest first."""
     # The command line performs its own runs, unless it died.
-    own = Q(trigger=Trigger.COMMAND, sent_at__gt=Now() - COMMAND_BEGINS_WITHIN)
-    waiting = Run.objects.filter(status=RunStatus.QUEUED).exclude(own).order_by("pk")
+    from_command = Q(trigger=Trigger.COMMAND, sent_at__gt=Now() - COMMAND_BEGINS_WITHIN)
+    waiting = Run.objects.filter(status=RunStatus.QUEUED).exclude(from_command).order_by("pk")
     if queue == settings.SLOW_QUEUE:
         return waiting.filter(slow_vendors.IS_SLOW)
     return waiting.exclude(slow_vendors.IS_SLOW)
@@ -182,9 +184,9 @@ def confirm_held(run: Run, *, actor: User) -> Run:
 
 
 def perform(run_id: int, on_progress: OnProgress | None = None, *, is_divided: bool = True) -> Run:
-    """Read and record one queued run. Does nothing when another worker has claimed it or it is finished.
+    """Read and record one queued run. Does nothing if another worker has claimed it or it has ended.
 
-    When it takes long only a part is read and the run is queued again, unless it shall not be divided.
+    A slow run is read in parts and queued again after each, unless it must not be divided.
     """
     failpoint("received")
     run = lease.claim(run_id)
@@ -207,7 +209,7 @@ def _read_and_record(part: "_Part", on_progress: OnProgress | None) -> None:
     run, heart = part.run, part.heart
     try:
         with heart:
-            harvest = _read(part, on_progress)
+            harvest = _read_part(part, on_progress)
         store.record(run, harvest)
         failpoint("recorded")
     except _PartIsOverError:
@@ -248,16 +250,17 @@ def _fail_as_told(part: "_Part", exc: ProtocolError | DomainError) -> None:
 
 
 def _fail_of_itself(run: Run, exc: Exception, heart: Heartbeat) -> None:
-    found = db_errors.outage(exc)
-    code = found.code.upper() if found else "INTERNAL"
-    message = found.message if found else "Pegboard itself failed here; its log says more."
+    failure = db_errors.outage(exc)
+    code = failure.code.upper() if failure else "INTERNAL"
+    message = failure.message if failure else "Pegboard itself failed here; its log says more."
     message += " The catalog is as it was."
     fail(run, code, message, progress=heart.progress, heard=heart.heard)
 
 
 @transaction.atomic
 def start_over(run: Run, moved: EndpointMovedError) -> None:
-    """The endpoint is not judged by what its old address did. While it is paused, no run begins by itself."""
+    """Forget the history of an endpoint whose address changed. While it is paused, no run starts by
+    itself."""
     if not store.finish(run, status=RunStatus.FAILED, error_code=moved.code, error_message=moved.message):
         return
     endpoint = Endpoint.objects.get(pk=run.endpoint_id)
@@ -266,9 +269,9 @@ def start_over(run: Run, moved: EndpointMovedError) -> None:
 
 
 class _Part:
-    """What one process reads of a run: all of it, or as much as it has time for.
+    """The part of a run that one process reads.
 
-    `is_last`: what is not read now will not be read by this run.
+    is_last: the run reads nothing after this part.
     """
 
     def __init__(self, run: Run, *, is_last: bool = False) -> None:
@@ -283,7 +286,8 @@ class _Part:
         return time.monotonic() - self.began
 
     def go_on(self) -> None:
-        """Called where all that was read so far can be kept. Each part brings at least one reply."""
+        """Raise if the part is over. Called when all replies so far can be stored. Each part reads at
+        least one reply."""
         if self.heart.is_lost:
             raise LostLeaseError
         replies = self.replies.answered
@@ -292,7 +296,7 @@ class _Part:
             raise _PartIsOverError
 
 
-def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
+def _read_part(part: _Part, on_progress: OnProgress | None) -> Harvest:
     run, heart, replies = part.run, part.heart, part.replies
     endpoint = run.endpoint
     if not endpoint.is_live:
@@ -308,18 +312,18 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
     reached: dict[str, str] = {}
     open_session = partial(sessions.open_session, endpoint, heart.heard, reached=reached)
     protocol = endpoint.speak()
-    read = partial(listing.read, run, protocol, open_session, replies, progress)
-    whole = part.began + WHOLE_SECONDS
+    read_list = partial(listing.read, run, protocol, open_session, replies, progress)
+    deadline = part.began + WHOLE_SECONDS
     try:
         try:
-            harvest = read(ends=whole if protocol.lists_at_once else math.inf)
+            harvest = read_list(ends=deadline if protocol.lists_at_once else math.inf)
         except (ProtocolViolationError, RefusedError):
-            # A cursor may have died meanwhile, or what was kept cannot be read: the list itself decides. It
-            # is not divided: what cannot be resumed once would have to be read from its beginning for ever.
+            # The cursor may have expired, or a stored reply cannot be parsed. The list is read from its
+            # beginning and in one part, because each part would start at the beginning again.
             if not replies.used or part.seconds > WHOLE_SECONDS:
                 raise
             part.is_last = True
-            harvest = read(ends=whole)
+            harvest = read_list(ends=deadline)
     finally:
         if reached:
             Run.objects.filter(pk=run.pk, attempt=run.attempt).update(reached=reached)
@@ -332,11 +336,11 @@ def _read(part: _Part, on_progress: OnProgress | None) -> Harvest:
 
 
 def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
-    # Empty after tools, or more than 30 % gone: that is more often a vendor's accident than a wish.
+    # An empty list, or more than 30 % missing, is more often a vendor's accident than intended.
     missing, before = len(harvest.missing), harvest.was_active
     if missing * 100 <= before * MAY_LOSE_PERCENT:
         return
-    # As the row says now: a person may have confirmed while this run was under way.
+    # From the current row, because an administrator may have confirmed it meanwhile.
     confirmed = Run.objects.values_list("may_withdraw", flat=True).get(pk=run.pk)
     if missing <= (confirmed or 0):
         return
@@ -352,18 +356,18 @@ def _hold_if_shrunken(run: Run, harvest: Harvest) -> None:
 
 
 def _hold(run: Run, held: HeldError, heard: Sequence[Exchange]) -> None:
-    said = {"error_code": held.code, "error_message": held.message}
+    columns = {"error_code": held.code, "error_message": held.message}
     with transaction.atomic():
         if store.finish(
             run,
             status=RunStatus.FAILED,
             would_withdraw=len(held.harvest.missing),
-            **said,
-            **store.what_was_read(held.harvest),
+            **columns,
+            **store.read_columns(held.harvest),
         ):
             store.keep_rejections(held.harvest)
             last_reply.keep(run, heard)
-            if not store.as_it_was_read(run).update(held_run=run, **said):
+            if not store.as_it_was_read(run).update(held_run=run, **columns):
                 raise EndpointMovedError
             if run.endpoint.held_run_id is None:
                 outbox.run_held(run.endpoint)
@@ -380,15 +384,15 @@ def fail(
     *,
     may_resume: bool = False,
 ) -> None:
-    """The next scheduled run comes later the more often this endpoint failed in a row."""
-    said = {"error_code": code, "error_message": message}
+    """Record a failure. Each further failure of the endpoint delays its next scheduled run."""
+    columns = {"error_code": code, "error_message": message}
     failures = run.endpoint.failures + 1
     wait = max(circuit_breaker.back_off(failures), circuit_breaker.retry_after_wait(retry_after))
     with transaction.atomic():
-        if store.finish(run, may_resume, status=RunStatus.FAILED, **said, **progress):
+        if store.finish(run, may_resume, status=RunStatus.FAILED, **columns, **progress):
             last_reply.keep(run, heard)
             was_read = store.as_it_was_read(run)
-            if not was_read.update(failures=failures, next_due_at=Now() + wait, **said):
+            if not was_read.update(failures=failures, next_due_at=Now() + wait, **columns):
                 raise EndpointMovedError
             if failures == 1:
                 outbox.broke(run.endpoint)

@@ -1,6 +1,6 @@
-"""What happens to runs by themselves: due ones start, dead ones are taken up, lost messages are sent again.
+"""The schedule of runs: start due runs, resume those of dead workers, and send lost messages again.
 
-It needs neither the broker nor the worker that died.
+It needs neither the broker nor the dead worker.
 """
 
 from django.db import transaction
@@ -18,7 +18,7 @@ STARTS_PER_TICK = 100
 
 
 def tick() -> None:
-    """Start what is due, take up what died, wake workers for runs that wait. Safe to run at any time."""
+    """Start due runs, resume dead ones and wake workers for waiting runs. Safe to call at any time."""
     _start_due()
     _take_up_dead()
     kept_replies.forget_old()
@@ -38,7 +38,7 @@ def _start_due() -> None:
 
 
 def _take_up_dead() -> None:
-    # A run that is being recorded holds its row's lock and is skipped, however old its lease is.
+    # A run that is being recorded has locked its row and is skipped, however old its lease is.
     with transaction.atomic():
         dead = Run.objects.filter(status=RunStatus.RUNNING, lease_until__lt=Now())
         locked = dead.select_for_update(skip_locked=True, of=("self",)).select_related("endpoint")

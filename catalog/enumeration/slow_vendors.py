@@ -1,22 +1,24 @@
-"""Slow vendors are read by workers of their own, so that they do not hold up the others.
+"""A queue with its own workers for slow vendors, so that they do not delay others.
 
-An enumeration that hangs holds a worker's process until its deadline. When that happened last time, the next
-run is sent to the queue of slow runs, until one ends otherwise. A run that turns out slow gives its process
-back between two requests and goes on in that queue. It is a matter of the message alone: a worker performs
-every run that it is told of. docs/decisions/0020-slow-vendors.md says why it is done so.
+An enumeration that hangs occupies a worker until its deadline. The next run of such an endpoint goes to the
+queue
+of slow runs, until a run ends differently. A run that becomes slow releases its process between two requests
+and
+continues in that queue. Only the message differs: any worker can execute any run.
+docs/decisions/0020-slow-vendors.md has the reasons.
 """
 
 from django.db.models import Q
 
 from catalog.models import Run
 
-# What a run ends in that has waited for its vendor; INCOMPLETE may say that it did so on a later page.
+# The error codes of runs that waited for their vendor. INCOMPLETE may mean a wait on a later page.
 WAITED = ("IDLE", "DEADLINE", "CONNECT_TIMEOUT", "INCOMPLETE")
 IS_SLOW = Q(in_parts=True) | Q(endpoint__error_code__in=WAITED)
-# Seconds. A long enumeration then gives its process back and goes on from what it has kept. Between that and
-# the end of a task's time (CELERY_TASK_SOFT_TIME_LIMIT) lie one request with its repetitions and the record.
+# Seconds. A long enumeration then releases its process and resumes from its stored replies. The time until
+# the task limit (CELERY_TASK_SOFT_TIME_LIMIT) is for one request with its retries and for recording.
 PART_SECONDS = 180.0
-# What an enumeration may take, and each reply to it, before it counts as slow.
+# The limits of an enumeration, and of each reply, before it counts as slow.
 SLOW_RUN_SECONDS, SLOW_REPLY_SECONDS = 10.0, 5.0
 
 
@@ -25,7 +27,7 @@ def is_slow(run: Run) -> bool:
 
 
 def part_seconds(run: Run, replies: int) -> float:
-    """How long the run may keep a process in which the vendor has answered it so often."""
+    """Return how long the run may use a process after this number of replies."""
     if is_slow(run):
         return PART_SECONDS
     return min(PART_SECONDS, max(SLOW_RUN_SECONDS, replies * SLOW_REPLY_SECONDS))

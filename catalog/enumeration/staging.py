@@ -1,9 +1,10 @@
-"""What an enumeration has read, on its way into the catalog: the staging table, and what is known beside it.
+"""The staging table of an enumeration, and the data that is kept with it.
 
-The table is temporary and belongs to one server session, so a killed run leaves nothing behind. Behind a
-pooler, where a session is ours for one transaction only, the rows wait in a file of this process for the
-transaction that merges them, and the table ends with it. Ids are drawn
-while staging, so a new tool and its first version, which point at each other, are each written once.
+The table is temporary and belongs to one database session, so a killed run leaves nothing behind. Behind a
+pooler,
+where a session lasts one transaction, the rows wait in a file for the transaction that merges them. Ids are
+drawn
+while staging, so that a new tool and its first version, which refer to each other, are each written once.
 """
 
 import tempfile
@@ -33,10 +34,11 @@ from protocols.signature import Signature
 
 
 class StagedTool(msgspec.Struct, frozen=True):
-    """One new or changed tool, decoded. `tool_pk` is None for a tool the catalog has not seen.
+    """A decoded new or changed tool. `tool_pk`: None for a new one.
 
-    `nth` counts the staged versions of one tool from 1, and `same_label_before` those of them with its label
-    that come before it. A list shows each tool once.
+    nth: counts the staged versions of one tool from 1. same_label_before: counts those with its label before
+    it.
+    A list has each tool once.
     """
 
     tool_pk: int | None
@@ -84,8 +86,7 @@ def staged_tool(
 class Assessed:
     """A changed tool that raised an alarm or that the policy stops.
 
-    `version` is the name of the version, empty where the vendor numbers nothing; `alarms` are as a version
-    keeps them.
+    version: the name of the version, "" without a label. alarms: as a version stores them.
     """
 
     stop: policy.Stop | None
@@ -95,11 +96,12 @@ class Assessed:
 
 @dataclass(slots=True)
 class Harvest:
-    """What one complete enumeration found, beside the staged tools.
+    """The results of one complete enumeration besides the staged tools.
 
-    `respelt` are ids in other letters. `relisted` are tools of which only that changed which no model sees
-    and no call needs: their documents are staged. `as_version` are tools listed as their versions again.
-    `images` are the addresses of the images of both, "" for a tool without one.
+    respelt: ids with another spelling. relisted: tools with changes that affect no model and no call; their
+    documents
+    are staged. as_version: tools that are listed as one of their versions again.
+    images: the image addresses of the tools, "" for a tool without one.
     """
 
     pages: int = 0
@@ -125,7 +127,7 @@ class Harvest:
 
 COLUMNS = ", ".join(StagedTool.__struct_fields__)
 
-# The sequences are looked up once, and not for each row.
+# The sequences are looked up once, not for each row.
 SEQUENCES = """
 SELECT pg_get_serial_sequence('catalog_tool', 'id'), pg_get_serial_sequence('catalog_toolversion', 'id')
 """
@@ -153,7 +155,7 @@ INSERT INTO relisted_document SELECT * FROM unnest(%s::bigint[], %s::text[], %s:
 """
 
 
-IN_MEMORY = 8 << 20  # bytes of a spool; more goes to the disk
+IN_MEMORY = 8 << 20  # bytes in memory; more is written to a file
 
 
 class Spool:
@@ -206,13 +208,14 @@ def _batches(rows: Iterator[Row]) -> Iterator[list[Row]]:
 
 
 class Stage:
-    """The staging table of this session, made for the first tools that are put there.
+    """The staging table of this session, created for the first tools.
 
-    Rows go into one open COPY, so that the database works on them while the next ones are decoded. Leave
-    the connection alone between `put` and `settle`, and settle before the vendor is asked for more: the
-    server ends a statement that waits for a slow vendor.
-
-    spool: the rows, where the session is not ours until they are merged; None where they are in the table.
+    Rows go into one open COPY, so that the database works while the next ones are decoded. Do not use the
+    connection
+    between `put` and `settle`, and settle before the next request to the vendor, because the server ends a
+    statement
+    that waits for long.
+    spool: the rows behind a pooler, None if they are in the table.
     """
 
     def __init__(self) -> None:
@@ -303,14 +306,14 @@ def _lifetime() -> str:
 
 
 def _escaped(text: str) -> str:
-    # Replacing is many times quicker than `str.translate`, and most texts hold nothing to be replaced.
+    # Replacing is much faster than `str.translate`, and most texts need no replacement.
     if "\\" in text or "\t" in text or "\n" in text or "\r" in text:
         text = text.replace("\\", r"\\").replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
     return text
 
 
 def _copy_line(tool: StagedTool) -> str:
-    """One row in the text format of COPY."""
+    """Return a row in the text format of COPY."""
     # Half the time of adapting every value by its type.
     tags = ",".join(['"' + tag.replace("\\", "\\\\").replace('"', '\\"') + '"' for tag in tool.tags])
     texts = (

@@ -1,4 +1,4 @@
-"""Records one complete enumeration: everything in one transaction, and only while the run is still ours."""
+"""Record a complete enumeration in one transaction, only while the run still has its lease."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -32,7 +32,7 @@ from core.failpoints import failpoint
 from core.metrics import Counter
 from protocols.base import identity
 
-# As many as a person reads; a list in which all is wrong must not fill the table.
+# A readable number. A list in which everything is faulty must not fill the table.
 REJECTIONS_KEPT = 1_000
 RUNS = Counter(
     "pegboard_runs_total",
@@ -72,16 +72,15 @@ def as_it_was_read(run: Run) -> QuerySet[Endpoint]:
 
 def keep_pass(run: Run, saw: str) -> None:
     """Keeps the digest of a pass that another pass has to agree with."""
-    # It outlasts the process: a long run goes on in another one.
+    # Stored in the row, because a long run continues in another process.
     run.passes = [*run.passes, saw]
     Run.objects.filter(pk=run.pk, attempt=run.attempt).update(passes=run.passes)
 
 
 def record(run: Run, harvest: Harvest) -> None:
-    """One transaction, and only while `run.attempt` still holds the lease.
+    """Record the harvest in one transaction, only while `run.attempt` has the lease.
 
-    Raises LostLeaseError, and EndpointRemovedError or EndpointMovedError for what was done to the endpoint
-    meanwhile.
+    Raises LostLeaseError, EndpointRemovedError, or EndpointMovedError.
     """
     with transaction.atomic():
         lease.lock(run)
@@ -143,7 +142,7 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         unchanged=harvest.unchanged,
         withdrawn=len(harvest.missing),
         returned=len(harvest.returned),
-        **what_was_read(harvest),
+        **read_columns(harvest),
     )
     if (
         not as_it_was_read(run)
@@ -168,8 +167,8 @@ def _succeed(run: Run, harvest: Harvest) -> None:
         outbox.recovered(run.endpoint)
 
 
-def what_was_read(harvest: Harvest) -> dict[str, object]:
-    """The columns of a run that tell of what was read, whether or not it was recorded."""
+def read_columns(harvest: Harvest) -> dict[str, object]:
+    """Return the columns of a run that describe what was read, recorded or not."""
     return {
         "pages": harvest.pages,
         "seen": harvest.seen,
@@ -185,8 +184,8 @@ def keep_rejections(harvest: Harvest) -> None:
 def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
     # Pages that were recalled stay as they are.
     KnownPage.objects.filter(endpoint=run.endpoint_id).exclude(pk__in=[page.pk for page in pages]).delete()
-    # What a runtime had read alone since this run began may be newer than a page of this run: the page would
-    # be known when the vendor goes back to it, and the tool would stay as it was meanwhile.
+    # A tool that was read alone since this run began may be newer than its page. The page must not count as
+    # known then, or the tool would keep its state when the vendor reverts to that page.
     began = Run.objects.filter(pk=run.pk).values("started_at")
     alone = Run.objects.filter(
         endpoint=run.endpoint_id, trigger=Trigger.RUNTIME, finished_at__gte=Subquery(began)
@@ -197,7 +196,7 @@ def _remember(run: Run, pages: Sequence[KnownPage]) -> None:
 
 
 def _respell(tools: Mapping[int, str]) -> None:
-    # URLs take the newest spelling of an id: a server may be strict.
+    # URLs use the newest spelling of an id, because a server may be strict.
     if tools:
         with connection.cursor() as cursor:
             cursor.execute(RESPELL, [list(tools), list(tools.values())])
@@ -242,9 +241,9 @@ def _return(run: Run, tools: Sequence[int]) -> None:
 
 
 def finish(run: Run, may_resume: bool = False, /, **changes: object) -> bool:
-    """Writes how a run ended, if it is still ours; returns whether it was."""
+    """Store the end of a run, if it still has its lease. Return whether it has."""
     # Only a run that broke off leaves replies to go on from.
-    is_ours = bool(lease.held(run).update(finished_at=Now(), lease_until=None, **changes))
+    is_ours = bool(lease.claimed_run(run).update(finished_at=Now(), lease_until=None, **changes))
     if is_ours:
         if not may_resume:
             KeptReply.objects.filter(endpoint=run.endpoint_id).delete()

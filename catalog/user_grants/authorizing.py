@@ -1,8 +1,9 @@
-"""A user authorizes us at a provider with their own browser, from a link that a call has answered.
+"""Authorization of end users at a provider, with their own browser, from a link in the result of a call.
 
-The link cannot be guessed, and the user who opens it is not signed in here. So the page says which agent
-asks, and only the browser that went away may come back: it has a cookie that fits the state. RFC 6749 section
-4.1, RFC 7636, RFC 9207.
+The link cannot be guessed, and the user who opens it is not signed in to Pegboard. So the page names the
+agent, and
+only the same browser may return: it has a cookie that matches the state. RFC 6749 section 4.1, RFC 7636, RFC
+9207.
 """
 
 import copy
@@ -31,7 +32,7 @@ OVER = "A link counts once, for an hour, and until it is replaced. Go back to th
 
 
 def link_of(grant: UserGrant) -> str:
-    """The same for as long as the grant waits, so that two calls that ask do not end each other's link."""
+    """Return the link, which stays the same while the grant waits, so that two calls share it."""
     return encryption.keyed_digest(f"{grant.pk}\0{grant.asked}", field="catalog.usergrant.link")
 
 
@@ -54,18 +55,18 @@ def host_of(grant: UserGrant) -> str:
 
 
 def asked_scopes(grant: UserGrant) -> list[str]:
-    """All that the provider is asked for: those of the tools, and those of the client."""
+    """Return the scopes of the authorization request: those of the tools and those of the client."""
     return _client(grant).scope.split()
 
 
 def begin(grant: UserGrant, *, redirect_uri: str) -> tuple[str, str]:
-    """The address that the browser goes to, and the state that it has to bring back. Raises DomainError."""
+    """Return the address for the browser, and the state that the browser must return. Raises DomainError."""
     client = _client(grant)
     token_request.client_secret(client.credential, client)  # what cannot be completed is not begun
     state, verifier = new_secret(), new_secret()
-    kept = encryption.encrypt(Secret(verifier), row=grant.pk, field=grants.field_of("verifier"))
+    encrypted_verifier = encryption.encrypt(Secret(verifier), row=grant.pk, field=grants.field_of("verifier"))
     rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING)
-    rows.update(state_digest=digest_of(state), verifier=kept, sent_scopes=grant.scopes)
+    rows.update(state_digest=digest_of(state), verifier=encrypted_verifier, sent_scopes=grant.scopes)
     address = grant_requests.sign_in_address(
         client, redirect_uri=redirect_uri, state=state, verifier=verifier
     )
@@ -78,10 +79,9 @@ def complete(
     began_with: str,
     redirect_uri: str,
 ) -> UserGrant:
-    """Keeps the tokens that the code is traded for. `began_with` is the state that the browser went away
-    with.
+    """Exchange the code for tokens and store them. `began_with`: the state with which the browser left.
 
-    Raises DomainError with a sentence for the user; the grant goes on waiting then.
+    Raises DomainError with a message for the user; the grant then keeps waiting.
     """
     answer = token_replies.read_answer(query)
     if answer is None or not began_with or not hmac.compare_digest(answer.state, began_with):
@@ -90,16 +90,16 @@ def complete(
         state_digest=digest_of(answer.state), state=GrantState.PENDING, expires_at__gt=Now()
     )
     grant = rows.select_related(*_WITH).first()
-    # A state counts once, whatever comes of it.
+    # A state is valid once, whatever the result.
     if grant is None or not rows.filter(pk=grant.pk).update(state_digest=""):
         raise DomainError("sign_in_unknown", OVER)
     client = _client(grant)
     if answer.issuer != client.issuer and (answer.issuer or client.states_issuer):
         raise DomainError("sign_in_issuer", "The answer comes from another server. Nothing was kept.")
     if answer.error:
-        said = token_replies.in_words(host_of(grant), answer.error, answer.words).message
-        grants.settle(grant, GrantState.FAILED, printable(said, 300), verifier="")
-        raise DomainError("sign_in_refused", said)
+        message = token_replies.in_words(host_of(grant), answer.error, answer.words).message
+        grants.settle(grant, GrantState.FAILED, printable(message, 300), verifier="")
+        raise DomainError("sign_in_refused", message)
     if not answer.code:
         raise DomainError("sign_in_code", "The server sent no code back. Open the link again.")
     verifier = encryption.decrypt(
@@ -110,18 +110,18 @@ def complete(
     )
     began = time.monotonic()
     try:
-        tokens = asked(client, fields, [Secret(answer.code), verifier])
+        tokens = request_tokens(client, fields, [Secret(answer.code), verifier])
     except ProtocolError as error:
         raise DomainError("sign_in_failed", f"It was not completed: {error.message}") from None
-    # Only a renewal keeps the refresh token that was there before: this one may be of another server.
+    # Only a renewal keeps the stored refresh token, which may belong to another server.
     used_up = {"refresh_token": "", "verifier": "", "link_digest": ""}
-    # The user has not seen what was asked for since the browser went away.
-    sent = grant.scopes if grant.sent_scopes is None else grant.sent_scopes
-    columns = used_up | {"scopes": sent}
-    columns |= columns_for(grant, client, tokens, time.monotonic() - began, sent.split())
-    message, held = "The user authorized it.", columns["granted_scopes"].split()
-    if refused := [scope for scope in sent.split() if scope not in held]:
-        message += f" Asked for and not granted: {token_replies.named(refused)}."
+    # The user has not seen the scopes that were added since the browser left.
+    sent_scopes = grant.scopes if grant.sent_scopes is None else grant.sent_scopes
+    columns = used_up | {"scopes": sent_scopes}
+    columns |= columns_for(grant, client, tokens, time.monotonic() - began, sent_scopes.split())
+    message, granted_scopes = "The user authorized it.", columns["granted_scopes"].split()
+    if refused := [scope for scope in sent_scopes.split() if scope not in granted_scopes]:
+        message += f" Asked for and not granted: {token_replies.scope_names(refused)}."
     if tokens.note:
         message += f" {tokens.note}"
     if not grants.settle(grant, GrantState.COMPLETED, message, **columns):
@@ -130,8 +130,8 @@ def complete(
     return grant
 
 
-def asked(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> Tokens:
-    """What a token endpoint gives for these fields. Raises ProtocolError, DomainError."""
+def request_tokens(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> Tokens:
+    """Send a token request. Raises ProtocolError, DomainError."""
     secret = token_request.client_secret(client.credential, client)
     form = grant_requests.token_form(client, secret, fields)
     return token_request.request(client, form, [*sent, *([secret] if secret else [])])
@@ -140,9 +140,10 @@ def asked(client: Grant, fields: Mapping[str, str], sent: Sequence[Secret]) -> T
 def columns_for(
     grant: UserGrant, client: Grant, tokens: Tokens, elapsed: float, scopes: Sequence[str]
 ) -> dict[str, Any]:
-    """What a token reply means for the row. Without a new refresh token the row's stays (RFC 6749, 6).
+    """Return the columns of a token reply. A reply without a refresh token keeps the stored one (RFC 6749,
+    6).
 
-    `scopes` are those of the tools that the token is to be good for, as far as the server grants them.
+    scopes: those of the tools, as far as the server grants them.
     """
     granted = token_replies.granted(scopes, client.scope.split(), tokens.scope)
     access = encryption.encrypt(tokens.access, row=grant.pk, field=grants.field_of("access_token"))
@@ -162,7 +163,7 @@ def columns_for(
 
 
 def client_of(credential: Credential, scopes: str = "") -> Grant:
-    """The client's settings, with the scopes that are asked for beside its own."""
+    """Return the settings of the client, with the additional scopes."""
     client = copy.copy(credential.grant)
     client.credential = credential
     client.scope = " ".join(dict.fromkeys([*client.scope.split(), *scopes.split()]))
@@ -183,20 +184,29 @@ def ask(
 
     Raises DomainError.
     """
-    known = UserGrant.objects.filter(
+    grants_of_provider = UserGrant.objects.filter(
         end_user=user, endpoint=call.version.tool.endpoint, provider=provider[: grants.MAX_PROVIDER_LENGTH]
     ).first()
-    # What the user did not grant is asked for again by the tools that need it.
-    before = [scope for scope in known.scopes.split() if scope not in known.refused_scopes] if known else []
-    wanted = dict.fromkeys([*before, *scopes])
-    # They go into the address that the browser opens; half of them would be another question.
-    if (length := len(" ".join(wanted))) > token_replies.MAX_SCOPE_LENGTH:
-        most = token_replies.MAX_SCOPE_LENGTH
+    # Tools that need a refused scope request it again.
+    before = (
+        [
+            scope
+            for scope in grants_of_provider.scopes.split()
+            if scope not in grants_of_provider.refused_scopes
+        ]
+        if grants_of_provider
+        else []
+    )
+    scopes_to_request = dict.fromkeys([*before, *scopes])
+    # The scopes are part of the browser's address. A truncated list would be another request.
+    if (length := len(" ".join(scopes_to_request))) > token_replies.MAX_SCOPE_LENGTH:
+        max_length = token_replies.MAX_SCOPE_LENGTH
         message = (
-            f"Scopes of {length:,} characters are needed at this provider, and {most:,} can be asked for."
+            f"Scopes of {length:,} characters are needed at this provider, and {max_length:,} can be "
+            "asked for."
         )
         raise DomainError("SCOPES_TOO_LONG", f"{message} Pin a version of the tool that needs fewer.")
-    grant = grants.ask(user, call, provider, scopes=list(wanted), credential=credential)
+    grant = grants.ask(user, call, provider, scopes=list(scopes_to_request), credential=credential)
     link = link_of(grant)
     UserGrant.objects.filter(pk=grant.pk).update(link_digest=digest_of(link))
     return f"{site}/grants/authorize/{link}/"

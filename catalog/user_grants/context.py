@@ -1,4 +1,4 @@
-"""What a call carries beside its inputs, found before anything is sent; or what is missing for it."""
+"""The context of a call besides its inputs: tokens and secrets, or the error for missing ones."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from catalog.user_grants import tokens as user_tokens
 from core.outbound.errors import printable
 from protocols.base import QUESTIONS, Ask, Context, Needs, Outcome, Protocol
 
-# In place of a protocol's own state: the call that goes on is made as it would have been at first.
+# Replaces the state of a protocol: the continued call is sent like a first one.
 NOTHING_SENT = {"nothing_sent": True}
 USER = "user_id"
 _SOME_TEXT = {"type": "string", "minLength": 1}
@@ -23,7 +23,7 @@ class MissingError(Exception):
         self.outcome = outcome
 
 
-def of(call: Call, protocol: Protocol) -> Context:
+def context_of(call: Call, protocol: Protocol) -> Context:
     """Raises MissingError, DomainError."""
     thread = call.thread.remote_id if call.thread else ""
     questions = call.runtime.side.questions if call.runtime else QUESTIONS
@@ -43,29 +43,31 @@ def of(call: Call, protocol: Protocol) -> Context:
 
 
 def _tokens(call: Call, needs: Needs) -> dict[str, str]:
-    # Of the providers at which we are an OAuth client. At the others the vendor asks the user by itself.
+    # For providers with an OAuth client of Pegboard. At others, the vendor asks the user itself.
     endpoint = call.version.tool.endpoint
-    ours = {name: row for name, row in providers.clients(endpoint).items() if name in needs.providers}
-    if not ours:
+    clients_by_provider = {
+        name: row for name, row in providers.clients(endpoint).items() if name in needs.providers
+    }
+    if not clients_by_provider:
         return {}
     user = grants.user_of(call)
     if user is None:
-        named = ", ".join(f"“{printable(name, 100)}”" for name in ours)
-        message = f"The tool acts for a user at {named}, and the call does not say for whom."
+        names = ", ".join(f"“{printable(name, 100)}”" for name in clients_by_provider)
+        message = f"The tool acts for a user at {names}, and the call does not say for whom."
         raise MissingError(Outcome("refused", error={"code": "USER_MISSING", "message": message}))
-    found: dict[str, str] = {}
+    tokens: dict[str, str] = {}
     asks, refused = [], []
     asked_before = {ask.id for ask in call.continues.decoded().asks} if call.continues else set()
-    for name, credential in ours.items():
+    for name, credential in clients_by_provider.items():
         scopes = needs.providers[name]
         token = user_tokens.token_for(user, endpoint, name, credential, scopes)
         if token is not None:
-            found[name] = token
+            tokens[name] = token
             continue
-        if lacking := grants.refused(user, endpoint, name, scopes):
-            refused.append(f"{token_replies.named(lacking)} at “{printable(name, 100)}”")
+        if lacking := grants.refused_scopes(user, endpoint, name, scopes):
+            refused.append(f"{token_replies.scope_names(lacking)} at “{printable(name, 100)}”")
             if name in asked_before:
-                # A call that goes on has asked its user already.
+                # A continued call has asked its user already.
                 message = (
                     f"The user did not grant {refused[-1]}, which the tool needs. To ask again, call it anew."
                 )
@@ -73,12 +75,12 @@ def _tokens(call: Call, needs: Needs) -> dict[str, str]:
         url = authorizing.ask(user, call, name, credential=credential, scopes=scopes, site=call.site)
         asks.append(Ask(name, f"Let the tool act for you at {name}, then run it again.", url=url))
     if asks:
-        named = ", ".join(f"“{printable(ask.id, 100)}”" for ask in asks)
-        message = f"The user has to authorize the tool at {named} first. Show the user the address in “asks”."
+        names = ", ".join(f"“{printable(ask.id, 100)}”" for ask in asks)
+        message = f"The user has to authorize the tool at {names} first. Show the user the address in “asks”."
         if refused:
             message += f" When asked before, the user did not grant {', '.join(refused)}."
         raise MissingError(_asking("GRANT_MISSING", message, asks))
-    return found
+    return tokens
 
 
 def missing_secrets(needs: Needs, known: Sequence[str]) -> list[str]:
@@ -87,7 +89,7 @@ def missing_secrets(needs: Needs, known: Sequence[str]) -> list[str]:
 
 def _name_of_user(call: Call) -> str:
     if not call.on_behalf_of:
-        # A user who tries a tool may have been asked for it, now or in the calls that this one continues.
+        # A user who tries a tool may have been asked, now or in the calls that this one continues.
         step: Call | None = call
         while step and not isinstance(answer := step.answers.get(USER), str):
             step = step.continues
@@ -100,9 +102,9 @@ def _name_of_user(call: Call) -> str:
 
 
 def _without_secrets(absent: Sequence[str]) -> Outcome:
-    named = ", ".join(f"“{printable(name, 100)}”" for name in absent)
+    names = ", ".join(f"“{printable(name, 100)}”" for name in absent)
     message = (
-        f"The tool needs the secret {named}, which is not in the vault of its vendor. Ask an administrator "
+        f"The tool needs the secret {names}, which is not in the vault of its vendor. Ask an administrator "
         "to enter it there."
     )
     return Outcome("refused", error={"code": "SECRET_MISSING", "message": message})

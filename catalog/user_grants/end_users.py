@@ -1,7 +1,7 @@
-"""Users of agents, for whom runtimes call tools. Who they are, only the runtime and the vendor know.
+"""Users of agents, for whom runtimes call tools. Only the runtime and the vendor know their identity.
 
-A call knows its user by a keyed digest of agent and name. The name itself is kept encrypted for as long as
-the user is not forgotten, because a call may be made later, or go on by itself.
+A call identifies its user by a keyed digest of agent and name. The name is stored encrypted until the user is
+deleted, because a call may be sent later or continue by itself.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,18 @@ from core.encryption import Secret
 
 FIELD = "catalog.enduser.sealed"
 NOTE_EVERY = timedelta(days=1)
-# Far longer than a call may take, so that none under way loses its user.
+# Far longer than any call, so that no running call loses its user.
 KEPT_IDLE = timedelta(days=30)
 AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class OnBehalfOf:
-    """`name` is the runtime's own for its user. With `resumes`, a call that stops for an authorization goes
-    on by itself once it is there."""
+    """The user for whom a runtime calls.
+
+    name: the runtime's name for the user. resumes: a call that stops for an authorization continues by itself
+    after it.
+    """
 
     name: str
     resumes: bool = False
@@ -38,11 +41,11 @@ def digest_of(agent: int, name: str) -> str:
 
 
 def remember(agent: int, name: str) -> str:
-    """The digest of a user whose name is kept from now on. Raises DomainError where there is no key."""
+    """Store the name of a user and return the digest. Raises DomainError without an encryption key."""
     digest = digest_of(agent, name)
     rows = EndUser.objects.filter(agent=agent, digest=digest)
-    seen = rows.values_list("last_seen_at", flat=True).first()
-    if seen and timezone.now() - seen < NOTE_EVERY:
+    last_seen_at = rows.values_list("last_seen_at", flat=True).first()
+    if last_seen_at and timezone.now() - last_seen_at < NOTE_EVERY:
         return digest
     if not rows.update(last_seen_at=Now()):
         row = EndUser(agent=agent, digest=digest)
@@ -57,11 +60,11 @@ def forget_idle() -> bool:
 
     Delete one portion of them and return whether there may be more. Safe to run twice.
     """
-    wanted = UserGrant.objects.filter(
+    referenced = UserGrant.objects.filter(
         end_user=OuterRef("pk"), state__in=[GrantState.PENDING, GrantState.COMPLETED]
     )
     idle = EndUser.objects.annotate(seen_at=Coalesce("last_seen_at", "first_seen_at"))
-    idle = idle.filter(~Exists(wanted), seen_at__lt=Now() - KEPT_IDLE).order_by("pk")
+    idle = idle.filter(~Exists(referenced), seen_at__lt=Now() - KEPT_IDLE).order_by("pk")
     with transaction.atomic():
         rows = list(idle.select_for_update(of=("self",), skip_locked=True)[:AT_ONCE])
         EndUser.objects.filter(pk__in=[row.pk for row in rows]).delete()

@@ -1,7 +1,6 @@
-"""Authorizations of end users: opened by a challenge, settled once, forgotten by a person.
+"""Authorizations of end users: opened by a challenge, settled once, deleted by a user.
 
-Each change is one transaction with its audit row. Who asks whether a user has answered:
-catalog/calls/challenges.py.
+Each change is a transaction with its audit entry. catalog/calls/challenges.py polls for the users' answers.
 """
 
 from collections.abc import Sequence
@@ -23,7 +22,7 @@ from core.errors import DomainError
 from people import audit
 from people.models import User
 
-# How long a user may take; then nothing is asked any more, and the next call opens the grant anew.
+# The time for an answer. Afterwards polling ends, and the next call opens the grant again.
 LIFE = timedelta(hours=1)
 FIRST_CHECK_AFTER = timedelta(seconds=2)
 MAX_URL_LENGTH, MAX_PROVIDER_LENGTH = 2048, 500
@@ -45,8 +44,8 @@ def user_of(call: Call) -> EndUser | None:
     return EndUser.objects.filter(agent=call.agent or 0, digest=call.on_behalf_of).first()
 
 
-def refused(user: EndUser, endpoint: Endpoint, provider: str, scopes: Sequence[str]) -> list[str]:
-    """Those of the scopes that the user was asked for last, and did not grant."""
+def refused_scopes(user: EndUser, endpoint: Endpoint, provider: str, scopes: Sequence[str]) -> list[str]:
+    """Return the last requested scopes that the user did not grant."""
     row = UserGrant.objects.filter(end_user=user, endpoint=endpoint, provider=provider).first()
     lacking = row.refused_scopes if row else []
     return [scope for scope in scopes if scope in lacking]
@@ -64,9 +63,9 @@ def ask(
     why_not_checked: str = "",
     credential: Credential | None = None,
 ) -> UserGrant:
-    """The grant of this user at this provider, waiting from now on. `check_url` is asked unless it is said
-    why not."""
-    asked: dict[str, Any] = {
+    """Open the grant of this user at this provider. `check_url` is polled unless `why_not_checked` has a
+    reason."""
+    request_columns: dict[str, Any] = {
         "state": GrantState.PENDING,
         "scopes": " ".join(scopes),
         "url": url,
@@ -81,48 +80,53 @@ def ask(
         "credential": credential,
     }
     endpoint = call.version.tool.endpoint
-    # A user who was forgotten meanwhile is not asked.
+    # A deleted user is not asked.
     if not EndUser.objects.select_for_update(no_key=True).filter(pk=user.pk).exists():
         raise DomainError("USER_FORGOTTEN", "The user of this call was forgotten meanwhile. Call again.")
-    named: dict[str, Any] = {
+    names_of_user: dict[str, Any] = {
         "end_user": user,
         "endpoint": endpoint,
         "provider": provider[:MAX_PROVIDER_LENGTH],
     }
-    before = UserGrant.objects.select_for_update().filter(**named).first()
-    # Another call that meets the same provider takes nothing away from those that wait for it.
-    asked["resumes"] = call.resumes_when_granted or bool(before and before.resumes)
+    before = UserGrant.objects.select_for_update().filter(**names_of_user).first()
+    # Another call at the same provider does not remove the scopes that earlier calls wait for.
+    request_columns["resumes"] = call.resumes_when_granted or bool(before and before.resumes)
     is_of_another = before and before.credential_id != (credential and credential.pk)
     if before is None or before.state != GrantState.PENDING or is_of_another:
-        asked["asked"] = (before.asked if before else 0) + 1
+        request_columns["asked"] = (before.asked if before else 0) + 1
     if before and before.granted_scopes is None and before.access_token:
-        # A row from before these were kept; once it waits, its own `scopes` say more than its tokens can.
-        asked["granted_scopes"] = " ".join(before.held_scopes)
+        # For rows of earlier releases. While such a row waits, its `scopes` are more exact than its tokens.
+        request_columns["granted_scopes"] = " ".join(before.held_scopes)
     if before and is_of_another:
         # Tokens, and an authorization on its way, are of the other server alone.
-        asked |= {**NO_TOKENS, "generation": before.generation + 1, "state_digest": "", "verifier": ""}
-    grant, _ = UserGrant.objects.update_or_create(**named, defaults=asked)
+        request_columns |= {
+            **NO_TOKENS,
+            "generation": before.generation + 1,
+            "state_digest": "",
+            "verifier": "",
+        }
+    grant, _ = UserGrant.objects.update_or_create(**names_of_user, defaults=request_columns)
     facts = {"provider": grant.provider, "endpoint": endpoint.pk, "call": call.pk}
-    # A user who is asked again, because the model tried again, is the same question.
+    # A repeated call asks the same question.
     if before is None or before.state != GrantState.PENDING:
         audit.record(None, "ask", grant, after=facts, why="A tool needs it.", agent=user.agent)
     return grant
 
 
 def settle(grant: UserGrant, state: GrantState, message: str, **columns: Any) -> bool:
-    """The one end of a wait: False when it has ended otherwise meanwhile.
+    """End the wait for a grant. Return False if it has ended already.
 
-    A user who did not authorize more has still authorized what was granted before.
+    A user who refused additional scopes keeps the earlier ones.
     """
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, state=GrantState.PENDING, opened_at=grant.opened_at)
         ended = {"settled_at": Now(), "message": message[:300], "next_check_at": None, **columns}
         settled = 0
         if state != GrantState.COMPLETED:
-            held = rows.exclude(access_token="").exclude(granted_scopes=None)
+            granted = rows.exclude(access_token="").exclude(granted_scopes=None)
             # The calls that wait do so for more than that.
             as_before = {"state": GrantState.COMPLETED, "scopes": F("granted_scopes"), "resumes": False}
-            settled = held.update(**ended, **as_before)
+            settled = granted.update(**ended, **as_before)
         settled = settled or rows.update(**ended, state=state)
         if settled:
             facts = {"provider": grant.provider, "endpoint": grant.endpoint_id}
@@ -131,7 +135,7 @@ def settle(grant: UserGrant, state: GrantState, message: str, **columns: Any) ->
 
 
 def visible_to(user: User) -> QuerySet[UserGrant]:
-    """Those of users of the agents that `user` may see."""
+    """Return the grants of users of the agents that `user` may see."""
     rows = UserGrant.objects.select_related("end_user", "endpoint__vendor")
     if user.can_administer:
         return rows
@@ -140,10 +144,11 @@ def visible_to(user: User) -> QuerySet[UserGrant]:
 
 @transaction.atomic
 def forget(grant: UserGrant, *, actor: User) -> Revocation | None:
-    """The grant goes with its tokens. A user without any grant is forgotten, too.
+    """Delete the grant and its tokens, and the user if no other grant is left.
 
-    The provider is told after the commit that its tokens are not wanted any more, and the `message` of what
-    is returned says what became of that; None where there were no tokens of ours.
+    The provider is asked to revoke the tokens after the commit. The `message` of the result states whether it
+    did;
+    None if Pegboard had no tokens.
     """
     # A renewal may have changed the tokens since the row was read.
     rows = UserGrant.objects.select_related("end_user").select_for_update(of=("self",))
@@ -175,5 +180,5 @@ def decrypted(grant: UserGrant, column: str) -> Secret:
 
 
 def field_of(column: str) -> str:
-    """What a secret in this column of a grant is encrypted for."""
+    """Return the encryption context of a column."""
     return f"catalog.usergrant.{column}"

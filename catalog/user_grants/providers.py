@@ -1,7 +1,9 @@
-"""As which OAuth client users of an endpoint's tools authorize at a provider, as an administrator chose it.
+"""The OAuth client with which users of an endpoint's tools authorize at a provider. An administrator chooses
+it.
 
-The client is that of a credential of the kind `oauth_users`, which was entered for the endpoint's address:
-tokens that are got with it go there alone.
+The client is a credential of the kind `oauth_users` that was entered for the endpoint's address. Its tokens
+are
+sent only there.
 """
 
 from django.db import transaction
@@ -18,11 +20,11 @@ WRONG_CREDENTIAL = "Choose a credential “for each user of an agent” that was
 
 
 def clients(endpoint: Endpoint) -> dict[str, Credential]:
-    """By provider; without those that were entered for another address than the endpoint has now."""
+    """Return the credentials by provider, without those for an earlier address of the endpoint."""
     origin = origin_of(endpoint.credential_url, may_ask=True)
     rows = ProviderClient.objects.filter(endpoint=endpoint, credential__removed_at=None)
-    chosen = rows.filter(credential__origin=origin).select_related("credential__grant")
-    return {row.provider: row.credential for row in chosen}
+    valid_rows = rows.filter(credential__origin=origin).select_related("credential__grant")
+    return {row.provider: row.credential for row in valid_rows}
 
 
 def choices(endpoint: Endpoint) -> list[Credential]:

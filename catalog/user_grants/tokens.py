@@ -1,7 +1,7 @@
-"""The access token of a user at a provider, renewed by one process at a time.
+"""Access tokens of end users at a provider, renewed by one process at a time.
 
-As for credentials (catalog/credentials/oauth/renewal.py): a lease first, then the server is asked outside of
-any transaction, and its reply is kept only if the grant is still of the generation it was asked for.
+As for credentials (catalog/credentials/oauth/renewal.py): first a lease, then a request outside of any
+transaction. The reply is stored only if the grant still has the generation of the request.
 """
 
 import time
@@ -32,9 +32,9 @@ MAX_WAIT, PAUSE = 20.0, 0.2  # seconds that one waits for another's renewal
 def token_for(
     user: EndUser, endpoint: Endpoint, provider: str, credential: Credential, scopes: Sequence[str]
 ) -> str | None:
-    """None where the user has to authorize it first. Raises ProtocolError, DomainError."""
+    """Return a valid token, or None if the user must authorize first. Raises ProtocolError, DomainError."""
     ends = time.monotonic() + MAX_WAIT
-    # In any state: a user who is asked for more has authorized what was granted before.
+    # In any state, because a user who is asked for more scopes keeps the earlier ones.
     rows = UserGrant.objects.filter(
         end_user=user, endpoint=endpoint, provider=provider, credential=credential
     )
@@ -47,9 +47,9 @@ def token_for(
             _end(grant, "The token is over, and the provider gave nothing to renew it with.")
             return None
         free = Q(lease_until=None) | Q(lease_until__lte=Now())
-        mine = UserGrant.objects.filter(free, pk=grant.pk, generation=grant.generation)
-        if mine.update(lease_until=Now() + LEASE):
-            if token := _renewed(grant, credential, scopes):
+        free_grant = UserGrant.objects.filter(free, pk=grant.pk, generation=grant.generation)
+        if free_grant.update(lease_until=Now() + LEASE):
+            if token := _renew(grant, credential, scopes):
                 return token
             continue  # it ended, or is another one now
         if time.monotonic() >= ends:
@@ -59,24 +59,24 @@ def token_for(
     return None
 
 
-def _renewed(grant: UserGrant, credential: Credential, scopes: Sequence[str]) -> str | None:
+def _renew(grant: UserGrant, credential: Credential, scopes: Sequence[str]) -> str | None:
     client = authorizing.client_of(credential, " ".join(grant.held_scopes))
     refresh = grants.decrypted(grant, "refresh_token")
-    held = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
+    current_grant = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
     began = time.monotonic()
     try:
-        tokens = authorizing.asked(client, grant_requests.refresh_fields(client, refresh), [refresh])
+        tokens = authorizing.request_tokens(client, grant_requests.refresh_fields(client, refresh), [refresh])
     except ProtocolError as error:
         if isinstance(error, OAuthError) and error.error == "invalid_grant":
             _end(grant, "The provider does not renew the token any more.")
             return None
-        held.update(lease_until=None)
+        current_grant.update(lease_until=None)
         raise
     elapsed = time.monotonic() - began
     columns = authorizing.columns_for(grant, client, tokens, elapsed, grant.held_scopes)
     if tokens.note:
         columns["message"] = tokens.note
-    if not held.update(**columns):
+    if not current_grant.update(**columns):
         _revoke_forgotten(grant, client, tokens)
         return None
     is_enough = set(scopes) <= set(columns["granted_scopes"].split())
@@ -84,8 +84,7 @@ def _renewed(grant: UserGrant, credential: Credential, scopes: Sequence[str]) ->
 
 
 def _revoke_forgotten(grant: UserGrant, client: Grant, tokens: Tokens) -> None:
-    # Only of a grant that is gone: at the provider, one that was authorized anew may share its sign-in with
-    # these.
+    # Only for a deleted grant: a new authorization at the provider may share its sign-in with these tokens.
     if UserGrant.objects.filter(pk=grant.pk).exists():
         return
     new = {"access_token": tokens.access, "refresh_token": tokens.refresh}
@@ -97,18 +96,19 @@ def _revoke_forgotten(grant: UserGrant, client: Grant, tokens: Tokens) -> None:
 
 
 def _end(grant: UserGrant, why: str) -> None:
-    # The next call asks the user again.
     with transaction.atomic():
         rows = UserGrant.objects.filter(pk=grant.pk, generation=grant.generation)
-        gone = grants.NO_TOKENS | {"generation": grant.generation + 1, "message": why}
-        # A question that the user has not answered yet goes on waiting.
+        cleared_columns = grants.NO_TOKENS | {"generation": grant.generation + 1, "message": why}
+        # An unanswered question keeps waiting.
         settled = rows.exclude(state=GrantState.PENDING)
-        ended = settled.update(**gone, state=GrantState.EXPIRED, settled_at=Now()) or rows.update(**gone)
+        ended = settled.update(**cleared_columns, state=GrantState.EXPIRED, settled_at=Now()) or rows.update(
+            **cleared_columns
+        )
         if ended:
             facts = {"provider": grant.provider, "endpoint": grant.endpoint_id}
             audit.record(None, "expire", grant, after=facts, why=why, agent=grant.end_user.agent)
 
 
 def note_refusal(grant: UserGrant) -> None:
-    """The vendor asks for another authorization although it was given this one's token."""
+    """Record that the vendor requires another authorization despite this token."""
     _end(grant, "The vendor did not take the token.")

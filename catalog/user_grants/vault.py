@@ -1,6 +1,6 @@
-"""Secrets that tools of an endpoint ask for by name, as an administrator entered them.
+"""Secrets that tools of an endpoint need by name. Administrators enter them.
 
-A value goes to the endpoint's origin alone, in calls of tools that need it, and is never shown again.
+A value is sent only to the endpoint's origin, in calls of tools that need it, and is never shown again.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -25,49 +25,49 @@ MAX_TOOLS_READ, SHOWN = 500, 5
 
 
 def names(endpoint: Endpoint) -> list[str]:
-    """Of what is there for the address that the endpoint has now."""
+    """Return the names of the secrets for the endpoint's current address."""
     return list(_here(endpoint).values_list("name", flat=True))
 
 
 def names_by_endpoint(endpoints: Collection[Endpoint]) -> dict[int, list[str]]:
     """The same for several, in one query."""
-    origins = {each.pk: origin_of(each.credential_url, may_ask=True) for each in endpoints}
-    found: dict[int, list[str]] = {}
+    origins = {endpoint.pk: origin_of(endpoint.credential_url, may_ask=True) for endpoint in endpoints}
+    names: dict[int, list[str]] = {}
     rows = EndpointSecret.objects.filter(endpoint__in=origins) if origins else EndpointSecret.objects.none()
     for endpoint, name, origin in rows.values_list("endpoint", "name", "origin"):
         if origin == origins[endpoint]:
-            found.setdefault(endpoint, []).append(name)
-    return found
+            names.setdefault(endpoint, []).append(name)
+    return names
 
 
-def opened(endpoint: Endpoint, wanted: Iterable[str]) -> dict[str, str]:
+def opened(endpoint: Endpoint, names: Iterable[str]) -> dict[str, str]:
     """Decrypted for one conversation. Raises UndecryptableError."""
-    wanted = list(wanted)
-    found = {}
-    for row in _here(endpoint).filter(name__in=wanted) if wanted else ():
-        found[row.name] = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name=row.name).reveal()
-    return found
+    names = list(names)
+    values = {}
+    for row in _here(endpoint).filter(name__in=names) if names else ():
+        values[row.name] = encryption.decrypt(row.sealed, row=row.pk, field=FIELD, name=row.name).reveal()
+    return values
 
 
 def _here(endpoint: Endpoint) -> QuerySet[EndpointSecret]:
-    # What was entered for another address is not sent to this one.
+    # Secrets for an earlier address are not sent to this one.
     origin = origin_of(endpoint.credential_url, may_ask=True)
     return EndpointSecret.objects.filter(endpoint=endpoint, origin=origin)
 
 
 @transaction.atomic
-def put(endpoint: Endpoint, *, actor: User, name: str, value: str) -> EndpointSecret:
+def set_secret(endpoint: Endpoint, *, actor: User, name: str, value: str) -> EndpointSecret:
     """Enters a secret, or replaces the one of this name. Raises DomainError."""
-    # One administrator at a time, so that two do not enter the same name.
+    # Serializes administrators who enter the same name.
     Endpoint.objects.select_for_update().get(pk=endpoint.pk)
     _check(name, value)
-    kept = EndpointSecret.objects.filter(endpoint=endpoint)
-    found = kept.filter(name=name).first()
-    if found is None and kept.count() >= MAX_SECRETS:
+    secrets = EndpointSecret.objects.filter(endpoint=endpoint)
+    existing = secrets.filter(name=name).first()
+    if existing is None and secrets.count() >= MAX_SECRETS:
         message = f"An endpoint has up to {MAX_SECRETS} secrets. Forget one first."
         raise DomainError("too_many_secrets", message, status=409)
-    row = found or EndpointSecret(endpoint=endpoint, name=name)
-    before = {"fingerprint": found.fingerprint, "origin": found.origin} if found else None
+    row = existing or EndpointSecret(endpoint=endpoint, name=name)
+    before = {"fingerprint": existing.fingerprint, "origin": existing.origin} if existing else None
     row.sealed = encryption.encrypt(Secret(value), row=row.pk, field=FIELD)
     row.fingerprint = encryption.fingerprint(Secret(value))
     row.origin = origin_of(endpoint.credential_url, may_ask=True)
@@ -76,7 +76,7 @@ def put(endpoint: Endpoint, *, actor: User, name: str, value: str) -> EndpointSe
     after = {"fingerprint": row.fingerprint, "origin": row.origin}
     facts = {"endpoint": endpoint.pk} if before is None else {}
     audit.record(actor, "replace" if before else "enter", row, before=before, after=after | facts)
-    # What the database has written, with the id of its key.
+    # With the columns that the database set, including the key id.
     return EndpointSecret.objects.get(pk=row.pk)
 
 
@@ -99,21 +99,24 @@ def _check(name: str, value: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A secret that tools ask for; `tools` are some of them."""
+    """A secret that tools require. `tools`: some of them."""
 
     name: str
     tools: tuple[str, ...]
     is_there: bool
 
 
-def needed(endpoint: Endpoint) -> list[Need]:
-    """What tools of the endpoint ask for in their current versions, by name."""
-    found: dict[str, list[str]] = {}
+def find_needs(endpoint: Endpoint) -> list[Need]:
+    """Return the secrets that the current versions of the endpoint's tools require, by name."""
+    tools_by_name: dict[str, list[str]] = {}
     for tool, needs in _asking(endpoint, '"secrets":'):
         for name in needs.secrets:
-            found.setdefault(name, []).append(tool)
-    there = set(names(endpoint)) if found else set()
-    return [Need(name, tuple(tools[:SHOWN]), name in there) for name, tools in sorted(found.items())]
+            tools_by_name.setdefault(name, []).append(tool)
+    stored_names = set(names(endpoint)) if tools_by_name else set()
+    return [
+        Need(name, tuple(tools[:SHOWN]), name in stored_names)
+        for name, tools in sorted(tools_by_name.items())
+    ]
 
 
 def providers_named(endpoint: Endpoint) -> list[str]:
@@ -125,7 +128,7 @@ def _asking(endpoint: Endpoint, member: str) -> Iterator[tuple[str, Needs]]:
     protocol = endpoint.speak()
     if not protocol.takes_context:
         return
-    # Few tools ask for any, and a list of them all is long.
+    # Few tools need secrets, and an endpoint may have many tools.
     asking = ToolVersion.objects.filter(current_of__endpoint=endpoint, signature__contains=member)
     for version in asking.defer("raw").order_by("pk")[:MAX_TOOLS_READ]:
         signature = version.decoded()

@@ -388,7 +388,7 @@ def endpoint_facts(endpoint: Endpoint) -> dict[str, Any]:
         "interval_minutes": endpoint.interval_minutes,
         "settings": endpoint.settings,
         "is_paused": endpoint.is_paused,
-        "policy": dict(policies.whole(endpoint.policy)),
+        "policy": dict(policies.with_defaults(endpoint.policy)),
         "retry": endpoint.retry,
         "requests_per_second": endpoint.requests_per_second,
         "requests_at_once": endpoint.requests_at_once,

@@ -45,14 +45,14 @@ def activity_new(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def activity_change(request: HttpRequest, pk: int) -> HttpResponse:
-    activity = chosen(pk)
+    activity = get_activity(pk)
     return _edited(request, activity, operations.current(activity).kind, draft_of(activity))
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
-    activity = chosen(pk)
+    activity = get_activity(pk)
     try:
         operations.remove(activity, actor=person(request))
     except DomainError as error:
@@ -62,7 +62,7 @@ def activity_remove(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("activity-list")
 
 
-def chosen(pk: int) -> Activity:
+def get_activity(pk: int) -> Activity:
     rows = Activity.objects.shared().select_related("current__interface__tool__current")
     return get_object_or_404(rows, pk=pk)
 
@@ -76,7 +76,7 @@ def draft_of(activity: Activity) -> Draft:
 
 
 def shown_of(activity: Activity, *, judged: bool = False) -> Editor:
-    """As it is set up."""
+    """Return the activity for display."""
     draft = draft_of(activity)
     kind = operations.current(activity).kind
     return EDITORS[kind](kind, draft, callees.known(draft.references()), shows_faults=judged)
@@ -87,8 +87,8 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
     if request.method == "POST":
         editor, sought = posted(request, kind)
     else:
-        known = callees.known(draft.references())
-        editor = EDITORS[kind](kind, draft, known, shows_faults=activity is not None)
+        known_callees = callees.known(draft.references())
+        editor = EDITORS[kind](kind, draft, known_callees, shows_faults=activity is not None)
     if activity:
         editor.head.edits(operations.facts(activity))
     is_saved = request.method == "POST" and not (sought or editor.json_error)
@@ -108,24 +108,27 @@ def _edited(request: HttpRequest, activity: Activity | None, kind: str, draft: D
 
 
 def posted(request: HttpRequest, kind: str) -> tuple[Editor, dict[str, Found]]:
-    """What was typed, after what the button that was pressed does to it; and what was sought."""
+    """Return the editor with the entered draft after the effect of the pressed button, and the search in
+    it."""
     data, act = request.POST, request.POST.get("act", ENTER)
-    asked = Reference.read(act.rpartition("-")[2])
-    known = callees.known(activity_fields.references_in(data) | ({asked} if asked else set()))
-    made = EDITORS[kind]
-    draft = made.applied(made.parse_draft(data, known), act, kind, known)
+    reference = Reference.read(act.rpartition("-")[2])
+    known_callees = callees.known(activity_fields.references_in(data) | ({reference} if reference else set()))
+    editor_class = EDITORS[kind]
+    draft = editor_class.applied(editor_class.parse_draft(data, known_callees), act, kind, known_callees)
     sought = finding.asked(data, act, with_activities=kind == "composite")
     is_judged_now = act in (*SAVING, "check") and not sought
     json_error = ""
     if act == "json":
         try:
             draft = activity_fields.from_json(draft, data.get("json", ""))
-            known = callees.known(draft.references())
+            known_callees = callees.known(draft.references())
         except DomainError as error:
             json_error = error.fields["json"]
     elif act != "forget" and activity_fields.is_json_typed(data):
         json_error = NOT_TAKEN_OVER
-    editor = made(kind, draft, known, data=data, shows_faults=is_judged_now or data.get("judged") == "1")
+    editor = editor_class(
+        kind, draft, known_callees, data=data, shows_faults=is_judged_now or data.get("judged") == "1"
+    )
     editor.act, editor.json_error = act, json_error
     if act not in SAVING:
         editor.head.errors.clear()
@@ -139,16 +142,16 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
     name = editor.head.cleaned_data["name"]
     try:
         if activity is None:
-            made = operations.create(
+            activity = operations.create(
                 actor=actor,
                 name=name,
                 kind=editor.kind.name,
                 config=editor.config,
                 interface=interface_of(editor),
             )
-            messages.success(request, f"“{made}” is saved. Bind it in an environment, and it runs there.")
-            return made
-        # What means the same is the same, in whichever words it was sent over REST.
+            messages.success(request, f"“{activity}” is saved. Bind it in an environment, and it runs there.")
+            return activity
+        # Compare the decoded configurations, whatever their spelling over REST.
         is_same = editor.draft.config == draft_of(activity).config
         has_newer_callees = operations.has_newer_callees(operations.current(activity))
         changed = operations.change(
@@ -165,14 +168,14 @@ def _saved(request: HttpRequest, editor: Editor, activity: Activity | None) -> A
     if changed.current == activity.current:
         messages.info(request, "Saved. What runs is as it was, so there is no new version.")
     else:
-        said = "What is bound keeps its version until someone moves it under Updates."
-        messages.success(request, f"Saved as version {operations.current(changed).number}. {said}")
+        message = "What is bound keeps its version until someone moves it under Updates."
+        messages.success(request, f"Saved as version {operations.current(changed).number}. {message}")
     return changed
 
 
 def interface_of(editor: Editor) -> ToolVersion | None:
     """Raises DomainError where the tool is not there."""
-    if (chosen := editor.draft.interface) is None:
+    if (reference := editor.draft.interface) is None:
         return None
     rows = ToolVersion.objects.select_related("tool")
-    return rows.filter(tool=chosen.tool, ordinal=chosen.ordinal).first()
+    return rows.filter(tool=reference.tool, ordinal=reference.ordinal).first()

@@ -1,6 +1,6 @@
 """Numbers in an address, as a user may have typed them."""
 
-MAX_DIGITS = 18  # digits that a bigint holds whatever they are
+MAX_DIGITS = 18  # any number of so many digits fits a bigint
 
 
 def number(text: str) -> int:
@@ -9,4 +9,4 @@ def number(text: str) -> int:
 
 
 def numbers(texts: list[str]) -> list[int]:
-    return [found for text in texts if (found := number(text))]
+    return [parsed for text in texts if (parsed := number(text))]

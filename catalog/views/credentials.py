@@ -54,9 +54,9 @@ def credential_list(request: HttpRequest) -> HttpResponse:
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN)
 def credential_new(request: HttpRequest) -> HttpResponse:
-    chosen = offers.taken(request)
+    offer = offers.accepted_offer(request)
     data = request.POST.copy()
-    if offers.decides_kind(request, chosen):
+    if offers.decides_kind(request, offer):
         data["kind"], data["secret"] = CredentialKind.OAUTH_CODE, ""
     form = CredentialForm(data or None, initial={"url": request.GET.get("url", "")})
     client = ClientForm(data if form.is_oauth else None, prefix="client")
@@ -66,16 +66,18 @@ def credential_new(request: HttpRequest) -> HttpResponse:
     }
     context = {"form": form, "client": client, **addresses}
     if offers.LOOK in request.POST:
-        found = offers.look(request, request.POST.get("url", ""))
-        return _with_lookup(request, "catalog/credential_new.html", context | found)
-    if chosen and form.is_oauth:
-        client.fill(chosen)
+        discovered = offers.look(request, request.POST.get("url", ""))
+        return _with_lookup(request, "catalog/credential_new.html", context | discovered)
+    if offer and form.is_oauth:
+        client.fill(offer)
     is_ready = request.method == "POST" and offers.FILL not in request.POST
     if is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            given = form.cleaned_data | (client.entered_facts() if form.is_oauth else {})
-            save = partial(credential_operations.create_credential, actor=person(request), **given)
-            row = save(registered=offers.registered(request, chosen, lambda tried: save(registered=tried)))
+            values = form.cleaned_data | (client.entered_facts() if form.is_oauth else {})
+            save = partial(credential_operations.create_credential, actor=person(request), **values)
+            row = save(
+                registered=offers.register_client(request, offer, lambda tried: save(registered=tried))
+            )
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
         else:
@@ -100,16 +102,16 @@ def _read_with(credential: Credential, request: HttpRequest) -> Run | None:
 
 def refuse(error: DomainError, form: OperationForm, client: ClientForm | None) -> None:
     """Beside the field it is about, in whichever of the two forms that is."""
-    in_client = {name: why for name, why in error.fields.items() if client and name in client.fields}
-    for name, why in in_client.items():
+    in_client = {name: message for name, message in error.fields.items() if client and name in client.fields}
+    for name, message in in_client.items():
         if client:
-            client.add_error(name, why)
-    others = {name: why for name, why in error.fields.items() if name not in in_client}
+            client.add_error(name, message)
+    others = {name: message for name, message in error.fields.items() if name not in in_client}
     form.refuse(DomainError(error.code, error.message, fields=others, status=error.status))
 
 
 def _with_lookup(request: HttpRequest, template: str, context: dict[str, Any]) -> HttpResponse:
-    # The page as it was filled in, with what the vendor says; nothing is saved.
+    # Render the form again with the discovery. Nothing is saved.
     if "HX-Request" in request.headers:
         template = "catalog/_discovery.html"
     return render(request, template, context)
@@ -130,8 +132,8 @@ def credential(request: HttpRequest, pk: str) -> HttpResponse:
             form.refuse(error)
         else:
             new_key = "Another key was made. Give its public part to the server now."
-            said = "The secret was replaced. The next enumeration run uses it."
-            messages.success(request, new_key if has_key else said)
+            message = "The secret was replaced. The next enumeration run uses it."
+            messages.success(request, new_key if has_key else message)
             return redirect("credential", row.pk)
     context = {
         "credential": row,
@@ -168,17 +170,17 @@ def credential_edit(request: HttpRequest, pk: str) -> HttpResponse:
 
 def _client_edit(request: HttpRequest, row: Credential) -> HttpResponse:
     # The settings of an OAuth client.
-    client = ClientChangeForm(request.POST or None, initial=_held(row))
+    client = ClientChangeForm(request.POST or None, initial=_client_values(row))
     client.edits(sessions.facts(row))
     context = {"credential": row, "client": client, "redirect_uri": _redirect_uri(request, row)}
     if offers.LOOK in request.POST:
-        found = _looked_up(request, row, request.POST.get("resource", ""))
-        return _with_lookup(request, "catalog/credential_client.html", context | found)
-    if chosen := offers.taken(request):
-        client.fill(chosen)
+        discovered = _discover(request, row, request.POST.get("resource", ""))
+        return _with_lookup(request, "catalog/credential_client.html", context | discovered)
+    if offer := offers.accepted_offer(request):
+        client.fill(offer)
     if request.method == "POST" and offers.FILL not in request.POST and client.is_valid():
-        wanted = client.facts() | {"name": client.cleaned_data["name"]}
-        if _is_changed(request, row, client, wanted, chosen):
+        new_values = client.facts() | {"name": client.cleaned_data["name"]}
+        if _is_changed(request, row, client, new_values, offer):
             return redirect("credential", row.pk)
     return render(request, "catalog/credential_client.html", context, status=client.status)
 
@@ -188,12 +190,12 @@ def _redirect_uri(request: HttpRequest, row: Credential) -> str:
     return client_metadata.users_redirect_uri(request) if is_for_users else redirect_uri(request)
 
 
-def _held(row: Credential) -> dict[str, Any]:
+def _client_values(row: Credential) -> dict[str, Any]:
     return {name: getattr(row.grant, name) for name in clients.DETAILS} | {"name": row.name}
 
 
-def _looked_up(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
-    # What the vendor says now, beside what the client of this credential was made for.
+def _discover(request: HttpRequest, row: Credential, resource: str) -> dict[str, Any]:
+    # The vendor's current metadata, next to the settings of the client.
     signs_in = row.kind in clients.SIGNING_IN
     return offers.look(request, resource or row.origin, may_sign_in=signs_in, registered_at=row.grant.issuer)
 
@@ -209,7 +211,7 @@ def _is_changed(
         credential_operations.update_credential, row, actor=person(request), expected=form.expected, **wanted
     )
     try:
-        save(registered=offers.registered(request, chosen or {}, lambda tried: save(registered=tried)))
+        save(registered=offers.register_client(request, chosen or {}, lambda tried: save(registered=tried)))
     except DomainError as error:
         form.refuse(error)
         return False
@@ -221,18 +223,18 @@ def _is_changed(
 @requires(Role.ADMIN)
 @require_POST
 def credential_sign_in(request: HttpRequest, pk: str) -> HttpResponse:
-    """With the scopes that the vendor wants too. A client that asks for itself needs no person for that."""
+    """Begin a sign-in with the scopes that the vendor requires too. Clients without users need none."""
     row = get_object_or_404(ROWS, pk=pk)
     if row.kind == CredentialKind.OAUTH_CLIENT and row.grant.wanted_scope:
         credential_operations.widen(row, actor=person(request))
         return _go_on(request, row, "Saved. The next token is asked for with these scopes.")
     if clients.uses_oauth(row) and row.grant.issuer and (row.grant.ended_at or row.grant.refused_at):
-        found = _looked_up(request, row, row.grant.resource)
-        if found.get("has_moved"):
-            client = ClientChangeForm(initial=_held(row))
+        discovered = _discover(request, row, row.grant.resource)
+        if discovered.get("has_moved"):
+            client = ClientChangeForm(initial=_client_values(row))
             client.edits(sessions.facts(row))
             context = {"credential": row, "client": client, "redirect_uri": redirect_uri(request)}
-            return render(request, "catalog/credential_client.html", context | found)
+            return render(request, "catalog/credential_client.html", context | discovered)
     return offers.to_sign_in(request, row, otherwise=reverse("credential", args=[row.pk]))
 
 
@@ -284,7 +286,7 @@ def credential_keys(request: HttpRequest, pk: str) -> HttpResponse:
 @public
 @require_GET
 def client_document(request: HttpRequest) -> HttpResponse:
-    # Who we are, for servers where a client id is the address of such a document. No secret is in it.
+    # The client metadata, for servers that accept its address as a client id. It contains no secret.
     address = public_url(reverse("client-document"), request)
     described = client_metadata.described(redirect_uri(request), authentication=ClientAuthentication.NONE)
     return JsonResponse({"client_id": address, "client_uri": public_url("/", request), **described})
@@ -313,5 +315,5 @@ def credential_remove(request: HttpRequest, pk: str) -> HttpResponse:
 
 
 def _and_there(done: str, revoked: Revocation | None) -> str:
-    # What was done here, and whether the vendor knows.
+    # The result, and whether the vendor was notified.
     return f"{done} {revoked.message}".strip() if revoked else done

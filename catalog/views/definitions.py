@@ -31,11 +31,11 @@ def definition_import_page(request: HttpRequest) -> HttpResponse:
         document = None
         try:
             document = form.document()
-            made = definition_import.define_all(document, actor=person(request))
+            tools = definition_import.define_all(document, actor=person(request))
         except DomainError as error:
             form.refuse_all(error, document)
         else:
-            what = f"{len(made)} tools are" if len(made) > 1 else f"“{made[0]}” is"
+            what = f"{len(tools)} tools are" if len(tools) > 1 else f"“{tools[0]}” is"
             messages.success(request, f"{what} defined. Pin them to an agent, as you pin a vendor's tools.")
             return redirect(f"{reverse('tool-list')}?protocol=definition")
     return render(request, "catalog/definition_import.html", {"form": form})
@@ -43,13 +43,13 @@ def definition_import_page(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def definition_change(request: HttpRequest, pk: int) -> HttpResponse:
-    return _edited(request, chosen(pk))
+    return _edited(request, get_definition(pk))
 
 
 @requires(Role.DESIGNER)
 @require_POST
 def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
-    row = chosen(pk)
+    row = get_definition(pk)
     definitions.withdraw(row, actor=person(request))
     messages.success(request, f"“{row}” can be pinned no more. What was pinned and published stays.")
     return redirect("tool", row.pk)
@@ -58,7 +58,7 @@ def definition_withdraw(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.DESIGNER)
 @require_POST
 def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
-    row = chosen(pk)
+    row = get_definition(pk)
     try:
         definitions.offer_again(row, actor=person(request))
     except DomainError as error:
@@ -68,7 +68,7 @@ def definition_restore(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("tool", row.pk)
 
 
-def chosen(pk: int) -> Tool:
+def get_definition(pk: int) -> Tool:
     return get_object_or_404(definitions.all_of_them().select_related("current"), pk=pk)
 
 
@@ -98,9 +98,9 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
     actor = person(request)
     try:
         if tool is None:
-            made = definitions.define(actor=actor, parts=typed)
-            messages.success(request, f"“{made}” is defined. Pin it to an agent, as you pin a vendor's tool.")
-            return made
+            tool = definitions.define(actor=actor, parts=typed)
+            messages.success(request, f"“{tool}” is defined. Pin it to an agent, as you pin a vendor's tool.")
+            return tool
         changes = {name: getattr(typed, name) for name in Parts.__slots__}
         changed = definitions.change(tool, actor=actor, changes=changes, expected=editor.head.expected)
     except DomainError as error:
@@ -109,8 +109,8 @@ def _saved(request: HttpRequest, editor: Editor, tool: Tool | None, typed: Parts
     if changed.current == tool.current:
         messages.info(request, "Nothing was changed, so there is no new version.")
     else:
-        said = "Agents that pin it stay on the version that they have until you move them."
-        messages.success(request, f"Saved as version {changed.current}. {said}")
+        message = "Agents that pin it stay on the version that they have until you move them."
+        messages.success(request, f"Saved as version {changed.current}. {message}")
     return changed
 
 

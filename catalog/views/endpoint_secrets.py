@@ -1,4 +1,4 @@
-"""What tools of an endpoint need beside their inputs: secrets, which never come out, and OAuth clients."""
+"""Secrets and OAuth clients that tools of an endpoint need besides their inputs. Secrets are never shown."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,17 +23,17 @@ def endpoint_secrets(request: HttpRequest, pk: int) -> HttpResponse:
     form = EndpointSecretForm(request.POST or None, initial={"name": request.GET.get("name", "")})
     if request.method == "POST" and form.is_valid():
         try:
-            vault.put(endpoint, actor=person(request), **form.cleaned_data)
+            vault.set_secret(endpoint, actor=person(request), **form.cleaned_data)
         except DomainError as error:
             form.refuse(error)
         else:
             messages.success(request, "Kept. The next call of a tool that asks for it takes it along.")
             return redirect("endpoint-secrets", endpoint.pk)
-    needed = vault.needed(endpoint)
-    chosen = list(endpoint.provider_clients.select_related("credential"))
+    needed = vault.find_needs(endpoint)
+    provider_clients = list(endpoint.provider_clients.select_related("credential"))
     context = {
-        "providers": chosen,
-        "unchosen": sorted(set(vault.providers_named(endpoint)) - {row.provider for row in chosen}),
+        "providers": provider_clients,
+        "unchosen": sorted(set(vault.providers_named(endpoint)) - {row.provider for row in provider_clients}),
         "credentials": providers.choices(endpoint),
         "endpoint": endpoint,
         "secrets": [(row, vault.is_usable(row, endpoint)) for row in vault.secrets_of(endpoint)],
@@ -55,12 +55,15 @@ def endpoint_secret_forget(request: HttpRequest, pk: int, secret: str) -> HttpRe
 @require_POST
 @requires(Role.ADMIN)
 def endpoint_provider_choose(request: HttpRequest, pk: int) -> HttpResponse:
-    """As which OAuth client users authorize at a provider; none where they authorize at the vendor itself."""
+    """Set the OAuth client with which users authorize at a provider, or none if they authorize at the
+    vendor."""
     endpoint = get_object_or_404(Endpoint.objects.live().select_related("vendor"), pk=pk)
-    provider, chosen = request.POST.get("provider", ""), request.POST.get("credential", "")
+    provider, credential_id = request.POST.get("provider", ""), request.POST.get("credential", "")
     try:
-        if chosen:
-            credential = next((row for row in providers.choices(endpoint) if str(row.pk) == chosen), None)
+        if credential_id:
+            credential = next(
+                (row for row in providers.choices(endpoint) if str(row.pk) == credential_id), None
+            )
             if credential is None:
                 raise Http404
             providers.choose(endpoint, actor=person(request), provider=provider, credential=credential)

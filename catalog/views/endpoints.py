@@ -38,10 +38,9 @@ from people.models import Role, User
 from people.permissions import person, requires
 
 RUNS_SHOWN = 20
-# The button for a kind of credential that is entered by hand. Behind a colon may stand a name, for the field
-# of that kind which takes one.
+# The button for a kind of credential without OAuth. A value after a colon is the name field of that kind.
 ENTER = "enter"
-# The button that takes the protocol which a preview has recognized.
+# The button that accepts the detected protocol.
 READ_AS = "read_as"
 NAMED_IN: dict[str, str] = {CredentialKind.HEADER: "header", CredentialKind.QUERY: "parameter"}
 
@@ -49,9 +48,9 @@ NAMED_IN: dict[str, str] = {CredentialKind.HEADER: "header", CredentialKind.QUER
 @sensitive_post_parameters("secret")
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 def endpoint_new(request: HttpRequest) -> HttpResponse:
-    """Ends at the first enumeration run, or with a sign-in at the vendor, which comes before it."""
-    chosen = offers.taken(request)
-    form, client = _filled_in(request, chosen)
+    """Connect an endpoint. It redirects to the first run, or to a sign-in at the vendor before it."""
+    offer = offers.accepted_offer(request)
+    form, client = _filled_in(request, offer)
     context = {
         "form": form,
         "client": client,
@@ -65,12 +64,12 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
         )
     is_ready = request.method == "POST" and not {offers.FILL, ENTER, READ_AS} & request.POST.keys()
     if is_ready and context["is_over"]:
-        # The page says so first: with the request answered, the address may be connected already.
+        # First, because the address may be connected already if the request has an answer.
         context["already"] = already(form["protocol"].value(), form["url"].value())
     elif is_ready and form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
             save = partial(_connect, form, client, person(request))
-            endpoint = save(offers.registered(request, chosen, save))
+            endpoint = save(offers.register_client(request, offer, save))
         except DomainError as error:
             if error.code == "request_answered":
                 context |= form.vendor_request_context()
@@ -87,14 +86,14 @@ def endpoint_new(request: HttpRequest) -> HttpResponse:
 
 
 def already(protocol: str, url: str, instead_of: Endpoint | None = None) -> list[Endpoint]:
-    """Endpoints that stand at this address in this protocol."""
+    """Return the endpoints with this address and protocol."""
     pk = instead_of.pk if instead_of else None
     entered = Endpoint(pk=pk, protocol=protocol, url=in_ascii(url.strip()))
-    return [each.endpoint for each in already_connected(entered)]
+    return [match.endpoint for match in already_connected(entered)]
 
 
 def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectForm, ClientForm]:
-    # As it was typed, with what a button of an offer says in its place.
+    # The entered values, with those of a pressed offer button.
     data = request.POST.copy() if request.method == "POST" else None
     if data is not None and READ_AS in data:
         data["protocol"] = request.POST.get(READ_AS, "")
@@ -107,12 +106,16 @@ def _filled_in(request: HttpRequest, chosen: dict[str, Any]) -> tuple[ConnectFor
         if not (data.get("vendor") or data.get("vendor_name")):
             data["vendor_name"] = _host_of(request.POST.get("url", ""))
         if offers.decides_kind(request, chosen):
-            data["secret"] = ""  # the server makes one, or there is none
+            data["secret"] = ""  # the server issues it, or there is none
     initial: dict[str, Any] = {"vendor": request.GET.get("vendor", "")}
-    if wanted := number(request.GET.get("request", "")):
-        initial["vendor_request"] = wanted
-        if asked := VendorRequest.objects.filter(pk=wanted).first():
-            initial |= {"vendor_name": asked.vendor_name, "protocol": asked.protocol, "url": asked.url}
+    if request_id := number(request.GET.get("request", "")):
+        initial["vendor_request"] = request_id
+        if vendor_request := VendorRequest.objects.filter(pk=request_id).first():
+            initial |= {
+                "vendor_name": vendor_request.vendor_name,
+                "protocol": vendor_request.protocol,
+                "url": vendor_request.url,
+            }
     form = ConnectForm(data, request.FILES or None, initial=initial)
     client = ClientForm(data if form.is_oauth else None, prefix="client")
     if chosen and form.is_oauth:
@@ -141,12 +144,12 @@ def _host_of(address: str) -> str:
 
 @transaction.atomic
 def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Registered | None) -> Endpoint:
-    # All of it or nothing, and the first run once it is committed.
-    given = form.cleaned_data
-    vendor: Vendor = given["vendor"] or vendor_operations.vendor_of_address(
-        actor=actor, name=given["vendor_name"], url=given["url"]
+    # In one transaction. The first run starts after the commit.
+    values = form.cleaned_data
+    vendor: Vendor = values["vendor"] or vendor_operations.vendor_of_address(
+        actor=actor, name=values["vendor_name"], url=values["url"]
     )
-    if given["credential"] == NEW:
+    if values["credential"] == NEW:
         stated = stated_credential(form, client)
         credential: Credential | None = credential_operations.create_credential(
             actor=actor, name=vendor.name, registered=registered, **stated
@@ -156,15 +159,15 @@ def _connect(form: ConnectForm, client: ClientForm, actor: User, registered: Reg
     endpoint = vendor_operations.create_endpoint(
         actor=actor,
         vendor=vendor,
-        protocol=given["protocol"],
-        url=given["url"],
-        name=given["name"],
+        protocol=values["protocol"],
+        url=values["url"],
+        name=values["name"],
         credential=credential,
-        interval_minutes=given["interval_minutes"],
+        interval_minutes=values["interval_minutes"],
         settings=form.settings(),
         policy=form.policy(),
-        again=given["again"],
-        vendor_request=given["vendor_request"],
+        again=values["again"],
+        vendor_request=values["vendor_request"],
         **form.reach(),
     )
     onboarding.begin(endpoint, actor=actor)
@@ -178,15 +181,15 @@ def chosen_credential(form: ConnectForm) -> Credential | None:
 
 
 def stated_credential(form: ConnectForm, client: ClientForm) -> dict[str, Any]:
-    """What was entered for a new credential, as the operations take it."""
-    given = form.cleaned_data
-    url = protocols.get(given["protocol"]).credential_url(given["url"].strip(), form.settings())
+    """Return the entered values of a new credential, in the form of the operations."""
+    values = form.cleaned_data
+    url = protocols.get(values["protocol"]).credential_url(values["url"].strip(), form.settings())
     details = client.entered_facts() if form.is_oauth else form.details()
-    return {"kind": given["kind"], "secret": given["secret"], "url": url, **details}
+    return {"kind": values["kind"], "secret": values["secret"], "url": url, **details}
 
 
 def endpoint_context(row: Endpoint, form: EndpointForm, asked: QueryDict | None = None) -> dict[str, Any]:
-    """`asked` says which of its runs are wanted."""
+    """Return the context of an endpoint's page. `asked`: the query with the filters of its runs."""
     asked = asked if asked is not None else QueryDict()
     is_narrowed = asked.get("runs") == "changes"
     runs = row.runs.with_changes() if is_narrowed else row.runs.all()

@@ -1,4 +1,4 @@
-"""What an authorization server offers, on the pages that ask for a credential: found, shown, and taken up."""
+"""OAuth discovery on pages with a credential form: find, show and accept what a server offers."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from core.outbound.errors import ProtocolError, RefusedError
 from core.public_url import is_open_elsewhere, public_url
 from people.permissions import person
 
-# Buttons: to look, to fill the form in, to register us there, and to come as the document about us.
+# The buttons: discover, fill the form, register a client, and use the client metadata document.
 LOOK, FILL, REGISTER, AS_DOCUMENT = "look-up", "found", "register", "as-document"
 TAKES = (FILL, REGISTER, AS_DOCUMENT)
 
@@ -36,20 +36,20 @@ def look(
     may_sign_in: bool = True,
     registered_at: str = "",
 ) -> dict[str, Any]:
-    """For `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
+    """Return the context for `catalog/_discovery.html` and `catalog/_sign_in_offers.html`.
 
-    `challenge` is what the vendor answered already. Not `may_sign_in`: it is for a credential that asks as
-    itself, for which no user signs in. `registered_at` is the issuer of the client that there is already.
+    challenge: the vendor's reply so far. may_sign_in: False for credentials without a user's sign-in.
+    registered_at: the issuer of the existing client.
     """
     protocol = request.POST.get("protocol", "")
-    known = protocol if protocol in dict(protocols.connectable()) else ""
+    known_protocol = protocol if protocol in dict(protocols.connectable()) else ""
     try:
-        found = discovery.discover(url.strip(), challenge, known)
+        discovered = discovery.discover(url.strip(), challenge, known_protocol)
     except RefusedError as error:
         return {"found": None, "offers": [], "refused_address": error.message}
-    offers = [_offer(request, found, server, may_sign_in) for server in found.servers]
-    has_moved = bool(registered_at) and found.names_others_than(registered_at)
-    return {"found": found, "offers": offers, "refused_address": "", "has_moved": has_moved}
+    offers = [_offer(request, discovered, server, may_sign_in) for server in discovered.servers]
+    has_moved = bool(registered_at) and discovered.names_others_than(registered_at)
+    return {"found": discovered, "offers": offers, "refused_address": "", "has_moved": has_moved}
 
 
 def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: bool) -> dict[str, Any]:
@@ -61,13 +61,13 @@ def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: 
         "issuer": server.issuer,
         "states_issuer": server.states_issuer,
         "client_authentication": server.client_authentication,
-        "scope": server.wanted(found.scope),
+        "scope": server.scopes_to_request(found.scope),
         "resource": found.resource,
     }
     offer = {
         "server": server,
         "host": urlsplit(server.authorization_url or server.token_url or server.issuer).netloc,
-        "scope": server.wanted(found.scope),
+        "scope": server.scopes_to_request(found.scope),
         "settings": json.dumps(settings),
     }
     if signs_in and server.registration_url:
@@ -78,16 +78,16 @@ def _offer(request: HttpRequest, found: Discovery, server: Server, may_sign_in: 
     return offer
 
 
-def taken(request: HttpRequest) -> dict[str, Any]:
-    """What was chosen, as `_offer` wrote it into the page; as good as typed, and judged like that."""
+def accepted_offer(request: HttpRequest) -> dict[str, Any]:
+    """Return the chosen offer, as `_offer` wrote it into the page. It is validated like entered values."""
     name = next((name for name in TAKES if name in request.POST), "")
     try:
-        given = strict_json.loads(request.POST.get(name, "").encode())
+        values = strict_json.loads(request.POST.get(name, "").encode())
     except ProtocolError:
         return {}
-    if not isinstance(given, dict):
+    if not isinstance(values, dict):
         return {}
-    return {name: value for name, value in given.items() if isinstance(value, str | bool)}
+    return {name: value for name, value in values.items() if isinstance(value, str | bool)}
 
 
 def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
@@ -95,19 +95,20 @@ def decides_kind(request: HttpRequest, chosen: dict[str, Any]) -> bool:
     return bool(chosen) and FILL not in request.POST
 
 
-def registered(
+def register_client(
     request: HttpRequest, chosen: dict[str, Any], save: Callable[[Registered], object]
 ) -> Registered | None:
-    """What the chosen server made of us, if that button was pressed."""
+    """Register a client at the chosen server, if that button was pressed."""
     if REGISTER not in request.POST:
         return None
     return client_registration.register_at(chosen, redirect_uri=redirect_uri(request), save=save)
 
 
 def to_sign_in(request: HttpRequest, row: Credential, *, otherwise: str) -> HttpResponse:
-    """A page that goes on to the authorization server: our policy lets no form lead to another origin.
+    """Return a page that opens the authorization server, because the security policy forbids such form
+    targets.
 
-    `otherwise` is the address of the page that says why not, when it cannot be.
+    otherwise: the address of the page that shows the reason if it cannot.
     """
     try:
         if is_open_elsewhere(request):

@@ -15,7 +15,7 @@ YEAR = 365 * 86_400  # seconds
 @requires(Role.VIEWER)
 @require_safe
 def picture(request: HttpRequest, digest: str) -> HttpResponse:
-    """The address names the content, so a browser need not ask for it again."""
+    """Return a picture. Its address contains the digest, so browsers may cache it for ever."""
     row = get_object_or_404(Picture, digest=digest)
     response = HttpResponse(bytes(row.content), content_type=CONTENT_TYPE)
     response["Cache-Control"] = f"private, max-age={YEAR}, immutable"

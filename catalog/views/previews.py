@@ -32,14 +32,14 @@ from people.permissions import requires
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 @require_POST
 def endpoint_preview(request: HttpRequest) -> HttpResponse:
-    """Beside the form that it was asked from, or the whole page around it."""
+    """Preview an endpoint, as a part of its form's page or as a whole page."""
     form = PreviewForm(request.POST, request.FILES)
     client = ClientForm(request.POST if form.is_oauth else None, prefix="client")
     context: dict[str, Any] = {"form": form, "client": client, "redirect_uri": redirect_uri(request)}
     context |= form.vendor_request_context()
     if form.is_valid() and (not form.is_oauth or client.is_valid()):
         try:
-            context |= _found(request, _draft(form, client))
+            context |= _preview_context(request, _draft(form, client))
         except DomainError as error:
             refuse(error, form, client if form.is_oauth else None)
     context["refused"] = [*_refused(form), *(_refused(client) if form.is_oauth else [])]
@@ -47,48 +47,54 @@ def endpoint_preview(request: HttpRequest) -> HttpResponse:
     return render(request, f"catalog/{template}", context)
 
 
-def _found(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
-    # What it would bring, or what the vendor wants first.
-    found = previews.preview(draft)
-    wants_sign_in = found.error is not None and found.error["code"] == "AUTH"
-    asked = offers.look(request, draft.credential_url, found.challenge) if wants_sign_in else {}
-    known = {"already": already(draft.protocol, draft.url)}
-    return {"preview": found, "wanted": found.wanted, "wants_sign_in": wants_sign_in, **known, **asked}
+def _preview_context(request: HttpRequest, draft: Endpoint) -> dict[str, Any]:
+    # The preview, or the credential that the vendor requires.
+    preview = previews.preview(draft)
+    wants_sign_in = preview.error is not None and preview.error["code"] == "AUTH"
+    sign_in_offers = offers.look(request, draft.credential_url, preview.challenge) if wants_sign_in else {}
+    existing = {"already": already(draft.protocol, draft.url)}
+    return {
+        "preview": preview,
+        "wanted": preview.wanted,
+        "wants_sign_in": wants_sign_in,
+        **existing,
+        **sign_in_offers,
+    }
 
 
 @requires(Role.ADMIN, largest_body=settings.MAX_BODY_BYTES)
 @require_POST
 def endpoint_change_preview(request: HttpRequest, pk: int) -> HttpResponse:
-    """What an endpoint would bring after a change that is not saved yet."""
+    """Preview an endpoint with a change that is not saved."""
     row = live_endpoint(pk)
     form = EndpointForm(request.POST, request.FILES, endpoint=row)
-    found = None
+    preview = None
     if form.is_valid():
         try:
             changes = form.changes()
             names = ("url", "credential", "settings", *vendor_operations.REACH)
-            wanted = {name: changes[name] for name in names}
-            draft = vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **wanted)
-            found = previews.preview(draft)
+            draft_values = {name: changes[name] for name in names}
+            draft = vendor_operations.draft_endpoint(protocol=row.protocol, instead_of=row, **draft_values)
+            preview = previews.preview(draft)
         except DomainError as error:
             form.refuse(error)
-    context = {"preview": found, "refused": _refused(form)}
+    context = {"preview": preview, "refused": _refused(form)}
     if "HX-Request" in request.headers:
         return render(request, "catalog/_preview.html", context)
     return render(request, "catalog/endpoint.html", endpoint_context(row, form) | context)
 
 
 def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
-    given = form.cleaned_data
-    is_new = given["credential"] == NEW
+    values = form.cleaned_data
+    is_new = values["credential"] == NEW
     credential = (
         credential_operations.draft_credential(name="new", **stated_credential(form, client))
         if is_new
         else None
     )
     return vendor_operations.draft_endpoint(
-        protocol=given["protocol"],
-        url=given["url"],
+        protocol=values["protocol"],
+        url=values["url"],
         credential=credential or chosen_credential(form),
         settings=form.settings(),
         **form.reach(),
@@ -96,7 +102,7 @@ def _draft(form: PreviewForm, client: ClientForm) -> Endpoint:
 
 
 def _refused(form: OperationForm) -> list[str]:
-    # What is wrong, each with the field that it is about.
+    # The errors by field.
     return [
         f"{form.fields[name].label or name}: {sentence}" if name in form.fields else str(sentence)
         for name, sentences in form.errors.items()

@@ -21,7 +21,7 @@ from people.permissions import person, requires
 
 PINNED_SHOWN = 3
 DECISIONS: tuple[decisions.Decision, ...] = ("accept", "block")
-# Findings about what a vendor did rather than about what a text says.
+# Findings about the conduct of a vendor, not about a text.
 ABOUT_CHANGES = {
     *(HELD, "DRIFT", "BREAKING", "CHANGED", "VERSION_BACK", "SAME_NAME", "NEW_TOOL_ID", "NEW_PARAMETER_ID"),
     "REFUSES_VALID",
@@ -30,7 +30,7 @@ ABOUT_CHANGES = {
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A text that a model reads, as it was and as it is; None where there was or is none."""
+    """A text that a model reads, before and after. None if it did not or does not exist."""
 
     where: str
     old: str | None
@@ -49,10 +49,11 @@ class Pinned:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Everything that waits for one decision: what was found about the same bytes of a tool.
+    """All findings about the same bytes of a tool, which one decision settles.
 
-    `version` is compared with `before`, or with what the vendor shows another caller of it; and with what
-    agents pin where that is something else. `agents` have pinned `version` itself.
+    `version` is compared with `before`, or with the version for another caller of the vendor, and with the
+    versions
+    that agents pin. `agents` pin `version` itself.
     """
 
     finding: Finding
@@ -68,7 +69,7 @@ class Entry:
     @property
     def is_alarming(self) -> bool:
         # The text itself is what to look at.
-        return any(each.code not in ABOUT_CHANGES for each in (self.finding, *self.others))
+        return any(finding.code not in ABOUT_CHANGES for finding in (self.finding, *self.others))
 
     @property
     def is_compared(self) -> bool:
@@ -84,35 +85,41 @@ class Entry:
 @requires(write=Role.ADMIN)
 def review(request: HttpRequest) -> HttpResponse:
     """The whole page, or only the detail when a row of the list is chosen with htmx."""
-    asked = review_list.question(request.GET)
+    question = review_list.question(request.GET)
     if request.method == "POST":
-        _decide(request, asked)
+        _decide(request, question)
         is_one = any(decision in request.POST for decision in DECISIONS)
-        beside = request.POST.get("next", "") if is_one else ""
-        return redirect(f"{request.path}{review_list.address(asked, request.GET.get('page'), item=beside)}")
-    context = review_list.context(request.GET, asked)
-    chosen = context["chosen"]
-    context["entry"] = _entries([chosen])[0] if chosen else None
+        next_id = request.POST.get("next", "") if is_one else ""
+        return redirect(
+            f"{request.path}{review_list.address(question, request.GET.get('page'), item=next_id)}"
+        )
+    context = review_list.context(request.GET, question)
+    finding = context["chosen"]
+    context["entry"] = _entries([finding])[0] if finding else None
     is_detail = "HX-Request" in request.headers and request.headers.get("HX-Target") == "detail"
     return render(request, "catalog/_review_detail.html" if is_detail else "catalog/review.html", context)
 
 
 def _decide(request: HttpRequest, asked: Question) -> None:
-    given = request.POST
-    decision, rows, is_bulk = _asked(given, asked)
-    # What is of high severity is accepted by a person who has looked at it, one by one.
+    data = request.POST
+    decision, rows, is_bulk = _parse_decision(data, asked)
+    # Findings of high severity are accepted one by one.
     high = rows.filter(severity=Severity.HIGH) if is_bulk and decision == "accept" else rows.none()
-    left = high.count()
-    rows = rows.exclude(pk__in=high.values("pk")) if left else rows
+    remaining = high.count()
+    rows = rows.exclude(pk__in=high.values("pk")) if remaining else rows
     try:
-        count = _resolve(rows, person(request), decision, given, is_bulk=is_bulk)
+        count = _resolve(rows, person(request), decision, data, is_bulk=is_bulk)
     except DomainError as error:
         messages.error(request, error.message)
         return
-    if left:
-        what = "One finding of high severity was" if left == 1 else f"{left:,} findings of high severity were"
+    if remaining:
+        what = (
+            "One finding of high severity was"
+            if remaining == 1
+            else f"{remaining:,} findings of high severity were"
+        )
         messages.warning(request, f"{what} left: read the text and accept each one by its own button.")
-    if not count and not left:
+    if not count and not remaining:
         messages.error(request, "Nothing was ticked, so nothing was decided.")
     if not count:
         return
@@ -122,28 +129,28 @@ def _decide(request: HttpRequest, asked: Question) -> None:
     messages.success(request, f"{what} {did}. You can change your mind under “{did.capitalize()}”.{more}")
 
 
-def _asked(given: QueryDict, asked: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
-    # One finding by its own button, all that are ticked, or everything that the list asks for.
+def _parse_decision(data: QueryDict, question: Question) -> tuple[decisions.Decision, FindingQuerySet, bool]:
+    # One finding, all selected ones, or all of the list.
     for decision in DECISIONS:
-        if decision in given:
-            return decision, Finding.objects.filter(pk__in=numbers(given.getlist(decision))), False
-    everything = given.get("everything")
-    decision = "block" if "block" in (everything, given.get("decision")) else "accept"
-    if everything and asked.is_narrowed:
-        return decision, inbox.decisions(asked).filter(pk__lte=number(given.get("newest", ""))), True
-    return decision, Finding.objects.filter(pk__in=numbers(given.getlist("finding"))), True
+        if decision in data:
+            return decision, Finding.objects.filter(pk__in=numbers(data.getlist(decision))), False
+    everything = data.get("everything")
+    decision = "block" if "block" in (everything, data.get("decision")) else "accept"
+    if everything and question.is_narrowed:
+        return decision, inbox.decisions(question).filter(pk__lte=number(data.get("newest", ""))), True
+    return decision, Finding.objects.filter(pk__in=numbers(data.getlist("finding"))), True
 
 
 @long_transaction()
 def _resolve(
     rows: FindingQuerySet, actor: User, decision: decisions.Decision, given: QueryDict, *, is_bulk: bool
 ) -> int:
-    # In the order in which a run locks tools, so that neither waits for the other for ever.
-    chosen = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
-    for row in chosen:
+    # In the order in which a run locks tools, to avoid deadlocks.
+    findings = list(rows.order_by("tool", "pk")[: inbox.AT_ONCE])
+    for row in findings:
         note = given.get("note" if is_bulk else f"note-{row.pk}", "")
         decisions.resolve(row, actor=actor, decision=decision, note=note)
-    return len(chosen)
+    return len(findings)
 
 
 def _entries(rows: Sequence[Finding]) -> list[Entry]:
@@ -151,22 +158,22 @@ def _entries(rows: Sequence[Finding]) -> list[Entry]:
     about = Finding.objects.filter(
         tool__in=[row.tool_id for row in rows], subject__in=[row.subject for row in rows]
     )
-    for each in about.select_related("resolved_by"):
-        together.setdefault((each.tool_id, each.subject, each.state), []).append(each)
-    found = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
-    compared = _compared([worst for worst, *_ in found])
-    # By tool and version, how many agents pin it.
+    for decided in about.select_related("resolved_by"):
+        together.setdefault((decided.tool_id, decided.subject, decided.state), []).append(decided)
+    groups = [_worst_first(row, together[row.tool_id, row.subject, row.state]) for row in rows]
+    compared = _compared([worst for worst, *_ in groups])
+    # The number of agents that pin each version, by tool.
     pinned: dict[int, dict[int, int]] = {}
     for tool, version, agents in versions.pinned(
-        {worst.tool_id for worst, *_ in found if compared[worst.pk][0]}
+        {worst.tool_id for worst, *_ in groups if compared[worst.pk][0]}
     ):
         pinned.setdefault(tool, {})[version] = agents
     needed = {pk for pair in compared.values() for pk in pair if pk}
-    whole = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
+    full_versions = ToolVersion.objects.in_bulk(needed | {pk for users in pinned.values() for pk in users})
     elsewhere = OtherAnswer.objects.in_bulk([row.pk for row in rows], field_name="finding_id")
     return [
-        _entry(same, compared[same[0].pk], pinned, whole, elsewhere.get(row.pk))
-        for row, same in zip(rows, found, strict=True)
+        _entry(same, compared[same[0].pk], pinned, full_versions, elsewhere.get(row.pk))
+        for row, same in zip(rows, groups, strict=True)
     ]
 
 
@@ -180,9 +187,9 @@ def _worst_first(row: Finding, together: list[Finding]) -> list[Finding]:
 
 
 def _compared(rows: Sequence[Finding]) -> dict[int, tuple[int | None, int | None]]:
-    """By finding: the version with its bytes, and the one that it says was there before.
+    """Return by finding the version with its bytes and the version that it is compared with.
 
-    A finding that says nothing of it, as those about a text alone, has the version's predecessor.
+    Findings that name no earlier version, such as those about a text, use the version's predecessor.
     """
     tools, subjects = {row.tool_id for row in rows}, {row.subject for row in rows}
     same = ToolVersion.objects.filter(tool__in=tools, digest__in=subjects).order_by("ordinal")
@@ -208,7 +215,9 @@ def _entry(
     before = None if elsewhere else whole.get(compared[1] or 0)
     users = pinned.get(version.tool_id, {})
     differing = [whole[pk] for pk in users if pk != version.pk and (before is None or pk != before.pk)]
-    differing.sort(key=lambda each: (each.label_key, each.ordinal), reverse=True)
+    differing.sort(
+        key=lambda pinned_version: (pinned_version.label_key, pinned_version.ordinal), reverse=True
+    )
     return Entry(
         worst,
         others,
@@ -216,7 +225,10 @@ def _entry(
         before,
         elsewhere,
         *_differing(elsewhere or before, version),
-        [Pinned(each, users[each.pk], *_differing(each, version)) for each in differing[:PINNED_SHOWN]],
+        [
+            Pinned(pinned_version, users[pinned_version.pk], *_differing(pinned_version, version))
+            for pinned_version in differing[:PINNED_SHOWN]
+        ],
         users.get(version.pk, 0),
     )
 
@@ -227,6 +239,6 @@ def _differing(
     old, new = other.decoded() if other else None, version.decoded()
     changes = diff.compare(old, new).changes if old else ()
     before, after = by_place(old) if old else {}, by_place(new)
-    # Everything, when there is nothing to compare with.
+    # All texts, if there is nothing to compare with.
     places = [place for place in dict.fromkeys([*after, *before]) if before.get(place) != after.get(place)]
     return changes, [Line(place, before.get(place), after.get(place)) for place in places]

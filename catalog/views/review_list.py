@@ -1,4 +1,4 @@
-"""What the review page shows around one decision: the list, its groups, filters and addresses."""
+"""The list of the review page: its groups, filters, pages and addresses."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Rows of one group that stand on this page; `count` is of all pages, `address` shows them alone."""
+    """Rows of one group on this page. `count`: on all pages. `address`: shows only this group."""
 
     rows: list[Finding]
     severity: str = ""
@@ -68,7 +68,7 @@ def question(given: QueryDict) -> Question:
 
 def address(asked: Question, page: object = None, **parts: object) -> str:
     # The query of this list; what is as usual is left out, so that rows of a long list stay small.
-    given = {
+    parameters = {
         "state": "" if asked.state == FindingState.OPEN else asked.state,
         "severity": asked.severity,
         "vendor": asked.vendor,
@@ -76,7 +76,7 @@ def address(asked: Question, page: object = None, **parts: object) -> str:
         "page": "" if page in (1, "1") else page,
         **parts,
     }
-    return f"?{urlencode({name: value for name, value in given.items() if value})}"
+    return f"?{urlencode({name: value for name, value in parameters.items() if value})}"
 
 
 def context(given: QueryDict, asked: Question) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
     total = waiting.total(asked)
     item = number(given.get("item", ""))
     page = _waiting_page(waiting, asked, given, total) if is_open else _decided_page(asked, given)
-    chosen, at = _chosen(item, page, is_last=given.get("item") == "last")
+    finding, position = _select_finding(item, page, is_last=given.get("item") == "last")
     here = address(asked, page.number)
     return {
         "asked": asked,
@@ -107,10 +107,10 @@ def context(given: QueryDict, asked: Question) -> dict[str, Any]:
             "previous": address(asked, page.number - 1) if page.number > 1 else "",
             "next": address(asked, page.number + 1) if page.has_next else "",
         },
-        "chosen": chosen,
+        "chosen": finding,
         "is_opened": "item" in given,
-        "position": None if at is None else page.first + at,
-        **_neighbours(asked, page, at),
+        "position": None if position is None else page.first + position,
+        **_neighbours(asked, page, position),
     }
 
 
@@ -120,32 +120,34 @@ def _waiting_page(waiting: Waiting, asked: Question, given: QueryDict, total: in
     pk = 0 if "page" in given else number(given.get("item", ""))
     item = inbox.rows([pk]) if pk else []
     place = waiting.position(asked, item[0]) if item else None
-    chosen = place // PAGE_SIZE + 1 if place is not None else min(number(given.get("page", "")) or 1, last)
-    keys = waiting.page(asked, (chosen - 1) * PAGE_SIZE, PAGE_SIZE)
-    return Page(inbox.rows(keys), chosen, chosen < last)
+    page_number = (
+        place // PAGE_SIZE + 1 if place is not None else min(number(given.get("page", "")) or 1, last)
+    )
+    keys = waiting.page(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE)
+    return Page(inbox.rows(keys), page_number, page_number < last)
 
 
 def _decided_page(asked: Question, given: QueryDict) -> Page:
-    chosen = max(1, min(number(given.get("page", "")), MAX_PAGES))
-    keys = inbox.decided(asked, (chosen - 1) * PAGE_SIZE, PAGE_SIZE + 1)
-    return Page(inbox.rows(keys[:PAGE_SIZE]), chosen, len(keys) > PAGE_SIZE)
+    page_number = max(1, min(number(given.get("page", "")), MAX_PAGES))
+    keys = inbox.decided(asked, (page_number - 1) * PAGE_SIZE, PAGE_SIZE + 1)
+    return Page(inbox.rows(keys[:PAGE_SIZE]), page_number, len(keys) > PAGE_SIZE)
 
 
-def _chosen(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
-    # What stands beside the list, and where in the list it is: what the address names, or else the first.
+def _select_finding(pk: int, page: Page, *, is_last: bool) -> tuple[Finding | None, int | None]:
+    # The finding next to the list and its position: the one in the address, or the first.
     if is_last and page.rows:
         return page.rows[-1], len(page.rows) - 1
-    for at, row in enumerate(page.rows):
+    for position, row in enumerate(page.rows):
         if row.pk == pk:
-            return row, at
+            return row, position
     # Linked to from elsewhere, or decided meanwhile.
-    if pk and (found := inbox.rows([pk])):
-        return found[0], None
+    if pk and (rows := inbox.rows([pk])):
+        return rows[0], None
     return (page.rows[0], 0) if page.rows else (None, None)
 
 
 def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
-    # Where the keys lead from here; `beside` is what is looked at once this one is decided.
+    # The targets of the keyboard shortcuts. `neighbours` are shown after a decision.
     if at is None:
         return {}
     rows, here = page.rows, page.number
@@ -155,13 +157,13 @@ def _neighbours(asked: Question, page: Page, at: int | None) -> dict[str, Any]:
         up = address(asked, here - 1, item="last")
     if not down and page.has_next:
         down = address(asked, here + 1)
-    beside = rows[at + 1 : at + 2] or rows[max(0, at - 1) : at]
+    neighbours = rows[at + 1 : at + 2] or rows[max(0, at - 1) : at]
     return {
         "up": up,
         "down": down,
         "up_leaves": not at,
         "down_leaves": at + 1 == len(rows),
-        "beside": beside[0].pk if beside else None,
+        "beside": neighbours[0].pk if neighbours else None,
     }
 
 
@@ -179,23 +181,23 @@ def _sections(rows: Iterable[Finding], waiting: Waiting, asked: Question) -> Ite
 
 
 def _filters(asked: Question, waiting: Waiting, *, is_open: bool) -> list[Filter]:
-    # What may be asked for, with how much of it waits; decided findings are not counted.
-    known = {
+    # The filters, with counts of waiting findings. Decided findings are not counted.
+    labels = {
         "severity": dict(reversed(Severity.choices)),
         "vendor": dict(sorted(waiting.names.items(), key=lambda item: item[1].casefold())),
         "cause": {cause: label for cause, (label, _) in causes.CAUSES.items()},
     }
     return [
         Filter(part, part.capitalize(), list(_choices(asked, waiting, part, words, is_open=is_open)))
-        for part, words in known.items()
+        for part, words in labels.items()
     ]
 
 
 def _choices(
     asked: Question, waiting: Waiting, part: str, words: dict[str, str], *, is_open: bool
 ) -> Iterator[tuple[str, str, bool]]:
-    counts, chosen = waiting.counts(asked, part), getattr(asked, part)
-    yield "", EVERY[part], not chosen
+    counts, selected = waiting.counts(asked, part), getattr(asked, part)
+    yield "", EVERY[part], not selected
     for value, label in words.items():
-        if not is_open or counts[value] or value == chosen:
-            yield value, f"{label} ({counts[value]:,})" if is_open else label, value == chosen
+        if not is_open or counts[value] or value == selected:
+            yield value, f"{label} ({counts[value]:,})" if is_open else label, value == selected

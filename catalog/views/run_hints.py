@@ -12,7 +12,7 @@ from people.permissions import public
 @public
 @require_POST
 def run_hint(request: HttpRequest, key: uuid.UUID, proof: str) -> HttpResponse:
-    """A vendor says that a run of ours has another status. What it says besides is not read."""
+    """Receive a vendor's hint that the status of a run has changed. Its body is not read."""
     if not run_hints.take(key, proof):
         raise Http404
     return HttpResponse(status=200)

@@ -22,7 +22,7 @@ SHOWN = 25
 
 @requires(Role.VIEWER)
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """The whole page, or only its moving part when the page asks how the run goes on."""
+    """Return the page of a run, or only its changing part if the page requests that."""
     row = get_object_or_404(_runs(), pk=pk)
     template = "catalog/_run.html" if request.headers.get("HX-Request") else "catalog/run.html"
     context = {"run": row, "progress": progress_of([row.endpoint_id]), **_results(row)}
@@ -32,7 +32,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
 @requires(Role.ADMIN)
 @require_safe
 def run_reply(request: HttpRequest, pk: int) -> HttpResponse:
-    """What the vendor answered last before this run failed. For administrators: it may say anything."""
+    """Return the vendor's last reply before the failure, for administrators only: it may contain anything."""
     reply = get_object_or_404(LastReply.objects.select_related("run__endpoint__vendor"), run=pk)
     return render(request, "catalog/run_reply.html", {"reply": reply, "run": reply.run})
 
@@ -67,7 +67,7 @@ def _runs() -> QuerySet[Run]:
 
 
 def _next_try(row: Run) -> datetime | None:
-    # When a run that failed is made up for by itself; None when it is not, or another has been since.
+    # The time of the automatic retry of a failed run. None without one, or if there was another run since.
     endpoint = row.endpoint
     is_last = not Run.objects.of_lists().filter(endpoint=endpoint, pk__gt=row.pk).exists()
     is_waiting = row.status == RunStatus.FAILED and is_last and endpoint.is_live and not endpoint.is_paused
@@ -78,7 +78,7 @@ def _results(row: Run) -> dict[str, Any]:
     if row.is_active:
         return {}
     versions = ToolVersion.objects.filter(run=row).select_related("tool").order_by("pk")
-    # What is merely noted stands on the page of its tool.
+    # Notes are on the page of their tool.
     findings = Finding.objects.filter(run=row).exclude(state=FindingState.NOTED)
     others = onboarding.other_protocols(row)
     return {

@@ -31,21 +31,21 @@ def vendor_request_list(request: HttpRequest) -> HttpResponse:
 
 @requires(Role.DESIGNER)
 def vendor_request_new(request: HttpRequest) -> HttpResponse:
-    """Two buttons: one looks at the address without a credential, the other one asks for it."""
+    """Preview an address without a credential, or send the request for it. Each has its button."""
     is_preview = PREVIEW in request.POST
     initial = {"reason": request.GET.get("reason", "")}
     form = AskForm(request.POST or None, is_preview=is_preview, initial=initial)
     context: dict[str, Any] = {"form": form}
     if request.method == "POST" and form.is_valid():
-        given, actor = form.cleaned_data, person(request)
+        values, actor = form.cleaned_data, person(request)
         try:
-            draft = vendor_operations.draft_endpoint(protocol=given["protocol"], url=given["url"])
-            context |= _known(draft)
+            draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
+            context |= _existing(draft)
             if is_preview:
                 context["preview"] = vendor_requests.preview(draft, reader=actor)
             else:
                 row = vendor_requests.ask(
-                    draft, actor=actor, vendor_name=given["vendor_name"], reason=given["reason"]
+                    draft, actor=actor, vendor_name=values["vendor_name"], reason=values["reason"]
                 )
                 messages.success(request, f"You asked for “{row}”. An administrator decides.")
                 return redirect("vendor-request-list")
@@ -54,9 +54,9 @@ def vendor_request_new(request: HttpRequest) -> HttpResponse:
     return render(request, "catalog/vendor_request_new.html", context)
 
 
-def _known(draft: Endpoint) -> dict[str, Any]:
-    # Where this address stands already: connected, or asked for.
-    connected = [each.endpoint for each in already_connected(draft)]
+def _existing(draft: Endpoint) -> dict[str, Any]:
+    # Endpoints and requests with this address.
+    connected = [match.endpoint for match in already_connected(draft)]
     return {"connected": connected, "asked": vendor_requests.waiting_at(draft)}
 
 

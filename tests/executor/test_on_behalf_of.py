@@ -486,7 +486,7 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
     told = client.get(PREFLIGHT).json()
     assert [each["code"] for each in told["tools"][0]["obstacles"]] == ["secret_missing"]
     assert told["can_run"] is False
-    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     assert asked(client).json()["outcome"] == "ok"
     assert contexts(vendor) == [{"user_id": NAME, "secrets": [{"id": "api-pin", "value": SECRET}]}]
     assert client.get(PREFLIGHT).json()["can_run"] is True
@@ -496,7 +496,7 @@ def test_a_missing_secret_is_said_before_anything_is_sent_and_then_goes_along(ow
 def test_a_vendor_that_sends_a_secret_back_is_not_believed(owner, vendor):
     vendor.script = json_reply({"call_id": "v", "success": True, "value": {"sky": f"heard {SECRET}"}})
     agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
-    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     answer = asked(runtime(owner, agent))
     assert answer.json()["error"]["code"] == "ECHO"
     assert SECRET not in answer.content.decode() + json.dumps(list(Call.objects.values()), default=str)
@@ -505,7 +505,7 @@ def test_a_vendor_that_sends_a_secret_back_is_not_believed(owner, vendor):
 def test_a_secret_does_not_follow_its_endpoint_to_another_address(owner, vendor):
     vendor.script = DONE
     agent, pin = desk(owner, vendor, requirements=Requirements(secrets=("api-pin",)))
-    vault.put(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
+    vault.set_secret(pin.tool.endpoint, actor=make_user(Role.ADMIN), name="api-pin", value=SECRET)
     EndpointSecret.objects.update(origin="https://elsewhere.example")
     assert asked(runtime(owner, agent)).json()["error"]["code"] == "SECRET_MISSING"
     assert vendor.requests == []

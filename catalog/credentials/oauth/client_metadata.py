@@ -1,4 +1,4 @@
-"""What authorization servers are told about Pegboard as a client of theirs (RFC 7591 section 2)."""
+"""Pegboard's metadata as an OAuth client (RFC 7591 section 2)."""
 
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,11 +17,11 @@ AUTHENTICATION_METHODS = {
     "client_secret_post": ClientAuthentication.POST,
     "none": ClientAuthentication.NONE,
 }
-_METHOD_OF = {ours: theirs for theirs, ours in AUTHENTICATION_METHODS.items()}
+_METHOD_OF = {method: registered_name for registered_name, method in AUTHENTICATION_METHODS.items()}
 
 
 def redirect_uri(request: HttpRequest | Request) -> str:
-    """Where the authorization server sends the browser back to: registered there, and compared exactly."""
+    """Return the redirect URI, which authorization servers compare exactly."""
     return public_url(reverse("credential-callback"), request)
 
 
@@ -31,7 +31,7 @@ def users_redirect_uri(request: HttpRequest | Request) -> str:
 
 
 def document_url(request: HttpRequest | Request) -> str:
-    """Where a server can read who we are; "" while it could not, because only https counts there."""
+    """Return the address of the client metadata document, or "" without https, which servers require."""
     address = public_url(reverse("client-document"), request)
     return address if address.startswith("https:") else ""
 

@@ -1,7 +1,8 @@
-"""Registering ourselves as a client of an authorization server (RFC 7591), when an administrator says so.
+"""Dynamic registration of Pegboard at an authorization server (RFC 7591), on request of an administrator.
 
-What the server answers is judged like a token reply: it means one thing or is refused with a code. The
-address and token for managing the registration (RFC 7592) are not kept: nothing here would use them.
+The reply is validated like a token reply: it has one meaning or is refused with a code. The address and token
+for
+managing the registration (RFC 7592) are not stored, because Pegboard does not use them.
 """
 
 import re
@@ -39,7 +40,7 @@ SENTENCES = {
     "invalid_token": "registers no client without a token from it. Register Pegboard by hand there",
 }
 _PRINTABLE = re.compile(r"[\x20-\x7e]+")
-# In the place of what a registration will say, so that the rest can be tried before any server is asked.
+# Stands for the future registration, so that the other values can be validated before the request.
 WITH_SECRET = (ClientAuthentication.BASIC, ClientAuthentication.POST)
 NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 
@@ -47,9 +48,9 @@ NOT_YET = Registered("not yet", ClientAuthentication.NONE, None, None)
 def register_at(
     offer: Mapping[str, Any], *, redirect_uri: str, save: Callable[[Registered], object]
 ) -> Registered:
-    """What the server of `offer` made of us. Raises DomainError with what it says against that."""
-    # `save` is tried before the server is asked: a client there that could not be saved here would never be
-    # used or removed.
+    """Register at the server of `offer`. Raises DomainError with the reason of the server or of a check."""
+    # Tested before the request, because a registered client that cannot be saved could never be used or
+    # removed.
     with transaction.atomic():
         save(NOT_YET)
         transaction.set_rollback(True)
@@ -70,12 +71,12 @@ def register_at(
 def _check_server(offer: Mapping[str, Any]) -> None:
     # Before a client is made there: an offer may be old, and the server may have moved since.
     server = discovery.server_as_it_is(str(offer.get("issuer", "")))
-    told = (server.token_url, server.authorization_url, server.registration_url)
+    addresses = (server.token_url, server.authorization_url, server.registration_url)
     offered = tuple(offer.get(name) for name in ("token_url", "authorization_url", "registration_url"))
     host = urlsplit(server.issuer).netloc or "The server"
     if server.problem:
         raise DomainError("server_problem", f"Nothing was registered at {host}. {server.problem}")
-    if told != offered:
+    if addresses != offered:
         changed = "describes itself in another way than when it was looked up. Look it up again."
         raise DomainError("server_changed", f"Nothing was registered: {host} {changed}", status=409)
 
@@ -94,8 +95,8 @@ def register(address: str, *, redirect_uri: str, authentication: str, scope: str
 
 
 def read_registration(reply: Reply, redirect_uri: str) -> Registered:
-    # RFC 7591 section 3.2. What is not said is as it was asked for; what is said has to fit. Some servers
-    # write null or "" where they say nothing.
+    # RFC 7591 section 3.2. Missing members are as requested, and present ones must match. Some servers write
+    # null or "" for a missing one.
     host = urlsplit(reply.url).netloc
     if reply.status not in (200, 201):
         raise _refusal(reply, host)
@@ -106,7 +107,7 @@ def read_registration(reply: Reply, redirect_uri: str) -> Registered:
         raise _error_of(document, host)
     document = {name: value for name, value in document.items() if value not in (None, "")}
     _check_promises(document, redirect_uri, host)
-    way = _way(document, host)
+    way = _authentication_method(document, host)
     secret = _secret(document, way, host)
     client_id = document.get("client_id")
     if (
@@ -130,31 +131,33 @@ def _refusal(reply: Reply, host: str) -> ProtocolError:
         document = None
     if isinstance(document, dict) and document.get("error") is not None:
         return _error_of(document, host)
-    said = (
+    message = (
         f"{host} did not register Pegboard ({reply.status}) and does not say why. Register it by hand there."
     )
-    return OAuthError("REGISTRATION_REFUSED", said, "")
+    return OAuthError("REGISTRATION_REFUSED", message, "")
 
 
 def _error_of(document: Mapping[str, Any], host: str) -> ProtocolError:
     error, words = document["error"], document.get("error_description")
     if not isinstance(error, str) or not error:
         return _odd("SHAPE", host, "sent an error that is no text")
-    known = SENTENCES.get(error, f"did not register Pegboard: {printable(error, 60)}")
-    said = f" It says: “{printable(words.strip(), 200)}”" if isinstance(words, str) and words.strip() else ""
-    return OAuthError("REGISTRATION_REFUSED", f"{host} {known}.{said}", error)
+    description = SENTENCES.get(error, f"did not register Pegboard: {printable(error, 60)}")
+    quote = (
+        f" Its message: “{printable(words.strip(), 200)}”" if isinstance(words, str) and words.strip() else ""
+    )
+    return OAuthError("REGISTRATION_REFUSED", f"{host} {description}.{quote}", error)
 
 
-def _way(document: Mapping[str, Any], host: str) -> str:
-    # How we shall prove who we are. The server may choose another way than we asked for.
+def _authentication_method(document: Mapping[str, Any], host: str) -> str:
+    # The authentication method, for which the server may choose another one than requested.
     stated = document.get("token_endpoint_auth_method")
     if stated is None:
         has_secret = document.get("client_secret") is not None
         return ClientAuthentication.BASIC if has_secret else ClientAuthentication.NONE
     way = AUTHENTICATION_METHODS.get(stated) if isinstance(stated, str) else None
     if way is None:
-        shown = printable(stated, 40) if isinstance(stated, str) else "something that is no text"
-        raise _odd("METHOD", host, f"wants a proof of who we are that is not known here: {shown}")
+        method = printable(stated, 40) if isinstance(stated, str) else "something that is no text"
+        raise _odd("METHOD", host, f"wants a proof of who we are that is not known here: {method}")
     return way
 
 
@@ -170,7 +173,7 @@ def _secret(document: Mapping[str, Any], way: str, host: str) -> Secret | None:
 
 
 def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
-    # Seconds since 1970, or 0 for never. Required beside a secret, and often forgotten.
+    # Seconds since 1970, or 0 for never. Required with a secret, and often missing.
     value = document.get("client_secret_expires_at", 0)
     if not is_number(value) or not 0 <= value <= 253_402_300_799:
         raise _odd("EXPIRY", host, "does not say in a usable way how long the client secret lives")
@@ -183,7 +186,7 @@ def _ends(document: Mapping[str, Any], host: str) -> datetime | None:
 
 
 def _check_promises(document: Mapping[str, Any], redirect_uri: str, host: str) -> None:
-    # A client that could not do what we want of it is refused now, and not at the first sign-in.
+    # A client that lacks a required feature is refused now, not at the first sign-in.
     addresses = document.get("redirect_uris", [redirect_uri])
     if not isinstance(addresses, list) or redirect_uri not in addresses:
         raise _odd("CALLBACK", host, "registered another address to come back to than Pegboard's own")

@@ -1,7 +1,6 @@
-"""What an administrator says about an OAuth client, and what a change of it does to the tokens.
+"""The settings of an OAuth client, and the effect of a change on its tokens.
 
-Each operation is one change by one user; credentials/operations.py writes the audit row in the same
-transaction.
+Each operation is one change by one user. credentials/operations.py audits it in the same transaction.
 """
 
 import re
@@ -31,14 +30,14 @@ from core.outbound.errors import RefusedError
 from core.outbound.policy import AddressSource, Door, origin_of, policy_for
 
 KINDS = (CredentialKind.OAUTH_CLIENT, CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
-# With the browser of an administrator, or of each user.
+# Sign-ins with the browser of an administrator, or of each user.
 SIGNING_IN = (CredentialKind.OAUTH_CODE, CredentialKind.OAUTH_USERS)
-# What `operations.create_credential` and `update_credential` take for these kinds.
+# The details that `operations.create_credential` and `update_credential` accept for these kinds.
 DETAILS = (
     *("token_url", "authorization_url", "revocation_url", "issuer", "states_issuer"),
     *("client_id", "client_authentication", "scope", "resource", "audience", "parameters"),
 )
-# What only a registration says, and another client does not have.
+# Facts of registered clients only.
 REGISTERED = ("registered_at", "secret_expires_at")
 MAX_PARAMETERS, MAX_PARAMETER_LENGTH = 20, 500
 MAX_LENGTHS = {"issuer": 500, "client_id": 500, "audience": 500, "scope": MAX_SCOPE_LENGTH, "resource": 2_048}
@@ -52,7 +51,7 @@ _QUERY = re.compile(r"[!$%&'()*+,\-./0-9:;=?@A-Z_a-z~\[\]]*")
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What the server made of us. `secret` is None for a public client."""
+    """A registered client. `secret`: None for a public client."""
 
     client_id: str
     client_authentication: str
@@ -69,7 +68,7 @@ def has_secret(grant: Grant) -> bool:
 
 
 def has_key(grant: Grant) -> bool:
-    """Whether it proves who it is with a key that we made, in place of a secret that the server gave."""
+    """Return whether the client authenticates with a key of Pegboard instead of a secret from the server."""
     return grant.client_authentication == ClientAuthentication.KEY
 
 
@@ -81,30 +80,31 @@ def make_key(grant: Grant) -> Secret:
 
 
 def draft(credential: Credential, url: str, details: Mapping[str, Any]) -> Grant:
-    """The grant of a credential that is not saved yet, checked; `credential.grant` is it from now on.
+    """Validate the grant of an unsaved credential and set it as `credential.grant`.
 
-    `resource` is what the token shall be good for (RFC 8707): when it is not given, a sign-in asks for
-    `url`, the address of the vendor. Raises DomainError "invalid" with a sentence for each field.
+    resource: the audience of the tokens (RFC 8707), by default `url`, the address of the vendor.
+    Raises DomainError "invalid" with a message for each field.
     """
-    given = {name: details[name] for name in DETAILS if details.get(name) is not None}
+    columns = {name: details[name] for name in DETAILS if details.get(name) is not None}
     if credential.kind == CredentialKind.OAUTH_CODE:
-        given.setdefault("resource", url.strip())
-    given |= {name: details.get(name) for name in REGISTERED}
-    grant = Grant(credential=credential, **_tidied(given))
+        columns.setdefault("resource", url.strip())
+    columns |= {name: details.get(name) for name in REGISTERED}
+    grant = Grant(credential=credential, **_tidied(columns))
     check(grant)
     return grant
 
 
 def check(grant: Grant) -> None:
     faults = {**_faulty_texts(grant), **_faulty_addresses(grant), **_faulty_choices(grant)}
-    if why := _faulty_parameters(grant.parameters):
-        faults["parameters"] = why
+    if reason := _faulty_parameters(grant.parameters):
+        faults["parameters"] = reason
     if faults:
         raise invalid(**faults)
 
 
 def from_registration(registered: Registered) -> tuple[dict[str, Any], str]:
-    """What a server made of us, as the operations take it: details, and the secret or ""."""
+    """Return details and secret of a registered client as the operations accept them. A public client has
+    ""."""
     details = {
         "client_id": registered.client_id,
         "client_authentication": registered.client_authentication,
@@ -115,17 +115,18 @@ def from_registration(registered: Registered) -> tuple[dict[str, Any], str]:
 
 
 def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) -> bool:
-    """Checks and saves. Tokens of another client, and a secret for another server, are forgotten.
+    """Validate and save. Tokens of another client, and a secret for another server, are deleted.
 
-    `grant` and its credential are locked by the caller, who writes the audit row. Whether the tokens went.
+    The caller has locked `grant` and its credential, and writes the audit entry. Returns whether tokens were
+    deleted.
     """
     before = {name: getattr(grant, name) for name in (*DETAILS, *REGISTERED)}
-    given = {name: changes[name] for name in DETAILS if changes.get(name) is not None}
-    for name, value in _tidied(given).items():
+    new_values = {name: changes[name] for name in DETAILS if changes.get(name) is not None}
+    for name, value in _tidied(new_values).items():
         setattr(grant, name, value)
-    # What was typed for one server is not for another to see.
+    # A secret for one server must not be sent to another.
     is_elsewhere = _origin_or_none(grant.token_url) != _origin_or_none(before["token_url"])
-    if is_elsewhere and "revocation_url" not in given:
+    if is_elsewhere and "revocation_url" not in new_values:
         grant.revocation_url = ""
     if has_new_secret:
         grant.secret_expires_at = changes.get("secret_expires_at")
@@ -150,9 +151,9 @@ def change(grant: Grant, changes: Mapping[str, Any], *, has_new_secret: bool) ->
 
 
 def _forget_secret(grant: Grant, was: str, *, is_elsewhere: bool) -> None:
-    # One that does not fit any more: `was` is how the client proved who it is until now.
+    # A secret that does not match any more. `was`: the previous authentication method.
     had_key = was == ClientAuthentication.KEY
-    # A key of ours goes nowhere, so that another server is no reason.
+    # Pegboard's key is never sent, so another server is no reason to delete it.
     is_anothers = is_elsewhere and not has_key(grant)
     if had_key and not has_key(grant):
         grant.public_key = None
@@ -164,7 +165,7 @@ def _forget_secret(grant: Grant, was: str, *, is_elsewhere: bool) -> None:
 
 
 def forget_tokens(grant: Grant, why: str) -> None:
-    # They are gone at once, and a process that is renewing them writes nothing. A user signs in again.
+    # They are deleted at once, and a process that renews them stores nothing. A user must sign in again.
     _start_over(grant)
     if grant.credential.kind == CredentialKind.OAUTH_CODE and grant.generation:
         now = Grant.objects.timed().get(pk=grant.pk).now
@@ -183,20 +184,20 @@ def _start_over(grant: Grant) -> None:
 
 
 def try_again(credential: Credential) -> None:
-    # After a person changed something: what went wrong before says nothing. A sign-in stays over.
-    kept = {name: value for name, value in NO_ERROR.items() if name != "ended_at"}
-    Grant.objects.filter(credential=credential, ended_at=None).update(**kept, lease=None)
+    # After a change, earlier errors are irrelevant. An ended sign-in stays ended.
+    reset_columns = {name: value for name, value in NO_ERROR.items() if name != "ended_at"}
+    Grant.objects.filter(credential=credential, ended_at=None).update(**reset_columns, lease=None)
 
 
 def destroy(credential: Credential) -> None:
-    # With the credential go its tokens, and sign-ins under way.
+    # Deletes the tokens and the open sign-ins too.
     SignIn.objects.filter(credential=credential).delete()
     Grant.objects.filter(credential=credential).delete()
 
 
 def facts(grant: Grant) -> dict[str, Any]:
-    """For the audit trail and for pages: no secret is among them."""
-    times = {name: at.isoformat() for name in REGISTERED if (at := getattr(grant, name))}
+    """Return the settings for the audit trail and for pages, without secrets."""
+    times = {name: time.isoformat() for name in REGISTERED if (time := getattr(grant, name))}
     return {name: value for name in DETAILS if (value := getattr(grant, name)) not in ("", {}, False)} | times
 
 
@@ -209,10 +210,10 @@ def _tidied(given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _faulty_texts(grant: Grant) -> dict[str, str]:
     faults = {}
-    for name, longest in MAX_LENGTHS.items():
+    for name, max_length in MAX_LENGTHS.items():
         text = getattr(grant, name)
-        if len(text) > longest or not _PRINTABLE.fullmatch(text):
-            faults[name] = f"Give up to {longest:,} plain characters on one line."
+        if len(text) > max_length or not _PRINTABLE.fullmatch(text):
+            faults[name] = f"Give up to {max_length:,} plain characters on one line."
     if not grant.client_id:
         faults["client_id"] = "Give the client id that the vendor issued."
     if grant.scope and not _SCOPE.fullmatch(grant.scope):
@@ -227,18 +228,18 @@ def _faulty_addresses(grant: Grant) -> dict[str, str]:
     needed = {"token_url": True, "authorization_url": grant.credential.kind in SIGNING_IN}
     for name, is_needed in needed.items():
         address = getattr(grant, name)
-        if (address or is_needed) and (why := why_no_address(address)):
-            faults[name] = why
+        if (address or is_needed) and (reason := why_no_address(address)):
+            faults[name] = reason
     for name in ("issuer", "revocation_url"):
-        if getattr(grant, name) and (why := why_no_address(getattr(grant, name))):
-            faults[name] = why
+        if getattr(grant, name) and (reason := why_no_address(getattr(grant, name))):
+            faults[name] = reason
     if grant.revocation_url and not faults and origin(grant.revocation_url) != origin(grant.token_url):
         faults["revocation_url"] = "The client secret goes along: give an address beside the token address."
     return faults
 
 
 def why_no_address(address: str) -> str:
-    # A query may be part of it (RFC 6749 section 3), a fragment may not.
+    # It may contain a query (RFC 6749 section 3), but no fragment.
     if not address:
         return "Give this address; the vendor's documentation names it."
     bare, _, query = address.partition("?")
@@ -286,7 +287,7 @@ def _faulty_parameters(parameters: object) -> str:
 
 
 def _origin_or_none(address: str) -> str | None:
-    # None for what is no address, which `check` tells.
+    # None for an invalid address, which `check` reports.
     try:
         return origin_of(address.partition("?")[0])
     except RefusedError:

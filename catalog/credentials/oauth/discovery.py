@@ -1,7 +1,9 @@
-"""Where a vendor's tokens come from, as it says itself: for a person to look at, never applied by itself.
+"""Discovery of a vendor's authorization servers. A user reviews the result, which is never applied
+automatically.
 
-A vendor may describe itself at its own origin only, and names authorization servers; each of those describes
-itself at its own. Nothing else is asked, and everything through the same door as vendors.
+A vendor may describe itself only at its own origin. It names authorization servers, which describe themselves
+at
+theirs. No other address is requested, and all requests use the policy for vendors.
 """
 
 import time
@@ -39,7 +41,7 @@ ANY_STATUS = tuple(status for status in range(200, 600) if not 300 <= status < 4
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One address that was asked, or was left alone, and what came of it."""
+    """An address, and the result of its request or the reason against it."""
 
     url: str
     said: str
@@ -56,23 +58,25 @@ class Discovery:
     steps: list[Step] = field(default_factory=list)
 
     def names_others_than(self, issuer: str) -> bool:
-        """Whether the vendor names authorization servers, and `issuer` is none of them."""
+        """Return whether the vendor names authorization servers without `issuer` among them."""
         return bool(self.servers) and issuer not in {server.issuer for server in self.servers}
 
 
 def discover(url: str, challenge: str = "", protocol: str = "") -> Discovery:
-    """Asks the vendor at `url`, and the authorization servers it names. Takes up to 20 s and a bit.
+    """Query the vendor at `url` and the authorization servers that it names. Takes about 20 s at most.
 
-    `challenge` is the WWW-Authenticate header of a 401 or 403 that is known already. Without one the vendor
-    is asked for it: by GET, and then for its tools as the `protocol` asks, or each of them until one is
-    answered. Raises RefusedError for an address that is none; whatever else goes wrong is said in `steps`.
+    challenge: the WWW-Authenticate header of an earlier 401 or 403. Without it the vendor is requested: by
+    GET, then by
+    a request for its tools in `protocol`, or in each protocol until one is answered. Raises RefusedError for
+    an invalid
+    address. All other errors are in `steps`.
     """
     check_url(url.partition("?")[0], policy_for(Door.AUTHORIZATION_SERVER, AddressSource.ADMINISTRATOR))
     return _Search(url.partition("?")[0], protocol).look(challenge)
 
 
 def server_as_it_is(issuer: str) -> Server:
-    """What one authorization server says about itself at this moment."""
+    """Return the current metadata of an authorization server."""
     return _Search(issuer, "")._server(issuer)
 
 
@@ -101,19 +105,19 @@ class _Search:
         return self.found
 
     def _challenge(self) -> str:
-        # What the vendor answers to a stranger.
-        reply = self._asked(self.url, ANY_STATUS)
+        # The vendor's reply to an unauthenticated request.
+        reply = self._request(self.url, ANY_STATUS)
         challenge = reply.headers.get("www-authenticate", "") if reply else ""
         if reply:
             wants = "It asks for a token." if challenge else "It names no way to sign in."
             self._note(self.url, f"Answered {reply.status}. {wants}")
         # Many answer GET with 404 or 405, and challenge the requests of their protocol alone.
         for protocol in () if challenge else self.protocols:
-            left = self.ends - time.monotonic()
-            if left <= 0:
+            seconds_left = self.ends - time.monotonic()
+            if seconds_left <= 0:
                 break
             with suppress(UnavailableError, ProtocolViolationError):
-                challenge, is_listed = _asked_for_tools(self.url, protocol, left)
+                challenge, is_listed = _asked_for_tools(self.url, protocol, seconds_left)
                 if challenge:
                     self._note(
                         self.url, f"Asked for its tools as {protocol.label} does. It asks for a token."
@@ -124,11 +128,11 @@ class _Search:
 
     def _resource(self, challenge: str) -> dict[str, Any] | None:
         addresses = metadata.resource_addresses(self.url)
-        if named := challenged(challenge, "resource_metadata"):
-            if metadata.origin(named) == metadata.origin(self.url):
-                addresses = [named]
+        if metadata_url := challenged(challenge, "resource_metadata"):
+            if metadata.origin(metadata_url) == metadata.origin(self.url):
+                addresses = [metadata_url]
             else:
-                self._note(named, "Not asked: a vendor describes itself at its own address only.")
+                self._note(metadata_url, "Not asked: a vendor describes itself at its own address only.")
         return self._first(addresses, lambda document: metadata.why_not_resource(document, self.url))
 
     def _server(self, issuer: str) -> Server:
@@ -139,13 +143,13 @@ class _Search:
         document = self._first(metadata.server_addresses(issuer), partial(self._why_not_server, issuer))
         if document is None:
             return Server(issuer, problem=self.moved or "It does not describe itself where it should.")
-        return _judged(metadata.server_of(document, issuer))
+        return _check_addresses(metadata.server_of(document, issuer))
 
     def _why_not_server(self, issuer: str, document: object) -> str:
-        named = document.get("issuer") if isinstance(document, dict) else None
-        if isinstance(named, str) and named and named != issuer:
+        issuer = document.get("issuer") if isinstance(document, dict) else None
+        if isinstance(issuer, str) and issuer and issuer != issuer:
             self.moved = (
-                f"It calls itself {printable(named)} now, and the vendor still names {printable(issuer)}. "
+                f"It calls itself {printable(issuer)} now, and the vendor still names {printable(issuer)}. "
                 "If it has moved, ask the vendor to name the new address."
             )
         return metadata.why_not_server(document, issuer)
@@ -153,7 +157,7 @@ class _Search:
     def _first(self, addresses: list[str], why_not: Callable[[object], str]) -> dict[str, Any] | None:
         # The first of these documents that may be used.
         for address in addresses:
-            reply = self._asked(address, (200,))
+            reply = self._request(address, (200,))
             if reply is None:
                 continue
             try:
@@ -168,13 +172,13 @@ class _Search:
             return dict(document)
         return None
 
-    def _asked(self, address: str, accept: tuple[int, ...]) -> Reply | None:
-        left = self.ends - time.monotonic()
-        if left <= 0:
+    def _request(self, address: str, accept: tuple[int, ...]) -> Reply | None:
+        seconds_left = self.ends - time.monotonic()
+        if seconds_left <= 0:
             self._note(address, f"Not asked: looking for this took longer than {SECONDS:g} s.")
             return None
         try:
-            return http.get(address, accept, seconds=left)
+            return http.get(address, accept, seconds=seconds_left)
         except ProtocolError as error:
             if error.code == "REDIRECT":
                 self.moved = (
@@ -187,12 +191,12 @@ class _Search:
         self.found.steps.append(Step(printable(address, 300), said))
 
 
-def _judged(server: Server) -> Server:
-    # Its addresses are judged like those that a person types.
+def _check_addresses(server: Server) -> Server:
+    # Its addresses are validated like entered ones.
     needed = {"token": server.token_url, "sign-in": server.authorization_url}
     for name, address in needed.items():
-        if address and (why := clients.why_no_address(address)):
-            problem = server.problem or f"Its {name} address cannot be used. {why}"
+        if address and (reason := clients.why_no_address(address)):
+            problem = server.problem or f"Its {name} address cannot be used. {reason}"
             return replace(server, token_url="", authorization_url="", problem=problem)
     extra = [server.registration_url, server.revocation_url]
     registration, revocation = ["" if url and clients.why_no_address(url) else url for url in extra]

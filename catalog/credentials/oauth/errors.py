@@ -1,4 +1,4 @@
-"""Errors while a token is asked for, and the sentences that several of them share."""
+"""Errors of token requests, and messages that several of them share."""
 
 from datetime import UTC, datetime
 
@@ -16,7 +16,7 @@ class NeedsSignInError(RefusedError):
 
 
 class BusyError(UnavailableError):
-    """Another process renews the token, and did not come back in the time that we wait."""
+    """Another process renews the token and did not finish in the time that a caller waits."""
 
     def __init__(self, name: str) -> None:
         super().__init__("TOKEN_BUSY", f"The token of “{name}” is just being renewed. Try again in a minute.")

@@ -1,6 +1,6 @@
-"""What we send: the address of a sign-in, and the form that a token endpoint takes. Pure.
+"""Requests to authorization servers: the address of a sign-in and the form for a token endpoint. Pure.
 
-RFC 6749 (the framework), 7636 (PKCE), 8707 (resource). A `Grant` says who we are and what we ask for.
+RFC 6749 (the framework), 7636 (PKCE), 8707 (resource). A `Grant` has the client and its settings.
 """
 
 import re
@@ -12,7 +12,7 @@ from core.encryption import Secret
 from core.oauth import client
 from core.oauth.client import challenge_of
 
-# What a request says by itself. An extra parameter of one of these names would contradict it.
+# The standard parameters. Additional parameters must not have their names.
 OWNED = frozenset(
     {
         "assertion",
@@ -44,7 +44,7 @@ PARAMETER_NAME = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
 def sign_in_address(grant: Grant, *, redirect_uri: str, state: str, verifier: str) -> str:
-    # Where the person's browser goes: RFC 6749 section 4.1.1. A query that the address has stays in it.
+    # The address for the browser (RFC 6749 section 4.1.1). An existing query stays.
     fields = {
         "response_type": "code",
         "client_id": grant.client_id,
@@ -64,7 +64,7 @@ def client_fields(grant: Grant) -> dict[str, str]:
 
 
 def code_fields(grant: Grant, *, code: str, redirect_uri: str, verifier: str) -> dict[str, str]:
-    # RFC 6749 section 4.1.3. What was wished for went with the sign-in; `resource` is said again.
+    # RFC 6749 section 4.1.3. The sign-in contained the scopes, and `resource` is repeated.
     fields = {
         "grant_type": "authorization_code",
         "code": code,
@@ -85,12 +85,10 @@ def token_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -
 
 
 def revocation_form(grant: Grant, secret: Secret | None, fields: Mapping[str, str]) -> client.Form:
-    """The same for the revocation address (RFC 7009). A signed statement that the token endpoint would take
-    goes to no other server.
-    """
-    way, at, server = grant.client_authentication, grant.revocation_url, grant.token_url
-    audience = server if urlsplit(at)[:2] == urlsplit(server)[:2] else at
-    return client.token_form(grant.client_id, way, secret, fields, audience=audience)
+    """Return the form for the revocation address (RFC 7009). A signed assertion names only that server."""
+    method, address, server = grant.client_authentication, grant.revocation_url, grant.token_url
+    audience = server if urlsplit(address)[:2] == urlsplit(server)[:2] else address
+    return client.token_form(grant.client_id, method, secret, fields, audience=audience)
 
 
 def owned_in(address: str) -> str:

@@ -1,4 +1,4 @@
-"""How a credential is, in the words that pages and the API show."""
+"""The status of an OAuth credential, as pages and REST show it."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -25,7 +25,7 @@ class State(models.TextChoices):
 
 
 class Remedy(models.TextChoices):
-    """The one action that mends it; "" for none."""
+    """The action that repairs it, "" for none."""
 
     SIGN_IN = "sign_in", "Sign in"
     WIDEN = "widen", "Ask for a token with the scopes that the vendor wants"
@@ -36,10 +36,10 @@ class Remedy(models.TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class CredentialStatus:
-    """`message` says how things are; `expires_at` is None for a token of unknown life, or for none.
+    """The status of a credential. `expires_at`: None for a token without a known expiry, or without a token.
 
-    `missing` and `extra` are the scopes that were asked for and not granted, and the other way round;
-    `wanted` are those that a request was refused for want of.
+    missing: requested scopes that were not granted. extra: granted ones that were not requested.
+    wanted: scopes that a refused request required.
     """
 
     state: State
@@ -68,7 +68,7 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
     else:
         usual = _about_tokens(grant, now)
     state, message, remedy = _about_secret(grant, now) or usual
-    asked, granted = words_of(grant.scope), words_of(grant.granted_scope)
+    requested, granted = words_of(grant.scope), words_of(grant.granted_scope)
     has_token = bool(grant.access_token)
     if has_token and grant.token_note:
         message += f" {grant.token_note}"
@@ -84,8 +84,8 @@ def status_of(grant: Grant, now: datetime) -> CredentialStatus:
         error_message=grant.error_message,
         retry_at=grant.retry_at,
         granted=granted if has_token else [],
-        missing=[word for word in asked if word not in granted] if has_token else [],
-        extra=[word for word in granted if word not in asked] if has_token and asked else [],
+        missing=[word for word in requested if word not in granted] if has_token else [],
+        extra=[word for word in granted if word not in requested] if has_token and requested else [],
         wanted=[word for word in words_of(grant.wanted_scope) if word not in granted] if has_token else [],
         signed_in_at=grant.signed_in_at,
         signed_in_by=str(grant.signed_in_by) if grant.signed_in_by else "",
@@ -122,28 +122,28 @@ def _about_tokens(grant: Grant, now: datetime) -> tuple[State, str, Remedy | Non
 
 def _about_wanted_scope(grant: Grant) -> tuple[State, str, Remedy | None]:
     # The vendor refused a request for want of a scope (RFC 6750, insufficient_scope).
-    said = f"The vendor refused a request: it wants a token with the scope “{grant.wanted_scope}”."
-    wanted = set(words_of(grant.wanted_scope))
-    if wanted <= set(words_of(grant.granted_scope)):
+    message = f"The vendor refused a request: it requires a token with the scope “{grant.wanted_scope}”."
+    required = set(words_of(grant.wanted_scope))
+    if required <= set(words_of(grant.granted_scope)):
         again = "The token has that scope already, so another one would be refused too. Ask the vendor why."
-        return State.NEEDS_SCOPE, f"{said} {again}", None
+        return State.NEEDS_SCOPE, f"{message} {again}", None
     is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
-    if wanted <= set(words_of(grant.scope)):
+    if required <= set(words_of(grant.scope)):
         host = urlsplit(grant.authorization_url or grant.token_url).netloc
         again = f"It was asked for, and {host} did not grant it. Have it allowed there first."
     elif is_code:
         again = "A sign-in asks for it, beside the scopes that the token has."
     else:
         again = "The next token can be asked for with it, beside the scopes that this one has."
-    return State.NEEDS_SCOPE, f"{said} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
+    return State.NEEDS_SCOPE, f"{message} {again}", Remedy.SIGN_IN if is_code else Remedy.WIDEN
 
 
 def _about_secret(grant: Grant, now: datetime) -> tuple[State, str, Remedy] | None:
-    # It is not there, or the server gave it to us for a while only.
+    # It is missing, or the server issued it for a limited time.
     if grant.client_authentication != "none" and not grant.credential.sealed:
-        what = "key is not there any more" if grant.client_authentication == "key" else ""
-        said = f"Its client {what or 'secret was entered for another server'}."
-        return State.REFUSED, said, Remedy.ENTER_SECRET
+        problem = "key is not there any more" if grant.client_authentication == "key" else ""
+        message = f"Its client {problem or 'secret was entered for another server'}."
+        return State.REFUSED, message, Remedy.ENTER_SECRET
     ends = grant.secret_expires_at
     if ends is None or ends > now + NEXT_WEEK:
         return None
@@ -158,10 +158,10 @@ def _without_renewal(grant: Grant, now: datetime) -> tuple[State, str, Remedy] |
     if grant.expires_at is None or grant.expires_at > now + SOON:
         return None
     if grant.expires_at <= now:
-        why = sign_in_again(
+        message = sign_in_again(
             grant.expires_at, "the token is over, and the server gave nothing to renew it with"
         )
-        return State.NEEDS_SIGN_IN, why, Remedy.SIGN_IN
+        return State.NEEDS_SIGN_IN, message, Remedy.SIGN_IN
     until = f"It ends at {moment(grant.expires_at)}, and the server gave nothing to renew it with."
     return State.EXPIRING, until, Remedy.SIGN_IN
 

@@ -1,8 +1,10 @@
-"""Renewing an access token, by one process at a time.
+"""Renewal of access tokens, by one process at a time.
 
-A process that renews takes a lease on the grant's row, asks the server outside of any transaction within less
-time than the lease, and stores the reply only if the grant's generation is still the one it started from.
-docs/decisions/0013-oauth.md says why.
+A process acquires a lease on the grant's row and sends the request outside of any transaction, in less time
+than
+the lease. It stores the reply only if the grant still has the same generation. docs/decisions/0013-oauth.md
+has the
+reasons.
 """
 
 import logging
@@ -44,15 +46,15 @@ LEASE = timedelta(seconds=40)  # longer than http.SECONDS
 QUICKLY, AGAIN_AFTER = 5.0, 1.0
 EARLY_SHARE, EARLY_SECONDS = 0.2, 60.0
 MIN_BACK_OFF_SECONDS, MAX_BACK_OFF_SECONDS = 30.0, 3_600.0
-# Whatever the server asks for: a year would end the sign-in without a word.
+# The limit for `Retry-After`. A year would end the sign-in unnoticed.
 MAX_WAIT_SECONDS = 86_400.0
 # Together within the lease, so that no other process renews meanwhile.
 STORE_AGAIN_AFTER = (0.5, 1.0, 2.0, 3.0)
-# A token that nothing uses is renewed when something asks for it, not all year round.
+# An unused token is renewed on demand only.
 USED_LATELY = timedelta(days=1)
-LOOK_EVERY = 35.0  # seconds; the scheduler looks a little more often
+LOOK_EVERY = 35.0  # seconds; the scheduler checks a little more often
 MAX_AT_ONCE = 200
-# The request has not left this machine, so nothing became of it.
+# The request was not sent, so it had no effect.
 _NEVER_SENT = {
     f"TOKEN_{code}"
     for code in (
@@ -67,7 +69,7 @@ _NEVER_SENT = {
         "PATH",
     )
 }
-# It has left, and what the server made of it never came. Its new refresh token may have been in there.
+# It was sent, and its reply was lost, perhaps with a new refresh token.
 _LOST = {f"TOKEN_{code}" for code in ("DEADLINE", "IDLE", "RESET", "NO_REPLY", "BODY_TRUNCATED")}
 NO_TOKENS: dict[str, Any] = {"access_token": "", "refresh_token": "", "expires_at": None, "renew_at": None}
 NO_ERROR: dict[str, Any] = {
@@ -84,10 +86,10 @@ NO_LEASE: dict[str, Any] = {"lease": None, "lease_until": None}
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token to send. `generation` tells it from the ones before and after it.
+    """An access token. Its generation increases with each new token.
 
-    `good_for` is how many seconds it may be used before another is asked for; None: until it is refused.
-    `was_refused` says that the vendor did not take it when it was last tried.
+    good_for: the seconds until it must be renewed. None: until it is refused.
+    was_refused: the vendor refused it in the last request.
     """
 
     generation: int
@@ -97,23 +99,23 @@ class Token:
 
 
 def early(seconds: float, chance: Callable[[], float] = random.random) -> float:
-    """How many seconds before its end a token that lives for so many is renewed."""
-    # At 80 % of its life, but a minute before its end and not in the first half; up to a tenth earlier, so
-    # that those of one moment spread.
+    """Return how many seconds before its expiry a token of this lifetime is renewed."""
+    # At 80 % of its lifetime, but a minute before its expiry and not in the first half. Up to a tenth
+    # earlier, so that simultaneous renewals spread.
     margin = max(seconds * EARLY_SHARE, EARLY_SECONDS) * (1 + chance() / 10)
     return min(margin, seconds / 2)
 
 
 def early_for_callers(early: float) -> float:
-    """How many seconds before its end a caller renews a token, where the scheduler does it `early`."""
+    """Return how many seconds before its expiry a caller renews a token that the scheduler renews `early`."""
     # The scheduler has had the time to do it before, so that no caller waits for a token.
     return max(early - LOOK_EVERY, early / 2)
 
 
 def back_off(failures: int, asked: float | None, chance: Callable[[], float] = random.random) -> float:
-    """Seconds until the next try: 30 after the first failure, doubled with each, at most an hour; +-20 %.
+    """Return the seconds until the next attempt: 30, doubled with each failure, at most an hour; +-20 %.
 
-    What the server asks for (Retry-After) is waited for, up to a day.
+    A longer `Retry-After` of the server is respected, up to a day.
     """
     pause: float = min(MIN_BACK_OFF_SECONDS * 2 ** min(failures - 1, 10), MAX_BACK_OFF_SECONDS) * (
         0.8 + 0.4 * chance()
@@ -122,16 +124,16 @@ def back_off(failures: int, asked: float | None, chance: Callable[[], float] = r
 
 
 def renew(grant: Grant) -> Token | None:
-    """Asks the server and stores what it says; None when another process does, or has done, just that.
+    """Renew the token and store the reply. None: another process does or did it.
 
-    Raises what went wrong after noting it in the row.
+    Raises the error after storing it in the row.
     """
-    sent: list[Secret] = []
+    sent_secrets: list[Secret] = []
     if grant.credential.kind == CredentialKind.OAUTH_CLIENT:
         fields = grant_requests.client_fields(grant)
     else:
-        sent = [token_request.decrypted(grant, "refresh_token")]
-        fields = grant_requests.refresh_fields(grant, *sent)
+        sent_secrets = [token_request.decrypted(grant, "refresh_token")]
+        fields = grant_requests.refresh_fields(grant, *sent_secrets)
     secret = token_request.client_secret(grant.credential, grant)
     # A signed statement counts once, so that each request has a form of its own.
     form = partial(grant_requests.token_form, grant, secret, fields)
@@ -141,7 +143,7 @@ def renew(grant: Grant) -> Token | None:
     failpoint("token-claimed")
     began = time.monotonic()
     try:
-        tokens = _requested(grant, lease, form, [*sent, *([secret] if secret else [])])
+        tokens = _request_renewal(grant, lease, form, [*sent_secrets, *([secret] if secret else [])])
     except ProtocolError as error:
         raise _note_failure(grant, lease, error) from None
     failpoint("token-received")
@@ -150,10 +152,12 @@ def renew(grant: Grant) -> Token | None:
     return token
 
 
-def _requested(grant: Grant, lease: uuid.UUID, form: Callable[[], Form], sent: Collection[Secret]) -> Tokens:
+def _request_renewal(
+    grant: Grant, lease: uuid.UUID, form: Callable[[], Form], sent: Collection[Secret]
+) -> Tokens:
     """Sends the same refresh token once more when the reply to it was lost on its way."""
-    # Servers that rotate take the old one again for some seconds, or not at all: then the sign-in is over
-    # whenever it is tried, so the sooner the better (docs/decisions/0035-lost-token-replies.md).
+    # Servers that rotate refresh tokens accept the old one for some seconds or not at all. A late attempt
+    # never succeeds, so try early (docs/decisions/0035-lost-token-replies.md).
     began = time.monotonic()
     try:
         return token_request.request(grant, form(), sent)
@@ -164,14 +168,14 @@ def _requested(grant: Grant, lease: uuid.UUID, form: Callable[[], Form], sent: C
         logger.warning("credential %s: the reply to a renewal was lost (%s)", grant.credential_id, error.code)
         grant.started_at = grant.started_at or timezone.now()
         time.sleep(AGAIN_AFTER)
-        mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
-        if not mine.update(lease_until=Now() + LEASE):
+        leased_grant = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
+        if not leased_grant.update(lease_until=Now() + LEASE):
             raise
     return token_request.request(grant, form(), sent)
 
 
 def _is_lost(grant: Grant, error: ProtocolError) -> bool:
-    # Whether a reply that did not come may have held a new refresh token.
+    # Whether a lost reply may have contained a new refresh token.
     return grant.credential.kind == CredentialKind.OAUTH_CODE and error.code in _LOST
 
 
@@ -198,7 +202,7 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
             with transaction.atomic(durable=True):
                 stored = Grant.objects.filter(pk=grant.pk, generation=grant.generation).update(**changes)
                 if stored:
-                    _write_down(grant, changes)
+                    _store_columns(grant, changes)
             break
         except (OperationalError, InterfaceError):
             if pause is None:
@@ -210,25 +214,29 @@ def _store(grant: Grant, tokens: Tokens, elapsed: float) -> Token | None:
         return None
     REQUESTS.add("ok")
     logger.info("credential %s has a new token", grant.credential_id)
-    left = tokens.seconds - elapsed - early_for_callers(early(tokens.seconds)) if tokens.seconds else None
-    return Token(grant.generation + 1, tokens.access, left)
+    usable_seconds = (
+        tokens.seconds - elapsed - early_for_callers(early(tokens.seconds)) if tokens.seconds else None
+    )
+    return Token(grant.generation + 1, tokens.access, usable_seconds)
 
 
-def _write_down(grant: Grant, changes: dict[str, Any]) -> None:
+def _store_columns(grant: Grant, changes: dict[str, Any]) -> None:
     # Writes an audit row if the renewal ends a failure or changes the scope; others change no decision.
     scope = changes.get("granted_scope", grant.granted_scope)
     before = {"error": grant.error_code, "scope": grant.granted_scope}
     after = {"error": "", "scope": scope, "server": _server(grant)}
     was_lost = grant.started_at is not None and grant.credential.kind == CredentialKind.OAUTH_CODE
     if grant.error_code or was_lost:
-        why = "Its token was renewed."
+        reason = "Its token was renewed."
         if was_lost and grant.started_at:
-            why += f" No reply had come to a renewal at {moment(grant.started_at)}; the server took the same "
-            why += "refresh token again."
-        audit.record(None, "recover", grant.credential, before=before, after=after, why=why)
+            reason += (
+                f" No reply had come to a renewal at {moment(grant.started_at)}; the server took the same "
+            )
+            reason += "refresh token again."
+        audit.record(None, "recover", grant.credential, before=before, after=after, why=reason)
     elif grant.generation and scope != grant.granted_scope:
-        why = "The server granted other scopes when the token was renewed."
-        audit.record(None, "renew", grant.credential, before=before, after=after, why=why)
+        reason = "The server granted other scopes when the token was renewed."
+        audit.record(None, "renew", grant.credential, before=before, after=after, why=reason)
 
 
 def _server(grant: Grant) -> str:
@@ -236,9 +244,9 @@ def _server(grant: Grant) -> str:
 
 
 def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: bool = False) -> dict[str, Any]:
-    """What a token reply means for the row. Seconds count from when it was asked for, `elapsed` ago."""
-    # A renewal without a new refresh token leaves the old one as it is; without a scope in the reply it is
-    # the one that was asked for, or the one before (RFC 6749 sections 5.1 and 6).
+    """Return the columns of a token reply. `elapsed`: the seconds since its request."""
+    # A reply without a refresh token keeps the old one. A reply without a scope means the requested one or
+    # the previous one (RFC 6749 sections 5.1 and 6).
     is_code = grant.credential.kind == CredentialKind.OAUTH_CODE
     changes: dict[str, Any] = {
         **NO_ERROR,
@@ -263,10 +271,10 @@ def columns_for(grant: Grant, tokens: Tokens, elapsed: float, *, is_sign_in: boo
     elif is_sign_in or not is_code:
         changes["granted_scope"] = grant.scope
     if tokens.seconds is not None:
-        left = tokens.seconds - elapsed
-        changes["expires_at"] = Now() + timedelta(seconds=left)
+        remaining_seconds = tokens.seconds - elapsed
+        changes["expires_at"] = Now() + timedelta(seconds=remaining_seconds)
         if not is_code or tokens.refresh or not is_sign_in:
-            changes["renew_at"] = Now() + timedelta(seconds=left - early(tokens.seconds))
+            changes["renew_at"] = Now() + timedelta(seconds=remaining_seconds - early(tokens.seconds))
     return changes
 
 
@@ -276,22 +284,22 @@ def may_try(grant: Grant) -> bool:
 
 
 def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> ProtocolError:
-    # What is to be raised. Written only while the lease is ours and the grant is as we know it.
-    mine = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
+    # The error to raise. Stored only while the lease is valid and the grant has not changed.
+    leased_grant = Grant.objects.filter(pk=grant.pk, generation=grant.generation, lease=lease)
     REQUESTS.add(error.code)
     is_over = isinstance(error, OAuthError) and error.error == "invalid_grant"
     if is_over and grant.credential.kind == CredentialKind.OAUTH_CODE:
         message = sign_in_again(grant.now, error.message.removesuffix("."))
         if grant.started_at:
-            why = (
+            reason = (
                 "a renewal was interrupted then, and the server does not take the old refresh token any more"
             )
-            message = sign_in_again(grant.started_at, why)
-        end_sign_in(grant, mine, error.code, message)
+            message = sign_in_again(grant.started_at, reason)
+        end_sign_in(grant, leased_grant, error.code, message)
         return NeedsSignInError(message)
     pause = back_off(grant.failures + 1, error.retry_after)
     if _is_lost(grant, error) and not grant.failures:
-        pause = AGAIN_AFTER  # by the next caller, while the server may still take the old one
+        pause = AGAIN_AFTER  # by the next caller, while the server may still accept the old one
     changes: dict[str, Any] = {
         **NO_LEASE,
         "failures": grant.failures + 1,
@@ -306,10 +314,10 @@ def _note_failure(grant: Grant, lease: uuid.UUID, error: ProtocolError) -> Proto
         changes["refused_at"] = Coalesce("refused_at", Now())
     is_news = grant.error_code != changes["error_code"] or ("refused_at" in changes and not grant.refused_at)
     with transaction.atomic(durable=True):
-        if mine.update(**changes) and is_news:
-            told = {"code": error.code, "server": _server(grant)}
+        if leased_grant.update(**changes) and is_news:
+            facts = {"code": error.code, "server": _server(grant)}
             verdict = "refuse" if "refused_at" in changes else "fail"
-            audit.record(None, verdict, grant.credential, after=told, why=error.message)
+            audit.record(None, verdict, grant.credential, after=facts, why=error.message)
     logger.warning("credential %s: no new token (%s)", grant.credential_id, error.code)
     return error
 
@@ -330,12 +338,12 @@ def end_sign_in(grant: Grant, rows: QuerySet[Grant], code: str, message: str) ->
         )
         if ended:
             outbox.needs_sign_in(grant.credential_id)
-            told = {"code": code, "server": _server(grant)}
-            audit.record(None, "end sign-in", grant.credential, after=told, why=message)
+            facts = {"code": code, "server": _server(grant)}
+            audit.record(None, "end sign-in", grant.credential, after=facts, why=message)
 
 
 def due() -> list[uuid.UUID]:
-    """The credentials whose tokens are in use and should be renewed now, before a caller has to wait."""
+    """Return the credentials whose used tokens should be renewed now, before a caller must wait."""
     free = Q(lease_until=None) | Q(lease_until__lte=Now())
     ready = Q(retry_at=None) | Q(retry_at__lte=Now())
     rows = Grant.objects.filter(
@@ -351,7 +359,7 @@ def due() -> list[uuid.UUID]:
 
 
 def renew_early(credential_id: uuid.UUID) -> None:
-    """Renews one that is due. What goes wrong stands in its row."""
+    """Renew a due token. Errors are stored in its row."""
     rows = Grant.objects.filter(credential_id=credential_id, renew_at__lte=Now())
     grant = rows.select_related("credential").timed().first()
     if grant is None or not grant.access_token or not may_try(grant):

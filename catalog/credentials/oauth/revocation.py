@@ -1,7 +1,8 @@
-"""Telling an authorization server that its tokens are not wanted any more (RFC 7009).
+"""Revocation of tokens at an authorization server (RFC 7009).
 
-Best effort: asked after the commit that forgot them, so that nothing which happens there can keep a token
-here. Who is in the way, and whether the server was told, stands in the audit trail and is said to the person.
+Best effort: the request follows the commit that deleted the tokens, so no error keeps them stored. The result
+is in
+the audit trail and in the message for the user.
 """
 
 import time
@@ -23,14 +24,14 @@ from core.outbound.errors import ProtocolError
 from people import audit
 from people.models import User
 
-SECONDS = 6.0  # for all of it; a person waits
+SECONDS = 6.0  # for all requests together; a user waits
 TOLD = (200, 204)
 COLUMNS = ("refresh_token", "access_token")  # RFC 7009 calls them so too
 
 
 @dataclass(slots=True)
 class Revocation:
-    """`message` says what became of it once the transaction is over; "" when there was nothing to end."""
+    """The revocation of deleted tokens. `message`: the result after the transaction, "" without tokens."""
 
     about: Credential | UserGrant
     address: str
@@ -42,32 +43,33 @@ class Revocation:
     message: str = ""
 
     def after_commit(self, actor: User | None) -> "Revocation":
-        # Whatever goes wrong there is written down, and nothing waits for it.
+        # Errors are recorded, and nothing depends on them.
         if self.forms or self.why_not:
             transaction.on_commit(partial(self._say, actor), robust=True)
         return self
 
     def _say(self, actor: User | None) -> None:
-        why_not = self.why_not or self._told()
+        why_not = self.why_not or self._send()
         self.message = (
             f"{self.host} was not told: {why_not} Its tokens may work there until they expire."
             if why_not
             else f"{self.host} was told, and ends its tokens there."
         )
         with transaction.atomic():
-            told = {"server": self.host, "told": not why_not}
-            audit.record(actor, "revoke", self.about, after=told, why=self.message, agent=self.agent)
+            facts = {"server": self.host, "told": not why_not}
+            audit.record(actor, "revoke", self.about, after=facts, why=self.message, agent=self.agent)
 
-    def _told(self) -> str:
-        # Why the server was not told, or "".
+    def _send(self) -> str:
+        # The reason why the server was not notified, or "".
         ends = time.monotonic() + SECONDS
-        first, *rest = self.forms
+        first, *other_forms = self.forms
         try:
             http.post_form(self.address, first, accept=TOLD, seconds=SECONDS)
         except ProtocolError as error:
             return token_replies.without(error, self.sent).message
-        # With the refresh token go the others (RFC 7009, section 2.1), so that these may fail.
-        for form in rest:
+        # A server that revokes the refresh token revokes the others too (RFC 7009, section 2.1), so these may
+        # fail.
+        for form in other_forms:
             with suppress(ProtocolError):
                 http.post_form(self.address, form, accept=TOLD, seconds=max(0.1, ends - time.monotonic()))
         return ""
@@ -90,15 +92,15 @@ def _prepared(
 ) -> Revocation:
     host = urlsplit(grant.revocation_url or grant.token_url).netloc
     revoked = Revocation(about, grant.revocation_url, host)
-    held = [name for name in COLUMNS if getattr(row, name)]
-    if not held:
+    columns_with_tokens = [name for name in COLUMNS if getattr(row, name)]
+    if not columns_with_tokens:
         return revoked
     if not grant.revocation_url:
         revoked.why_not = "it names no address for that."
         return revoked
     try:
         secret = token_request.client_secret(grant.credential, grant)
-        opened = [(name, decrypted(name)) for name in held]
+        opened = [(name, decrypted(name)) for name in columns_with_tokens]
     except DomainError as error:  # UndecryptableError is one
         revoked.why_not = error.message
         return revoked

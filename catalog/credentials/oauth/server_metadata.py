@@ -1,7 +1,8 @@
-"""What vendors and authorization servers publish about themselves. Pure.
+"""Metadata that vendors and authorization servers publish. Pure.
 
-RFC 9728 (protected resources), RFC 8414 and OpenID Connect Discovery (authorization servers). Documents
-are a stranger's: whatever has the wrong shape counts as not said.
+RFC 9728 (protected resources), RFC 8414 and OpenID Connect Discovery (authorization servers). The documents
+are not
+trusted: a member of the wrong type counts as missing.
 """
 
 from collections.abc import Mapping
@@ -16,23 +17,23 @@ SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 MAX_SERVERS, MAX_SCOPES = 5, 100
 MAX_SCOPE_LENGTH, MAX_URL_LENGTH = 200, 2_048
-_OURS = {
+_METHODS = {
     "client_secret_basic": "basic",
     "client_secret_post": "post",
     "private_key_jwt": "key",
     "none": "none",
 }
-_RATHER_OTHERS = ("key", "none")
+_LESS_PREFERRED = ("key", "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What one authorization server says about itself (RFC 8414, or OpenID Connect Discovery).
+    """The metadata of an authorization server (RFC 8414 or OpenID Connect Discovery).
 
-    `client_authentication` is the one of our ways that it takes, "" for none. `registration_url` is where a
-    client registers itself (RFC 7591), `revocation_url` where tokens are ended (RFC 7009), both "" unless it
-    names them at an origin of its own. `takes_documents`: a client id may be the address of a document about
-    the client. `problem` is a sentence when it cannot be used for a sign-in.
+    client_authentication: the best supported method, "" for none.
+    registration_url, revocation_url: RFC 7591 and RFC 7009, "" unless at one of the server's own origins.
+    takes_documents: a client id may be the address of a client metadata document.
+    problem: a message if it cannot be used for a sign-in.
     """
 
     issuer: str
@@ -46,8 +47,8 @@ class Server:
     takes_documents: bool = False
     problem: str = ""
 
-    def wanted(self, scope: str) -> str:
-        """The scopes to ask for. Where it knows `offline_access`, a sign-in is renewed with that alone."""
+    def scopes_to_request(self, scope: str) -> str:
+        """Return the scopes to request. Servers that know `offline_access` renew tokens only with it."""
         words = scope.split()
         may_stay = "offline_access" in self.scopes and "offline_access" not in words
         return " ".join([*words, "offline_access"] if may_stay and self.authorization_url else words)
@@ -59,14 +60,14 @@ def origin(url: str) -> str:
 
 
 def resource_addresses(url: str) -> list[str]:
-    """Where a resource may describe itself, the more exact one first: RFC 9728 section 3.1."""
+    """Return the addresses of a resource's metadata, most specific first: RFC 9728 section 3.1."""
     path = urlsplit(url).path.rstrip("/")
     exact = [f"{origin(url)}{RESOURCE}{path}"] if path else []
     return [*exact, f"{origin(url)}{RESOURCE}"]
 
 
 def server_addresses(issuer: str) -> list[str]:
-    """Where an authorization server may describe itself: RFC 8414 sections 3.1 and 5, and OpenID Connect."""
+    """Return the addresses of a server's metadata: RFC 8414 sections 3.1 and 5, and OpenID Connect."""
     # Some append to the issuer what RFC 8414 puts before its path.
     path = urlsplit(issuer).path.rstrip("/")
     base = origin(issuer)
@@ -80,13 +81,13 @@ def why_not_resource(document: object, url: str) -> str:
     # A document about something else must not be used: RFC 9728 section 3.3.
     if not isinstance(document, dict):
         return "It is no object."
-    said = _text(document, "resource")
-    if not said:
+    resource = _text(document, "resource")
+    if not resource:
         return "It does not say which resource it is about."
-    is_same_place = origin(said) == origin(url)
-    path, ours = urlsplit(said).path.rstrip("/"), urlsplit(url).path.rstrip("/")
-    if not is_same_place or not (ours == path or ours.startswith(f"{path}/")):
-        return f"It is about another resource: {printable(said)}"
+    is_same_place = origin(resource) == origin(url)
+    path, own_path = urlsplit(resource).path.rstrip("/"), urlsplit(url).path.rstrip("/")
+    if not is_same_place or not (own_path == path or own_path.startswith(f"{path}/")):
+        return f"It is about another resource: {printable(resource)}"
     return ""
 
 
@@ -106,39 +107,39 @@ def why_not_server(document: object, issuer: str) -> str:
     # The issuer in the document is compared byte for byte: RFC 8414 section 3.3.
     if not isinstance(document, dict):
         return "It is no object."
-    said = document.get("issuer")
-    if said != issuer:
-        named = printable(said) if isinstance(said, str) else "nothing"
-        return f"It names the issuer {named} and not {printable(issuer)}, so it was not used."
+    issuer = document.get("issuer")
+    if issuer != issuer:
+        stated_issuer = printable(issuer) if isinstance(issuer, str) else "nothing"
+        return f"It names the issuer {stated_issuer} and not {printable(issuer)}, so it was not used."
     return ""
 
 
 def server_of(document: Mapping[str, Any], issuer: str) -> Server:
     ways = _texts(document, "token_endpoint_auth_methods_supported", 20, 100) or ["client_secret_basic"]
-    # In the order of the server, since some take half of what they name last. With a key, which an
-    # administrator has to carry there, and without a secret only if it must be.
-    known = sorted([_OURS[theirs] for theirs in ways if theirs in _OURS], key=_later)
+    # In the order of the server, because some support later ones only partly. Last the key, which an
+    # administrator must register, and no authentication.
+    methods = sorted([_METHODS[name] for name in ways if name in _METHODS], key=_later)
     token_url = _text(document, "token_endpoint")
     return Server(
         issuer=issuer,
         token_url=token_url,
         authorization_url=_text(document, "authorization_endpoint"),
         scopes=scopes(document),
-        client_authentication=known[0] if known else "",
+        client_authentication=methods[0] if methods else "",
         states_issuer=document.get("authorization_response_iss_parameter_supported") is True,
-        registration_url=_beside(document, "registration_endpoint", issuer, token_url),
-        revocation_url=_beside(document, "revocation_endpoint", token_url),
+        registration_url=_address_at_same_origin(document, "registration_endpoint", issuer, token_url),
+        revocation_url=_address_at_same_origin(document, "revocation_endpoint", token_url),
         takes_documents=document.get("client_id_metadata_document_supported") is True,
-        problem=_problem(document, known),
+        problem=_problem(document, methods),
     )
 
 
 def _later(way: str) -> int:
-    return _RATHER_OTHERS.index(way) + 1 if way in _RATHER_OTHERS else 0
+    return _LESS_PREFERRED.index(way) + 1 if way in _LESS_PREFERRED else 0
 
 
-def _beside(document: Mapping[str, Any], member: str, *neighbours: str) -> str:
-    # An address at the origin of one of its neighbours: what we tell the server goes to no other one.
+def _address_at_same_origin(document: Mapping[str, Any], member: str, *neighbours: str) -> str:
+    # An address, if it has the origin of one of its neighbours, because secrets must not go to other servers.
     address = _text(document, member)
     return address if address and origin(address) in map(origin, filter(None, neighbours)) else ""
 

@@ -1,8 +1,8 @@
-"""Signing in at an authorization server for a credential: away with the browser, and back.
+"""Sign-ins at an authorization server for a credential, with the browser of a user.
 
-What comes back counts once, within 10 minutes, for the person and the login session that went away; for the
-person alone where a program of theirs began it. RFC 6749 section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4
-lists the attacks.
+A reply is valid once, within 10 minutes, for the same user and login session, or for the user alone if a
+program
+started it. RFC 6749 section 4.1, RFC 7636, RFC 9207; RFC 9700 section 4 lists the attacks.
 """
 
 import time
@@ -28,14 +28,14 @@ from people.models import User
 
 
 class SignInError(DomainError):
-    """A sign-in of `credential` that came to nothing."""
+    """A sign-in of `credential` that failed."""
 
     def __init__(self, credential: Credential, code: str, message: str, status: int = 400) -> None:
         super().__init__(code, message, status=status)
         self.credential = credential
 
 
-# As long as a user takes who has to find a second factor; codes themselves live as long (RFC 6749, 4.1.2).
+# Enough for a user who must find a second factor. Codes are valid as long (RFC 6749, 4.1.2).
 LIFE = timedelta(minutes=10)
 MAX_OPEN = 20  # for one person
 ANY_SESSION = ""
@@ -55,10 +55,10 @@ def check_server(credential: Credential) -> None:
     except RefusedError:
         return  # `resource` need not be an address that may be requested
     if discovery_result.names_others_than(grant.issuer):
-        named = ", ".join(printable(server.issuer, 100) for server in discovery_result.servers)
+        issuers = ", ".join(printable(server.issuer, 100) for server in discovery_result.servers)
         raise DomainError(
             "sign_in_moved",
-            f"The vendor now names {named} as its authorization server, and this client belongs to "
+            f"The vendor now names {issuers} as its authorization server, and this client belongs to "
             f"{printable(grant.issuer, 100)}. No sign-in was started. Look up the server, then change "
             "the client.",
             status=409,
@@ -66,11 +66,11 @@ def check_server(credential: Credential) -> None:
 
 
 def begin(credential: Credential, *, actor: User, session_key: str | None, redirect_uri: str) -> str:
-    """The address that the person's browser is sent to. A scope that the vendor wants too is asked for.
+    """Return the address for the user's browser. The request includes scopes that the vendor requires.
 
-    `session_key` is the login session's; None for a program that acts for the person, who then may come back
-    in any login session of theirs. `redirect_uri` is the exact address of our own page that the server sends
-    the browser back to. Raises DomainError.
+    session_key: the login session, or None for a program of the user, who may then return in any login
+    session.
+    redirect_uri: the exact address of Pegboard's page to which the server redirects. Raises DomainError.
     """
     grant = _grant_of(credential)
     if session_key == "":
@@ -80,8 +80,8 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
     grant.scope = tokens.widest(grant.scope, grant.wanted_scope)
     with transaction.atomic():
         SignIn.objects.filter(created_at__lte=Now() - LIFE).delete()
-        mine = SignIn.objects.filter(user=actor).order_by("-created_at", "pk")
-        SignIn.objects.filter(pk__in=list(mine.values_list("pk", flat=True)[MAX_OPEN - 1 :])).delete()
+        sign_ins = SignIn.objects.filter(user=actor).order_by("-created_at", "pk")
+        SignIn.objects.filter(pk__in=list(sign_ins.values_list("pk", flat=True)[MAX_OPEN - 1 :])).delete()
         row = SignIn(
             credential=credential,
             user=actor,
@@ -98,14 +98,14 @@ def begin(credential: Credential, *, actor: User, session_key: str | None, redir
 def complete(
     query: Mapping[str, Sequence[str]], *, actor: User, session_key: str, redirect_uri: str
 ) -> Credential:
-    """Trades what the browser brought back for tokens, and keeps them.
+    """Exchange the code of the redirect for tokens and store them.
 
-    `query` holds every value of every parameter (`dict(request.GET.lists())`); `redirect_uri` is the address
-    that was called, without its query. Raises DomainError with a sentence for the person: nothing is kept
-    then, and the credential's earlier tokens stay.
+    query: all values of all parameters (`dict(request.GET.lists())`). redirect_uri: the called address
+    without its
+    query. Raises DomainError with a message for the user. Earlier tokens then stay.
     """
     answer = token_replies.read_answer(query)
-    row = _taken(answer, actor, session_key) if answer else None
+    row = _claim_sign_in(answer, actor, session_key) if answer else None
     if answer is None or row is None:
         raise DomainError(
             "sign_in_unknown",
@@ -125,8 +125,8 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
     _check_issuer(grant, answer)
     if answer.error:
         host = urlsplit(grant.authorization_url).netloc
-        said = token_replies.in_words(host, answer.error, answer.words)
-        raise DomainError("sign_in_refused", said.message)
+        message = token_replies.in_words(host, answer.error, answer.words)
+        raise DomainError("sign_in_refused", message.message)
     if not answer.code:
         raise DomainError("sign_in_code", "The server sent no code back. Begin again.")
     _trade(grant, row, answer.code, actor)
@@ -134,7 +134,6 @@ def _completed(row: SignIn, answer: Answer, actor: User, redirect_uri: str) -> C
 
 
 def _grant_of(credential: Credential) -> Grant:
-    # As it is now.
     rows = Grant.objects.filter(credential_id=credential.pk, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None or credential.kind != CredentialKind.OAUTH_CODE:
@@ -142,18 +141,18 @@ def _grant_of(credential: Credential) -> Grant:
     return grant
 
 
-def _taken(answer: Answer, actor: User, session_key: str) -> SignIn | None:
-    # The sign-in that this answer belongs to; only one caller takes it.
-    mine = SignIn.objects.filter(
+def _claim_sign_in(answer: Answer, actor: User, session_key: str) -> SignIn | None:
+    # The sign-in of this reply, which only one caller can claim.
+    matching = SignIn.objects.filter(
         state_digest=digest_of(answer.state),
         session_digest__in=[digest_of(session_key), ANY_SESSION],
         user=actor,
         created_at__gt=Now() - LIFE,
     )
-    row = mine.select_related("credential").first()
+    row = matching.select_related("credential").first()
     if row is None:
         return None
-    deleted, _ = mine.filter(pk=row.pk).delete()
+    deleted, _ = matching.filter(pk=row.pk).delete()
     return row if deleted else None
 
 
@@ -163,15 +162,15 @@ def _check_issuer(grant: Grant, answer: Answer) -> None:
     if (is_named and answer.issuer == grant.issuer) or not (is_named or grant.states_issuer):
         return
     if not is_named:
-        why = "The answer does not say from which server it comes, although this one promised to"
+        reason = "The answer does not say from which server it comes, although this one promised to"
     elif not grant.issuer:
-        why = (
+        reason = (
             f"The server calls itself “{printable(answer.issuer, 200)}”, and no issuer was entered. "
             "If that is the right one, enter it as the issuer"
         )
     else:
-        why = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
-    raise DomainError("sign_in_issuer", f"{why}. Nothing was kept. Begin again.")
+        reason = f"The answer comes from “{printable(answer.issuer, 200)}” and not from “{grant.issuer}”"
+    raise DomainError("sign_in_issuer", f"{reason}. Nothing was kept. Begin again.")
 
 
 def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
@@ -190,7 +189,7 @@ def _trade(grant: Grant, row: SignIn, code: str, actor: User) -> None:
 
 
 def _keep(grant: Grant, got: Tokens, elapsed: float, actor: User) -> None:
-    # In the place of whatever was there or is being renewed, unless the client became another one.
+    # Replaces any tokens, also those that are being renewed, unless the client has changed.
     changes = renewal.columns_for(grant, got, elapsed, is_sign_in=True)
     changes |= {"scope": grant.scope, "wanted_scope": ""}
     with transaction.atomic():

@@ -1,8 +1,10 @@
-"""What comes back: from a token endpoint, and with the browser after a sign-in. Pure.
+"""Replies of token endpoints, and redirects after a sign-in. Pure.
 
-The token itself, its type and an error mean one thing or are refused with a code: what is kept from them is
-encrypted, and used for weeks. Everything around a readable token is optional; where it is odd, it counts as
-left out, and a note says so. RFC 6749 sections 4.1.2 and 5, RFC 9207.
+Token, type and error have one meaning or are refused with a code, because they are stored encrypted and used
+for
+weeks. All other members are optional: an invalid one counts as missing, with a note. RFC 6749 sections 4.1.2
+and 5,
+RFC 9207.
 """
 
 import base64
@@ -25,7 +27,7 @@ from core.outbound.errors import (
 from core.outbound.reply import Reply
 from core.outbound.secret_echo import STRUCK_OUT, SecretScanner
 
-# A header carries it; many servers take no more than 8 or 16 kB of one.
+# It is sent in a header, and many servers accept at most 8 or 16 kB.
 MAX_TOKEN_LENGTH = 16_000
 MAX_SCOPE_LENGTH = 4_000
 MAX_CODE_LENGTH = 4_000
@@ -54,10 +56,8 @@ class OAuthError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One token reply. `seconds` and `scope` are None where the server did not state them readably.
-
-    `note` is a sentence about what is odd in the reply, "" for nothing.
-    """
+    """A token reply. `seconds` and `scope`: None if missing or invalid. `note`: describes invalid members,
+    or ""."""
 
     access: Secret
     refresh: Secret | None
@@ -66,7 +66,7 @@ class Tokens:
     note: str = ""
 
 
-# What the errors of RFC 6749 section 5.2 and RFC 8707 section 2 mean for a person.
+# Messages for the errors of RFC 6749 section 5.2 and RFC 8707 section 2.
 SENTENCES = {
     "invalid_client": "does not accept this client id and secret. Look at both and at how they are sent",
     "invalid_grant": "does not accept this sign-in any more",
@@ -81,10 +81,11 @@ SENTENCES = {
 
 
 def read_tokens(reply: Reply, sent: Collection[Secret]) -> Tokens:
-    """`sent` are the secrets that went along; none of them gets into a message.
+    """Parse a token reply. `sent`: the secrets of the request, which no message may contain.
 
-    Raises ProtocolViolationError for what means nothing, OAuthError for an error of OAuth, UnavailableError
-    for one that passes.
+    Raises ProtocolViolationError for an invalid reply, OAuthError for an OAuth error, UnavailableError for a
+    temporary
+    one.
     """
     host = urlsplit(reply.url).netloc
     if not is_success(reply):
@@ -120,17 +121,17 @@ def _error_of(document: Mapping[str, Any], host: str, sent: Collection[Secret]) 
     if not isinstance(error, str) or not error:
         return _odd("TOKEN_SHAPE", host, "sent an error that is no text")
     words = document.get("error_description")
-    said = words if isinstance(words, str) else ""
-    return in_words(host, struck_out(error, sent), struck_out(said, sent))
+    description = words if isinstance(words, str) else ""
+    return in_words(host, struck_out(error, sent), struck_out(description, sent))
 
 
 def in_words(host: str, error: str, words: str) -> ProtocolError:
     """An error of OAuth for a person: our sentence, then the server's own words as text."""
-    known = SENTENCES.get(error, f"answered with the error {printable(error, 60)}")
-    said = f" It says: “{printable(words.strip(), 200)}”" if words.strip() else ""
-    message = f"{host} {known}.{said}"
+    sentence = SENTENCES.get(error, f"answered with the error {printable(error, 60)}")
+    quote = f" It says: “{printable(words.strip(), 200)}”" if words.strip() else ""
+    message = f"{host} {sentence}.{quote}"
     if error in _PASSING:
-        return UnavailableError("TOKEN_LATER", f"{host} cannot answer now ({error}).{said}")
+        return UnavailableError("TOKEN_LATER", f"{host} cannot answer now ({error}).{quote}")
     code = f"TOKEN_{error.upper()}" if error in SENTENCES else "TOKEN_ERROR"
     return OAuthError(code, message, error)
 
@@ -159,13 +160,15 @@ def _refresh_token(members: Mapping[str, Any], notes: list[str]) -> Secret | Non
 
 
 def _check_type(document: Mapping[str, Any], host: str) -> None:
-    # RFC 6749 section 7.1: a client must not use a token whose type it does not understand.
+    # RFC 6749 section 7.1: a client must not use a token of an unknown type.
     kind = document.get("token_type")
     if kind is None:
         raise _odd("TOKEN_TYPE", host, "does not say of which type the token is")
     if not isinstance(kind, str) or kind.strip().lower() != "bearer":
-        shown = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
-        raise _odd("TOKEN_TYPE", host, f"sent a token of the type “{shown}”, where only Bearer can be used")
+        type_text = printable(kind, 40) if isinstance(kind, str) else kind_of(kind)
+        raise _odd(
+            "TOKEN_TYPE", host, f"sent a token of the type “{type_text}”, where only Bearer can be used"
+        )
 
 
 def _seconds(members: Mapping[str, Any], notes: list[str]) -> int | None:
@@ -218,10 +221,10 @@ _OF_SIGN_IN = frozenset({"openid", "profile", "email", "address", "phone", "offl
 
 
 def granted(wanted: Sequence[str], asked: Collection[str], said: str | None) -> list[str]:
-    """Those of the `wanted` scopes that a token is good for, by what the server said (RFC 6749 section 5.1).
+    """Return the `wanted` scopes that the server granted (RFC 6749 section 5.1).
 
-    All of them where it says nothing, or a word that was not `asked` for: it has names of its own for scopes
-    then, and one that seems to be missing may be among them.
+    All of them if the reply has no scope, or has a scope that was not requested: the server then uses names
+    of its own.
     """
     words = set(words_of(said or ""))
     if not words or words - {*asked, *wanted} - _OF_SIGN_IN:
@@ -229,10 +232,10 @@ def granted(wanted: Sequence[str], asked: Collection[str], said: str | None) -> 
     return [scope for scope in wanted if scope in words or scope in _OF_SIGN_IN]
 
 
-def named(scopes: Sequence[str]) -> str:
-    """For a sentence about them: the first of many."""
-    told = ", ".join(f"“{printable(scope, 100)}”" for scope in scopes[:2])
-    return f"{told} and {len(scopes) - 2} more" if len(scopes) > 2 else told
+def scope_names(scopes: Sequence[str]) -> str:
+    """Return the first scopes for a message."""
+    names = ", ".join(f"“{printable(scope, 100)}”" for scope in scopes[:2])
+    return f"{names} and {len(scopes) - 2} more" if len(scopes) > 2 else names
 
 
 def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
@@ -241,11 +244,11 @@ def _odd(code: str, host: str, what: str) -> ProtocolViolationError:
 
 def struck_out(text: str, sent: Collection[Secret]) -> str:
     for secret in sent:
-        # Every form in which a secret that was sent may come back.
+        # All forms in which a reply may repeat a secret.
         raw = secret.reveal()
         encoded = base64.b64encode(raw.encode()).decode()
-        found = [raw, quote(raw, safe=""), quote_plus(raw), encoded, encoded.rstrip("=")]
-        for form in dict.fromkeys(found):
+        forms = [raw, quote(raw, safe=""), quote_plus(raw), encoded, encoded.rstrip("=")]
+        for form in dict.fromkeys(forms):
             if len(form) >= MIN_STRUCK_OUT_LENGTH:
                 text = text.replace(form, STRUCK_OUT)
     return SecretScanner([secret.reveal() for secret in sent]).struck_out(text)
@@ -260,7 +263,7 @@ def without(error: ProtocolError, sent: Collection[Secret]) -> ProtocolError:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an authorization server sends back with the browser; "" for what it left out."""
+    """The parameters of a redirect, "" for missing ones."""
 
     state: str
     code: str
@@ -270,7 +273,7 @@ class Answer:
 
 
 def read_answer(query: Mapping[str, Sequence[str]]) -> Answer | None:
-    """None when a parameter comes twice (RFC 6749 section 3.1) or is longer than any can be."""
+    """Parse a redirect. None if a parameter is repeated (RFC 6749 section 3.1) or too long."""
     fields = {"state": "", "code": "", "iss": "", "error": "", "error_description": ""}
     for name in fields:
         values = query.get(name) or [""]

@@ -1,4 +1,4 @@
-"""One request to a token endpoint, and the secrets that go into it."""
+"""A request to a token endpoint, and its secrets."""
 
 from collections.abc import Collection
 
@@ -22,11 +22,10 @@ REQUESTS = Counter(
 
 
 def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
-    """One token request. None of the secrets that were `sent` gets into an error."""
+    """Send a token request. Errors contain none of the `sent` secrets."""
     give_back()
     sent = [*sent, *form.sent]
-    # What happened at the token server has codes of its own, so that it is not taken for an error of the
-    # vendor.
+    # Errors of the token server have their own codes, so that they are not mistaken for the vendor's.
     try:
         return token_replies.read_tokens(http.post_form(grant.token_url, form), sent)
     except ProtocolError as error:
@@ -36,7 +35,7 @@ def request(grant: Grant, form: Form, sent: Collection[Secret]) -> Tokens:
 
 
 def client_secret(credential: Credential, grant: Grant) -> Secret | None:
-    """None for a public client."""
+    """Return the secret, or None for a public client."""
     if grant.client_authentication == ClientAuthentication.NONE:
         return None
     if not credential.sealed:
@@ -54,5 +53,5 @@ def decrypted(grant: Grant, column: str) -> Secret:
 
 
 def field_of(column: str) -> str:
-    """What a secret in this column of a grant is encrypted for."""
+    """Return the encryption context of a column."""
     return f"catalog.grant.{column}"

@@ -39,11 +39,13 @@ Result = TypeVar("Result")
 
 
 def token_for(credential: Credential, *, refused: int | None = None) -> Token:
-    """A token to use now, renewed if that is due; or another one than that of the `refused` generation.
+    """Return a token, renewed if it is due, or another one than that of the `refused` generation.
 
-    May wait for the authorization server or for another process, some 35 s each; never inside a transaction.
-    A credential that is not saved yet gets one that is kept nowhere. Raises NeedsSignInError, BusyError,
-    other ProtocolErrors, DomainError.
+    May wait for the authorization server or for another process, up to 35 s each. Never call it in a
+    transaction.
+    The token of an unsaved credential is not stored. Raises NeedsSignInError, BusyError, other
+    ProtocolErrors,
+    DomainError.
     """
     if credential.kind == CredentialKind.OAUTH_USERS:
         raise RefusedError(
@@ -53,7 +55,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
         return _passing_token(credential)
     ends = time.monotonic() + MAX_WAIT
     while True:
-        grant = read(credential.pk)
+        grant = read_grant(credential.pk)
         token = _usable(grant, refused)
         if token and (token.good_for is None or token.good_for > 0):
             return token
@@ -61,13 +63,13 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
         if renewed := _tried(grant, token):
             return renewed
         if token:
-            # It should be renewed and cannot be just now: asked about again before long.
-            left = renewal.MIN_BACK_OFF_SECONDS
+            # It should be renewed and cannot be now. Try again soon.
+            good_for = renewal.MIN_BACK_OFF_SECONDS
             if grant.expires_at:
-                left = min(left, (grant.expires_at - grant.now).total_seconds())
-            return replace(token, good_for=left)
+                good_for = min(good_for, (grant.expires_at - grant.now).total_seconds())
+            return replace(token, good_for=good_for)
         if grant.now < (grant.retry_at or grant.now):
-            # What the last try met, while it is too early for the next one.
+            # The error of the last attempt, until the next one is allowed.
             kind = RefusedError if grant.refused_at else UnavailableError
             again = (grant.retry_at - grant.now).total_seconds() if grant.retry_at else None
             raise kind(grant.error_code, grant.error_message, retry_after=again)
@@ -78,7 +80,7 @@ def token_for(credential: Credential, *, refused: int | None = None) -> Token:
 
 
 def _tried(grant: Grant, token: Token | None) -> Token | None:
-    # One renewal, if the row allows it. While a `token` is good, only the end of a sign-in is a failure.
+    # One renewal, if the row allows it. While a `token` is valid, only the end of a sign-in is an error.
     if not renewal.may_try(grant):
         return None
     try:
@@ -91,8 +93,8 @@ def _tried(grant: Grant, token: Token | None) -> Token | None:
         return None
 
 
-def read(credential_id: uuid.UUID) -> Grant:
-    """The grant with `now`; that it is used is noted. Raises DomainError when the credential is gone."""
+def read_grant(credential_id: uuid.UUID) -> Grant:
+    """Return the grant with `now`, and record its use. Raises DomainError if the credential was removed."""
     rows = Grant.objects.filter(credential_id=credential_id, credential__removed_at=None)
     grant = rows.select_related("credential").timed().first()
     if grant is None:
@@ -130,13 +132,13 @@ def _raise_if_over(grant: Grant, refused: int | None) -> None:
         return
     if not grant.access_token:
         raise NeedsSignInError(f"“{grant.credential}” needs a sign-in before it can be used.")
-    what, since = "is over", grant.expires_at or grant.now
+    problem, since = "is over", grant.expires_at or grant.now
     if grant.generation == refused:
-        what, since = "is not taken by the vendor any more", grant.now
-    why = f"the token {what}, and the server gave nothing to renew it with"
-    message = sign_in_again(since, why)
-    known = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
-    renewal.end_sign_in(grant, known, "TOKEN_OVER", message)
+        problem, since = "is not taken by the vendor any more", grant.now
+    reason = f"the token {problem}, and the server gave nothing to renew it with"
+    message = sign_in_again(since, reason)
+    current_grant = Grant.objects.filter(pk=grant.pk, generation=grant.generation)
+    renewal.end_sign_in(grant, current_grant, "TOKEN_OVER", message)
     raise NeedsSignInError(message)
 
 
@@ -153,10 +155,10 @@ def _passing_token(credential: Credential) -> Token:
 
 
 def note_refusal(credential: Credential, generation: int) -> None:
-    # The vendor does not take a token that was just made. Another one would fare no better.
-    known = Grant.objects.filter(credential=credential, generation=generation, refused_at=None)
+    # The vendor refuses a new token. Another one would be refused too.
+    current_grant = Grant.objects.filter(credential=credential, generation=generation, refused_at=None)
     with transaction.atomic(durable=True):
-        if known.update(
+        if current_grant.update(
             refused_at=Now(), failed_at=Now(), error_code=NOT_TAKEN_CODE, error_message=NOT_TAKEN
         ):
             audit.record(None, "refuse", credential, after={"code": NOT_TAKEN_CODE}, why=NOT_TAKEN)
@@ -171,18 +173,18 @@ def note_acceptance(credential: Credential, generation: int) -> None:
 
 def note_wanted_scope(credential: Credential, generation: int, scope: str) -> None:
     """The vendor wants a token with this scope for something; a person decides whether it gets one."""
-    # What several tools want is gathered, so that one sign-in brings it all.
+    # Scopes of several tools are collected, so that one sign-in is enough.
     with transaction.atomic(durable=True):
         rows = Grant.objects.select_for_update().filter(credential=credential, generation=generation)
         grant = rows.first()
         if grant is None or not scope:
             return
-        wanted = widest(grant.wanted_scope, scope)
-        if wanted == grant.wanted_scope or len(widest(grant.scope, wanted)) > MAX_SCOPE_LENGTH:
+        new_scope = widest(grant.wanted_scope, scope)
+        if new_scope == grant.wanted_scope or len(widest(grant.scope, new_scope)) > MAX_SCOPE_LENGTH:
             return
-        rows.update(wanted_scope=wanted)
-        why = "The vendor refused its token, because it wants one with this scope."
-        audit.record(None, "ask", credential, after={"scope": wanted}, why=why)
+        rows.update(wanted_scope=new_scope)
+        reason = "The vendor refused its token, because it wants one with this scope."
+        audit.record(None, "ask", credential, after={"scope": new_scope}, why=reason)
 
 
 def widest(*scopes: str) -> str:

@@ -149,7 +149,7 @@ def test_the_form_offers_it_and_takes_no_secret(server):
     admin.post("/credentials/new/", asked)
     row = Credential.objects.get()
     server.public_keys = keys_of(row)
-    assert tokens.read(row.pk).public_key["alg"] == "RS256"
+    assert tokens.read_grant(row.pk).public_key["alg"] == "RS256"
     assert renewal.renew(grant_of(row))
 
 

@@ -697,7 +697,7 @@ def test_renewal_leaves_alone_what_was_encrypted_under_a_new_key_meanwhile():
     with AuthorizationServer(rotates=False) as server:
         credential = signed_in(server)
         wear_out(credential)
-        grant = tokens.read(credential.pk)
+        grant = tokens.read_grant(credential.pk)
         token = Secret(server.families[0].current)
         anew = encryption.encrypt(token, row=grant.pk, field=token_request.field_of("refresh_token"))
         Grant.objects.update(refresh_token=anew)
