@@ -199,7 +199,7 @@ def calls_are_looked_at_within_their_test() -> None:
     the test is over and no test may use it."""
     from catalog.calls import lease
 
-    ended = lease._ended
+    ended = lease._find_ended
 
     def ended_meanwhile(calls: list[int]) -> list[int]:
         try:
@@ -209,7 +209,7 @@ def calls_are_looked_at_within_their_test() -> None:
                 return []
             raise
 
-    lease._ended = ended_meanwhile
+    lease._find_ended = ended_meanwhile
 
 
 def _watch_the_door(config: pytest.Config) -> None:

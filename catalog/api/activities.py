@@ -1,4 +1,4 @@
-"""What runs for a tool in place of its vendor, for programs: what the pages “Activities” write."""
+"""REST for activities: what runs for a tool instead of its vendor, as on the page “Activities”."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from people.api.preconditions import IF_MATCH, etag_of, expected
 from people.models import Role
 from people.permissions import person
 
-# In the order of the registry, of which the last, mocks, belong to one tool of one agent.
+# In the order of the registry, without mocks, which are last and belong to one tool of one agent.
 KINDS = list(kinds.KINDS)
 
 
@@ -98,7 +98,7 @@ class ActivityDetailOutput(ActivityOutput):
 
     @extend_schema_field(serializers.ListField(child=serializers.CharField()))
     def get_used_by(self, activity: Activity) -> list[str]:
-        return [each.name for each in reach.users_of(activity)]
+        return [user_of_activity.name for user_of_activity in reach.users_of(activity)]
 
 
 class PairOutput(serializers.Serializer[Any]):
@@ -125,7 +125,7 @@ class ProposalOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["activities"])
 class ActivityList(ListAPIView[Activity]):
-    """Those that any agent may use. The mock of one tool in one agent is found there."""
+    """The shared activities. The mock of one tool in one agent is listed at that tool."""
 
     write_role = Role.DESIGNER
     serializer_class = ActivityOutput
@@ -136,16 +136,16 @@ class ActivityList(ListAPIView[Activity]):
 
     @extend_schema(request=ActivityInput, responses={201: ActivityDetailOutput})
     def post(self, request: Request) -> Response:
-        """Save an activity. What cannot run is refused with a code, and says where."""
-        given = ActivityInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
+        """Save an activity. One that cannot run is refused with a code and the paths of the faults."""
+        body = ActivityInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
         activity = operations.create(
             actor=person(request),
-            name=asked["name"],
-            kind=asked["kind"],
-            config=asked["config"],
-            interface=_version(asked.get("interface"), "interface"),
+            name=values["name"],
+            kind=values["kind"],
+            config=values["config"],
+            interface=_version(values.get("interface"), "interface"),
         )
         return _answer(activity, status=201)
 
@@ -157,40 +157,42 @@ class ActivityDetail(GenericAPIView[Activity]):
     pagination_class = None
 
     def get(self, request: Request, pk: int) -> Response:
-        return _answer(_chosen(pk))
+        return _answer(_get_activity(pk))
 
     @extend_schema(parameters=[IF_MATCH], request=ActivityChange)
     def patch(self, request: Request, pk: int) -> Response:
-        """What is given, in place of what was. Another configuration or interface is the next version."""
-        given = ActivityChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        changes = dict(given.validated_data)
+        """Change the given members. Another configuration or interface creates the next version."""
+        body = ActivityChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        changes = dict(body.validated_data)
         if "interface" in changes:
             changes["interface"] = _version(changes["interface"], "interface")
-        changed = operations.change(_chosen(pk), actor=person(request), expected=expected(request), **changes)
+        changed = operations.change(
+            _get_activity(pk), actor=person(request), expected=expected(request), **changes
+        )
         return _answer(changed)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
         """Remove it: it runs no more. Its versions stay, and so do the calls that it made."""
-        operations.remove(_chosen(pk), actor=person(request))
+        operations.remove(_get_activity(pk), actor=person(request))
         return Response(status=204)
 
 
 @extend_schema(tags=["activities"])
 class ActivityVersionList(ListAPIView[ActivityVersion]):
-    """As it was saved, the newest first."""
+    """The saved versions, newest first."""
 
     serializer_class = ActivityVersionOutput
     ordering = ("-number",)
 
     def get_queryset(self) -> QuerySet[ActivityVersion]:
-        return _chosen(self.kwargs["pk"]).versions.select_related("interface__tool", "created_by")
+        return _get_activity(self.kwargs["pk"]).versions.select_related("interface__tool", "created_by")
 
 
 @extend_schema(tags=["activities"])
 class ActivityPropose(GenericAPIView[Activity]):
-    """How another vendor's tool may do the same job. Nothing is saved."""
+    """Propose how another vendor's tool could replace this one. Nothing is saved."""
 
     write_role = Role.DESIGNER
     serializer_class = ProposalOutput
@@ -198,20 +200,20 @@ class ActivityPropose(GenericAPIView[Activity]):
 
     @extend_schema(request=ProposalInput, responses={200: ProposalOutput})
     def post(self, request: Request) -> Response:
-        given = ProposalInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        interface = _version(given.validated_data["interface"], "interface")
-        other = _version(given.validated_data["tool"], "tool")
+        body = ProposalInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        interface = _version(body.validated_data["interface"], "interface")
+        other = _version(body.validated_data["tool"], "tool")
         if interface is None or other is None:
             raise invalid(tool="Name a version of each tool.")
-        found = mapping.propose(interface.decoded(), other.decoded())
+        proposal = mapping.propose(interface.decoded(), other.decoded())
         return Response(
             {
-                "config": mapping.config(found, other.tool_id, other.ordinal),
-                "pairs": [msgspec.to_builtins(pair) for pair in found.pairs],
-                "gaps": FaultOutput(found.gaps, many=True).data,
-                "unused": found.unused,
-                "lacking": found.lacking,
+                "config": mapping.config(proposal, other.tool_id, other.ordinal),
+                "pairs": [msgspec.to_builtins(pair) for pair in proposal.pairs],
+                "gaps": FaultOutput(proposal.gaps, many=True).data,
+                "unused": proposal.unused,
+                "lacking": proposal.lacking,
             }
         )
 
@@ -225,13 +227,13 @@ def _version(reference: dict[str, int] | None, name: str) -> ToolVersion | None:
     return row
 
 
-def _chosen(pk: int) -> Activity:
+def _get_activity(pk: int) -> Activity:
     rows = Activity.objects.shared().select_related("current__interface__tool__current")
     return get_object_or_404(rows, pk=pk)
 
 
 def _answer(activity: Activity, status: int = 200) -> Response:
-    # As it is in the database by now, where times are written.
-    activity = _chosen(activity.pk)
+    # Read again for the times, which the database sets.
+    activity = _get_activity(activity.pk)
     headers = etag_of(operations.facts(activity))
     return Response(ActivityDetailOutput(activity).data, status=status, headers=headers)

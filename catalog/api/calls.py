@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.reverse import reverse
 
-from catalog.api.versions import VersionChoice, found, version_facts
+from catalog.api.versions import VersionChoice, find_version, version_facts
 from catalog.calls import examples, invocation, queue, requesting
 from catalog.calls.checks import ArgumentsError
 from catalog.models import Activity, ActivityVersion, Call, Example, Tool, ToolVersion
@@ -98,7 +98,7 @@ class AskOutput(serializers.Serializer[Any]):
 
 
 class ExchangeOutput(serializers.Serializer[Any]):
-    """Without what the credential added, and with its texts struck out. Bodies are cut at 16 kB."""
+    """An exchange, without the credential and with its texts masked. Bodies are truncated at 16 kB."""
 
     method = serializers.CharField()
     url = serializers.CharField()
@@ -137,7 +137,7 @@ class CallRow(serializers.Serializer[Any]):
 
 
 class CallOutput(CallRow):
-    """`parsed` holds what those outputs say that are JSON in a text. `resume` is where answers go."""
+    """A call. `parsed` contains the outputs that are JSON in a text. `resume` is the address for answers."""
 
     outputs = serializers.DictField()
     error = CallErrorOutput(allow_null=True)
@@ -211,7 +211,7 @@ def call_document(call: Call, request: Request) -> dict[str, Any]:
 
 
 def refused_document(error: ArgumentsError, version: ToolVersion, request: Request) -> dict[str, Any]:
-    """Nothing was sent, so there is no call; the answer looks as it would after one."""
+    """Return the response for a request that was refused before sending, in the format of a call."""
     return {
         "call": None,
         "status": CallStatus.FINISHED,
@@ -242,8 +242,9 @@ def find_tool(pk: int) -> Tool:
 class ToolInvoke(GenericAPIView[Tool]):
     """Run a tool with the endpoint's credential and wait for the outcome.
 
-    Arguments that do not fit are refused before anything is sent. 503 `busy` says that too many calls are
-    under way here, and that nothing was sent.
+    Invalid arguments are refused before anything is sent. 503 `busy` means that too many calls are running
+    and that
+    nothing was sent.
     """
 
     write_role = Role.DESIGNER
@@ -253,21 +254,21 @@ class ToolInvoke(GenericAPIView[Tool]):
 
     @extend_schema(request=InvokeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int) -> Response:
-        given = InvokeInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
+        body = InvokeInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
         tool = find_tool(pk)
-        version = found(tool, version=asked.get("version", ""), ordinal=asked.get("ordinal"))
+        version = find_version(tool, version=values.get("version", ""), ordinal=values.get("ordinal"))
         version.tool = tool
         try:
             call = invocation.call_now(
                 version,
                 actor=person(request),
-                arguments=asked.get("arguments", {}),
-                deadline_seconds=asked.get("deadline_seconds"),
-                is_confirmed=asked.get("confirm", False),
+                arguments=values.get("arguments", {}),
+                deadline_seconds=values.get("deadline_seconds"),
+                is_confirmed=values.get("confirm", False),
                 api_key=key_of(request),
-                activity=_activity(asked.get("activity")),
+                activity=_activity(values.get("activity")),
             )
         except ArgumentsError as error:
             return Response(refused_document(error, version, request))
@@ -277,17 +278,17 @@ class ToolInvoke(GenericAPIView[Tool]):
 def _activity(asked: int | None) -> ActivityVersion | None:
     if asked is None:
         return None
-    chosen = Activity.objects.shared().select_related("current__activity").filter(pk=asked).first()
-    if chosen is None:
+    activity = Activity.objects.shared().select_related("current__activity").filter(pk=asked).first()
+    if activity is None:
         raise invalid(activity="There is no such activity.")
-    return chosen.current
+    return activity.current
 
 
 @extend_schema(tags=["calls"])
 class CallList(ListAPIView[Call]):
-    """Who ran this tool with what, newest first. The newest 500 are kept.
+    """The calls of this tool with their users and arguments, newest first. The newest 500 are stored.
 
-    Long `arguments` are cut here; each call has its own whole.
+    Long `arguments` are truncated here; each call has its own completely.
     """
 
     serializer_class = CallRow
@@ -322,7 +323,7 @@ class CallDetail(GenericAPIView[Call]):
 
 @extend_schema(tags=["calls"])
 class CallResume(GenericAPIView[Call]):
-    """Go on with a call that stopped to ask. It becomes another call, with an outcome of its own."""
+    """Continue a call that stopped to ask. This creates another call with its own outcome."""
 
     write_role = Role.DESIGNER
     takes_idempotency_keys = False
@@ -332,11 +333,11 @@ class CallResume(GenericAPIView[Call]):
 
     @extend_schema(request=ResumeInput, responses={200: CallOutput})
     def post(self, request: Request, pk: int, call: int) -> Response:
-        given = ResumeInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = ResumeInput(data=request.data)
+        body.is_valid(raise_exception=True)
         calls = Call.objects.visible_to(person(request)).select_related("version__tool__endpoint__vendor")
         earlier = get_object_or_404(calls, tool=pk, pk=call)
-        answers = given.validated_data.get("answers", {})
+        answers = body.validated_data.get("answers", {})
         try:
             following = invocation.continue_now(
                 earlier, actor=person(request), api_key=key_of(request), answers=answers
@@ -366,7 +367,7 @@ class ExampleOutput(serializers.ModelSerializer[Example]):
 
 @extend_schema(tags=["calls"])
 class ExampleList(ListAPIView[Example]):
-    """Arguments of earlier calls that were kept under a name."""
+    """Arguments of earlier calls that were stored under a name."""
 
     write_role = Role.DESIGNER
     serializer_class = ExampleOutput
@@ -377,12 +378,12 @@ class ExampleList(ListAPIView[Example]):
 
     @extend_schema(request=ExampleInput, responses={201: ExampleOutput})
     def post(self, request: Request, pk: int) -> Response:
-        given = ExampleInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = ExampleInput(data=request.data)
+        body.is_valid(raise_exception=True)
         calls = Call.objects.visible_to(person(request)).select_related("tool")
-        call = get_object_or_404(calls, tool=pk, pk=given.validated_data["call"])
-        kept = examples.save_example(call, actor=person(request), name=given.validated_data["name"])
-        return Response(ExampleOutput(kept).data, status=201)
+        call = get_object_or_404(calls, tool=pk, pk=body.validated_data["call"])
+        example = examples.save_example(call, actor=person(request), name=body.validated_data["name"])
+        return Response(ExampleOutput(example).data, status=201)
 
 
 @extend_schema(tags=["calls"])

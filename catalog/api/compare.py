@@ -48,7 +48,7 @@ class ComparedTool(serializers.Serializer[Any]):
 
 
 class ComparedCell(serializers.Serializer[Any]):
-    """What one tool says about a parameter of this name."""
+    """The parameter of one tool in a compared line."""
 
     parameter = serializers.SerializerMethodField()
     vendors = serializers.CharField(
@@ -68,7 +68,7 @@ class ComparedLine(serializers.Serializer[Any]):
 
     @extend_schema_field(serializers.ListField(child=ComparedCell(allow_null=True)))
     def get_cells(self, line: Line) -> list[Any]:
-        """One for each tool, in their order; null where it has no such parameter."""
+        """Return a cell for each tool, in their order; null if the tool has no such parameter."""
         return [cell and ComparedCell(cell).data for cell in line.cells]
 
 
@@ -86,12 +86,12 @@ class ComparisonOutput(serializers.Serializer[Comparison]):
 
 
 class ToolCompare(APIView):
-    """Up to four tools side by side, in the order that was asked for; one that is not there is left out."""
+    """Compare up to four tools, in the requested order. Unknown tools are left out."""
 
     @extend_schema(operation_id="tools_compare", parameters=[TOOLS], responses=ComparisonOutput)
     def get(self, request: Request) -> Response:
-        given = request.query_params.getlist("tool")
-        wanted = [int(each) for each in given if each.isdecimal() and each.isascii() and len(each) < 19]
-        if not wanted or len(wanted) != len(given) or len(given) > comparison.MAX_TOOLS or 0 in wanted:
+        texts = request.query_params.getlist("tool")
+        tool_ids = [int(text) for text in texts if text.isdecimal() and text.isascii() and len(text) < 19]
+        if not tool_ids or len(tool_ids) != len(texts) or len(texts) > comparison.MAX_TOOLS or 0 in tool_ids:
             raise invalid(tool=f"Give one to {comparison.MAX_TOOLS} ids of tools.")
-        return Response(ComparisonOutput(comparison.compare(wanted)).data)
+        return Response(ComparisonOutput(comparison.compare(tool_ids)).data)

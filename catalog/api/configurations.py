@@ -1,4 +1,4 @@
-"""How tools are set up for their runs, where their protocol has a place for that."""
+"""REST for configurations of tools, in protocols that have them."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ class ConfigurationInput(Input):
 
 
 class ConfigurationOutput(serializers.ModelSerializer[Configuration]):
-    """One state of a configuration, which never changes."""
+    """One state of a configuration. It never changes."""
 
     values = serializers.JSONField(read_only=True)
 
@@ -60,11 +60,11 @@ class ConfigurationList(ListAPIView[Configuration]):
     @extend_schema(request=ConfigurationInput, responses={201: ConfigurationOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Keep values under a name. Other values under a name that there is become its next state."""
-        given = ConfigurationInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = ConfigurationInput(data=request.data)
+        body.is_valid(raise_exception=True)
         tool = get_object_or_404(Tool, pk=pk)
-        kept = configurations.save(tool, actor=person(request), **given.validated_data)
-        return Response(ConfigurationOutput(kept).data, status=201)
+        configuration = configurations.save(tool, actor=person(request), **body.validated_data)
+        return Response(ConfigurationOutput(configuration).data, status=201)
 
 
 @extend_schema(tags=["configurations"])
@@ -75,18 +75,18 @@ class ConfigurationDetail(GenericAPIView[Configuration]):
     queryset = Configuration.objects.none()
 
     def get(self, request: Request, pk: int, name: str) -> Response:
-        return Response(ConfigurationStates(_found(pk, name)).data)
+        return Response(ConfigurationStates(_get_configuration(pk, name)).data)
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int, name: str) -> Response:
         """Offer it no more. Agents that have chosen it, and releases, go on with it."""
-        found = _found(pk, name)
-        configurations.remove(found.tool, actor=person(request), name=found.name)
+        configuration = _get_configuration(pk, name)
+        configurations.remove(configuration.tool, actor=person(request), name=configuration.name)
         return Response(status=204)
 
 
-def _found(pk: int, name: str) -> Configuration:
-    found = configurations.states(get_object_or_404(Tool, pk=pk), name).first()
-    if found is None:
+def _get_configuration(pk: int, name: str) -> Configuration:
+    configuration = configurations.states(get_object_or_404(Tool, pk=pk), name).first()
+    if configuration is None:
         raise Http404
-    return found
+    return configuration

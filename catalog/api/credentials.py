@@ -154,7 +154,7 @@ class FailureOutput(serializers.Serializer[Any]):
 
 
 class CredentialStatusOutput(serializers.Serializer[Any]):
-    """How it is: `message` for people, and the one thing that mends it."""
+    """The status of a credential: a `message` for users, and the action that repairs it."""
 
     state = serializers.ChoiceField(choices=State.choices)
     message = serializers.CharField()
@@ -204,9 +204,9 @@ class CredentialOutput(serializers.ModelSerializer[Credential]):
 
     @extend_schema_field(CredentialStatusOutput)
     def get_status(self, row: Credential) -> dict[str, Any]:
-        found = credential_status.status_of(row, timezone.now())
-        written: dict[str, Any] = CredentialStatusOutput(_status_members(row, found)).data
-        return written
+        status = credential_status.status_of(row, timezone.now())
+        document: dict[str, Any] = CredentialStatusOutput(_status_members(row, status)).data
+        return document
 
 
 def _status_members(row: Credential, found: CredentialStatus) -> dict[str, Any]:
@@ -248,7 +248,7 @@ class LookupInput(Input):
 
 
 class ServerOutput(serializers.Serializer[Any]):
-    """One authorization server, as it describes itself."""
+    """The published metadata of an authorization server."""
 
     issuer = serializers.CharField()
     token_url = serializers.CharField()
@@ -272,7 +272,7 @@ class StepOutput(serializers.Serializer[Any]):
 
 
 class LookupOutput(serializers.Serializer[Any]):
-    """Found for a person to look at; nothing is kept."""
+    """The result of a discovery, which is not stored."""
 
     resource = serializers.CharField()
     name = serializers.CharField()
@@ -302,28 +302,28 @@ class CredentialList(ListAPIView[Credential]):
 
     @extend_schema(request=CredentialInput, responses={201: CredentialOutput})
     def post(self, request: Request) -> Response:
-        given = CredentialInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        details = dict(given.validated_data)
+        body = CredentialInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        details = dict(body.validated_data)
         client = details.pop("client", None)
         if (client is not None) != (details["kind"] in clients.KINDS):
             needed = "Give the client's settings." if client is None else "Only the kinds of OAuth take it."
             raise invalid(client=needed)
         if client is None and "secret" not in details:
-            why = {"secret": "Enter the secret."}
-            raise invalid(**why)
+            messages = {"secret": "Enter the secret."}
+            raise invalid(**messages)
         client = client or {}
-        at = client.pop("registration_url", "")
+        registration_url = client.pop("registration_url", "")
         save = partial(
             credential_operations.create_credential,
             actor=person(request),
             **{"secret": ""} | details | client,
         )
-        if at:
+        if registration_url:
             _check_registered(details, client)
             row = save(
                 registered=client_registration.register_at(
-                    client | {"registration_url": at},
+                    client | {"registration_url": registration_url},
                     redirect_uri=redirect_uri(request),
                     save=lambda tried: save(registered=tried),
                 )
@@ -344,19 +344,19 @@ class CredentialDetail(GenericAPIView[Credential]):
 
     @extend_schema(request=SecretInput)
     def put(self, request: Request, pk: Any) -> Response:
-        """Another secret in the place of the old one; whatever uses the credential goes on with it."""
-        given = SecretInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        credential_operations.replace_secret(self._row(pk), actor=person(request), **given.validated_data)
+        """Replace the secret. Endpoints that use the credential continue with the new one."""
+        body = SecretInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        credential_operations.replace_secret(self._row(pk), actor=person(request), **body.validated_data)
         return self._answer(pk)
 
     @extend_schema(parameters=[IF_MATCH], request=CredentialChange)
     def patch(self, request: Request, pk: Any) -> Response:
         """Another name or other details; the origin stays. Tokens of another OAuth client are forgotten."""
-        given = CredentialChange(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = CredentialChange(data=request.data)
+        body.is_valid(raise_exception=True)
         row = self._row(pk)
-        changes = _changes(row, dict(given.validated_data))
+        changes = _changes(row, dict(body.validated_data))
         credential_operations.update_credential(
             row, actor=person(request), expected=expected(request), **changes
         )
@@ -376,7 +376,7 @@ class CredentialDetail(GenericAPIView[Credential]):
 
 
 def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
-    # Registering says who we are there; what the caller says of that would be lost.
+    # The registration sets these members, so values of the caller would be lost.
     if details["kind"] != CredentialKind.OAUTH_CODE:
         raise invalid(client="Only a credential that a person signs in for registers itself.")
     if "client_id" in client or details.get("secret"):
@@ -384,7 +384,7 @@ def _check_registered(details: dict[str, Any], client: dict[str, Any]) -> None:
 
 
 def _changes(row: Credential, given: dict[str, Any]) -> dict[str, Any]:
-    # As the operation takes them. Details of a client have a place of their own, where names meet others.
+    # In the format of the operation. The details of a client are nested, because names would clash.
     client = given.pop("client", None)
     is_oauth = clients.uses_oauth(row)
     if client is not None and not is_oauth:
@@ -408,10 +408,10 @@ class CredentialSignIn(GenericAPIView[Credential]):
 
     @extend_schema(request=None, responses=SignInOutput)
     def post(self, request: Request, pk: Any) -> Response:
-        """Begins a sign-in at the authorization server. Only you can end it, and only in a browser.
+        """Begin a sign-in at the authorization server. Only you can complete it, and only in a browser.
 
-        The vendor is asked first which server it names now, which takes up to 20 s: 409 `sign_in_moved` for
-        another one.
+        The vendor is first queried for its current server, which takes up to 20 s: 409 `sign_in_moved` if it
+        has changed.
         """
         row = get_object_or_404(self.get_queryset(), pk=pk)
         sign_in.check_server(row)
@@ -431,7 +431,7 @@ class CredentialSignOut(GenericAPIView[Credential]):
 
     @extend_schema(request=None, responses={204: None})
     def post(self, request: Request, pk: Any) -> Response:
-        """Forgets the tokens. The next one needs a sign-in, or is asked for with the client's secret."""
+        """Delete the tokens. The next one needs a sign-in, or is requested with the client's secret."""
         credential_operations.sign_out(get_object_or_404(self.get_queryset(), pk=pk), actor=person(request))
         return Response(status=204)
 
@@ -443,13 +443,15 @@ class CredentialLookup(GenericAPIView[Credential]):
 
     @extend_schema(request=LookupInput, responses=LookupOutput)
     def post(self, request: Request) -> Response:
-        """Where a vendor's tokens come from, as it says itself (RFC 9728, RFC 8414). Takes up to 20 s."""
-        given = LookupInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        """Discover the vendor's authorization servers (RFC 9728, RFC 8414). Takes up to 20 s."""
+        body = LookupInput(data=request.data)
+        body.is_valid(raise_exception=True)
         try:
-            found = discovery.discover(**given.validated_data)
+            discovery_result = discovery.discover(**body.validated_data)
         except RefusedError as error:
             raise invalid(url=error.message) from None
-        ours = {"redirect_uri": redirect_uri(request), "client_document": document_url(request)}
-        theirs = {each.name: getattr(found, each.name) for each in fields(found)}
-        return Response(LookupOutput(theirs | ours).data)
+        client = {"redirect_uri": redirect_uri(request), "client_document": document_url(request)}
+        discovered = {
+            member.name: getattr(discovery_result, member.name) for member in fields(discovery_result)
+        }
+        return Response(LookupOutput(discovered | client).data)

@@ -28,7 +28,7 @@ from protocols.definition import NAME, Parts
 CHANGES_SHOWN = 50
 
 
-# `definitions` checks it, and says what to do.
+# `definitions` validates it and explains the errors.
 @extend_schema_field({"type": "string", "pattern": f"^{NAME}$"})
 class Name(serializers.CharField):
     pass
@@ -170,9 +170,9 @@ class DefinitionList(ListAPIView[Tool]):
     @extend_schema(request=DefinitionInput, responses={201: DefinitionDetailOutput})
     def post(self, request: Request) -> Response:
         """Define a tool."""
-        given = DefinitionInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        parts = Parts(**{"title": "", "activity": None} | given.validated_data)
+        body = DefinitionInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        parts = Parts(**{"title": "", "activity": None} | body.validated_data)
         return _answer(definitions.define(actor=person(request), parts=parts), status=201)
 
 
@@ -200,13 +200,13 @@ class DefinitionImport(GenericAPIView[Tool]):
         responses={201: DefinitionsOutput},
     )
     def post(self, request: Request) -> Response:
-        sent = request.data
-        given = DefinitionsInput(data={"tools": sent} if isinstance(sent, list) else sent)
-        given.is_valid(raise_exception=True)
-        made = definition_import.define_all(given.validated_data, actor=person(request))
-        # As they are in the database by now, where times are written.
-        found = definitions.all_of_them().select_related("current").in_bulk([tool.pk for tool in made])
-        answer = {"definitions": [found[tool.pk] for tool in made]}
+        document = request.data
+        body = DefinitionsInput(data={"tools": document} if isinstance(document, list) else document)
+        body.is_valid(raise_exception=True)
+        created = definition_import.define_all(body.validated_data, actor=person(request))
+        # Read again for the times, which the database sets.
+        tools = definitions.all_of_them().select_related("current").in_bulk([tool.pk for tool in created])
+        answer = {"definitions": [tools[tool.pk] for tool in created]}
         return Response(DefinitionsOutput(answer).data, status=201)
 
 
@@ -221,10 +221,10 @@ class DefinitionDetail(GenericAPIView[Tool]):
 
     @extend_schema(parameters=[IF_MATCH], request=DefinitionChange)
     def patch(self, request: Request, pk: int) -> Response:
-        """Make a new version, with what is given in place of what was. Pins stay on theirs."""
-        given = DefinitionChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        changes = given.validated_data
+        """Create a new version with the given members changed. Pins keep their version."""
+        body = DefinitionChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        changes = body.validated_data
         tool = chosen_definition(pk)
         return _answer(
             definitions.change(tool, actor=person(request), changes=changes, expected=expected(request))
@@ -232,7 +232,7 @@ class DefinitionDetail(GenericAPIView[Tool]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        """Withdraw it: it can be pinned no more. What was pinned and published stays."""
+        """Withdraw the definition: it cannot be pinned any more. Existing pins and releases keep it."""
         definitions.withdraw(chosen_definition(pk), actor=person(request))
         return Response(status=204)
 
@@ -255,7 +255,7 @@ def chosen_definition(pk: int) -> Tool:
 
 
 def _answer(tool: Tool, status: int = 200) -> Response:
-    # As it is in the database by now, where times are written.
+    # Read again for the times, which the database sets.
     tool = chosen_definition(tool.pk)
     headers = etag_of(definitions.facts(tool))
     return Response(DefinitionDetailOutput(tool).data, status=status, headers=headers)

@@ -45,7 +45,7 @@ class VaultOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["endpoint-secrets"])
 class EndpointSecretList(GenericAPIView[EndpointSecret]):
-    """Secrets that tools of an endpoint ask for by name. They go to its address alone, and are not shown."""
+    """Secrets that tools of an endpoint need by name. They are sent only to its address and never shown."""
 
     read_role = Role.ADMIN
     write_role = Role.ADMIN
@@ -62,9 +62,9 @@ class EndpointSecretList(GenericAPIView[EndpointSecret]):
     @extend_schema(request=EndpointSecretInput, responses={200: EndpointSecretOutput})
     def post(self, request: Request, pk: int) -> Response:
         """Enter one, or replace the one of this name."""
-        given = EndpointSecretInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        row = vault.set_secret(live_endpoint(pk), actor=person(request), **given.validated_data)
+        body = EndpointSecretInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        row = vault.set_secret(live_endpoint(pk), actor=person(request), **body.validated_data)
         return Response(EndpointSecretOutput(row).data)
 
 
@@ -77,7 +77,7 @@ class EndpointSecretDetail(GenericAPIView[EndpointSecret]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int, secret: str) -> Response:
-        """Forget it. Tools that ask for it are not called from then on."""
+        """Delete the secret. Tools that need it are not called from then on."""
         row = get_object_or_404(live_endpoint(pk).secrets.all(), pk=secret)
         vault.forget(row, actor=person(request))
         return Response(status=204)
@@ -107,7 +107,7 @@ class ProvidersOutput(serializers.Serializer[Any]):
 
 @extend_schema(tags=["endpoint-secrets"])
 class EndpointProviders(GenericAPIView[ProviderClient]):
-    """As which OAuth client users of an endpoint's tools authorize at the providers that the tools name."""
+    """The OAuth clients with which users of an endpoint's tools authorize at the providers of these tools."""
 
     read_role = Role.ADMIN
     write_role = Role.ADMIN
@@ -117,24 +117,27 @@ class EndpointProviders(GenericAPIView[ProviderClient]):
 
     def get(self, request: Request, pk: int) -> Response:
         endpoint = live_endpoint(pk)
-        chosen = {row.provider: row.credential_id for row in endpoint.provider_clients.all()}
-        named = sorted({*chosen, *vault.providers_named(endpoint)})
-        rows = [{"provider": name, "credential": chosen.get(name)} for name in named]
+        client_ids = {row.provider: row.credential_id for row in endpoint.provider_clients.all()}
+        names = sorted({*client_ids, *vault.providers_named(endpoint)})
+        rows = [{"provider": name, "credential": client_ids.get(name)} for name in names]
         return Response(ProvidersOutput({"providers": rows}).data)
 
     @extend_schema(request=ProviderInput, responses={200: ProvidersOutput})
     def post(self, request: Request, pk: int) -> Response:
-        """Choose the client at a provider, or take it off."""
-        given = ProviderInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        endpoint, provider = live_endpoint(pk), given.validated_data["provider"]
-        asked = given.validated_data["credential"]
-        if asked is None:
+        """Choose the client for a provider, or remove it."""
+        body = ProviderInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        endpoint, provider = live_endpoint(pk), body.validated_data["provider"]
+        credential_id = body.validated_data["credential"]
+        if credential_id is None:
             if row := endpoint.provider_clients.filter(provider=provider).first():
                 providers.forget(row, actor=person(request))
         else:
-            found = next((each for each in providers.choices(endpoint) if each.pk == asked), None)
-            if found is None:
+            client = next(
+                (candidate for candidate in providers.choices(endpoint) if candidate.pk == credential_id),
+                None,
+            )
+            if client is None:
                 raise invalid(credential=providers.WRONG_CREDENTIAL)
-            providers.choose(endpoint, actor=person(request), provider=provider, credential=found)
+            providers.choose(endpoint, actor=person(request), provider=provider, credential=client)
         return self.get(request, pk)

@@ -11,7 +11,7 @@ from rest_framework.response import Response
 import protocols
 from catalog import bounds, twins
 from catalog.api.progress import ProgressOutput
-from catalog.api.retries import RetryChange, RetryStated, taken
+from catalog.api.retries import RetryChange, RetryStated, nest_retry_members
 from catalog.api.vendors import Address, chosen_vendor
 from catalog.enumeration import pace
 from catalog.models import Credential, Endpoint, Vendor, VendorRequest
@@ -39,7 +39,7 @@ class ErrorOutput(serializers.Serializer[Any]):
 
 
 class PolicyOutput(serializers.Serializer[Any]):
-    """What becomes of a new version, by the class of its change; the strictest counts."""
+    """The action for a new version, by the class of its change. The strictest action applies."""
 
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         return {
@@ -75,7 +75,7 @@ class Authorities(serializers.CharField):
 
 
 class Bounded(serializers.IntegerField):
-    """How long a list may be that is read from this endpoint."""
+    """The limits for the list of this endpoint."""
 
     def __init__(self, bound: bounds.Bound) -> None:
         text = f"{bound.label}. {bound.help}".rstrip()
@@ -213,8 +213,8 @@ class EndpointDetailOutput(EndpointOutput):
 
     @extend_schema_field(SpokenOutput(many=True))
     def get_spoken(self, endpoint: Endpoint) -> list[dict[str, str]]:
-        found = protocols.get(endpoint.protocol).spoken(endpoint.memory)
-        return [{"name": name, "value": value} for name, value in found]
+        spoken_protocol = protocols.get(endpoint.protocol).spoken(endpoint.memory)
+        return [{"name": name, "value": value} for name, value in spoken_protocol]
 
     @extend_schema_field(ProgressOutput)
     def get_progress(self, endpoint: Endpoint) -> Any:
@@ -240,9 +240,11 @@ class EndpointList(ListAPIView[Endpoint]):
 
     @extend_schema(request=EndpointInput, responses={201: EndpointDetailOutput})
     def post(self, request: Request) -> Response:
-        given = EndpointInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        endpoint = vendor_operations.create_endpoint(actor=person(request), **taken(given.validated_data))
+        body = EndpointInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        endpoint = vendor_operations.create_endpoint(
+            actor=person(request), **nest_retry_members(body.validated_data)
+        )
         return Response(EndpointDetailOutput(endpoints().get(pk=endpoint.pk)).data, status=201)
 
 
@@ -285,7 +287,7 @@ class RefusalOutput(serializers.Serializer[Any]):
 
 
 class ConnectedOutput(serializers.Serializer[Any]):
-    """An endpoint that stands at this address already, in this protocol."""
+    """An existing endpoint with this address and protocol."""
 
     endpoint = serializers.IntegerField(source="endpoint.pk")
     vendor = serializers.CharField(source="endpoint.vendor.slug")
@@ -298,7 +300,8 @@ class ConnectedOutput(serializers.Serializer[Any]):
 
 
 class WantedCredentialOutput(serializers.Serializer[Any]):
-    """What the vendor says somewhere else than in what it lists, such as in the manifest of its agents."""
+    """The credential that the vendor requires according to another document than its list, such as its
+    agents' manifest."""
 
     words = serializers.CharField()
     kind = serializers.CharField(help_text="Of a credential; empty where Pegboard has none for it.")
@@ -327,7 +330,7 @@ class PreviewOutput(serializers.Serializer[Any]):
 
 
 class EndpointPreview(GenericAPIView[Endpoint]):
-    """What an endpoint would bring, read now and not saved."""
+    """Preview the tools of an endpoint, without saving it."""
 
     write_role = Role.ADMIN
     takes_idempotency_keys = False
@@ -337,11 +340,11 @@ class EndpointPreview(GenericAPIView[Endpoint]):
 
     @extend_schema(request=PreviewInput, responses={200: PreviewOutput})
     def post(self, request: Request) -> Response:
-        given = PreviewInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        draft = vendor_operations.draft_endpoint(**given.validated_data)
-        found = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
-        return Response(PreviewOutput(found).data)
+        body = PreviewInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        draft = vendor_operations.draft_endpoint(**body.validated_data)
+        preview = asdict(previews.preview(draft)) | {"already_connected": twins.already_connected(draft)}
+        return Response(PreviewOutput(preview).data)
 
 
 class EndpointDetail(GenericAPIView[Endpoint]):
@@ -355,11 +358,14 @@ class EndpointDetail(GenericAPIView[Endpoint]):
 
     @extend_schema(parameters=[IF_MATCH], request=EndpointChange)
     def patch(self, request: Request, pk: int) -> Response:
-        given = EndpointChange(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = EndpointChange(data=request.data)
+        body.is_valid(raise_exception=True)
         endpoint = get_object_or_404(endpoints(), pk=pk)
         vendor_operations.update_endpoint(
-            endpoint, actor=person(request), expected=expected(request), **taken(given.validated_data)
+            endpoint,
+            actor=person(request),
+            expected=expected(request),
+            **nest_retry_members(body.validated_data),
         )
         return _answer(pk)
 
@@ -377,9 +383,9 @@ def _answer(pk: int) -> Response:
 
 
 class EndpointEnumerate(GenericAPIView[Endpoint]):
-    """Read this endpoint now. Answers with the run that is already active when there is one.
+    """Start a run of this endpoint now. Returns the active run if there is one.
 
-    A designer waits until the endpoint's pace allows it: 429 `too_soon`, and `Retry-After` says how long.
+    A designer must wait for the endpoint's pace: 429 `too_soon`, with the seconds in `Retry-After`.
     """
 
     write_role = Role.DESIGNER

@@ -91,12 +91,12 @@ class FindingList(ListAPIView[Finding]):
     serializer_class = FindingOutput
 
     def get_queryset(self) -> QuerySet[Finding]:
-        given = FindingFilter(data=self.request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        asked = dict(given.validated_data)
-        self.ordering = ("-weight",) if asked.pop("sort") == WEIGHT else ("-id",)
-        cause, vendor = asked.pop("cause", ""), asked.pop("vendor", "")
-        rows = Finding.objects.filter(**asked).weighed().select_related("tool", "version")
+        query = FindingFilter(data=self.request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        filters = dict(query.validated_data)
+        self.ordering = ("-weight",) if filters.pop("sort") == WEIGHT else ("-id",)
+        cause, vendor = filters.pop("cause", ""), filters.pop("vendor", "")
+        rows = Finding.objects.filter(**filters).weighed().select_related("tool", "version")
         rows = rows.filter(endpoint__vendor__slug=vendor) if vendor else rows
         return rows.of_cause(cause) if cause else rows
 
@@ -112,11 +112,11 @@ class FindingResolve(GenericAPIView[Finding]):
 
     @extend_schema(request=DecisionInput, responses={200: FindingOutput})
     def post(self, request: Request, pk: int) -> Response:
-        given = DecisionInput(data=request.data)
-        given.is_valid(raise_exception=True)
+        body = DecisionInput(data=request.data)
+        body.is_valid(raise_exception=True)
         finding = get_object_or_404(Finding, pk=pk)
         return Response(
-            FindingOutput(decisions.resolve(finding, actor=person(request), **given.validated_data)).data
+            FindingOutput(decisions.resolve(finding, actor=person(request), **body.validated_data)).data
         )
 
 
@@ -126,7 +126,8 @@ class DocumentOutput(serializers.Serializer[Any]):
 
 
 class EvidenceOutput(serializers.Serializer[Any]):
-    """`theirs` is what the other client was shown, `ours` what we were, compared from theirs to ours."""
+    """The evidence of a finding. `theirs`: the document for the other client. `ours`: the document for
+    Pegboard."""
 
     client = serializers.ChoiceField(choices=OtherClient.choices)
     theirs = DocumentOutput()
@@ -142,15 +143,15 @@ class FindingEvidence(GenericAPIView[Finding]):
 
     def get(self, request: Request, pk: int) -> Response:
         other = get_object_or_404(OtherAnswer.objects.select_related("finding__version"), finding=pk)
-        ours = other.finding.version
-        if ours is None:
+        own_version = other.finding.version
+        if own_version is None:
             raise Http404
-        compared = diff.compare(other.decoded(), ours.decoded())
+        compared = diff.compare(other.decoded(), own_version.decoded())
         return Response(
             {
                 "client": other.client,
                 "theirs": _document(other),
-                "ours": _document(ours),
+                "ours": _document(own_version),
                 "comparison": comparison_document(compared),
             }
         )

@@ -4,7 +4,7 @@ from rest_framework import serializers
 
 
 class ProgressOutput(serializers.Serializer[Any]):
-    """How far search and inspection have followed enumeration, in active tools."""
+    """The progress of search and inspection after enumeration, in active tools."""
 
     tools = serializers.IntegerField()
     searchable = serializers.IntegerField(help_text="Those whose current version a search finds.")

@@ -11,7 +11,7 @@ _GIVE_UP_HELP = "How long a call may take with all of its attempts before the ru
 
 
 class RetryChange(Input):
-    """Null takes a member back; what is left out stays as it is."""
+    """Null removes a member. A missing member does not change."""
 
     retry = serializers.ChoiceField(
         choices=list(retries.WHENS),
@@ -35,15 +35,15 @@ class RetryChange(Input):
     )
 
 
-def taken(given: dict[str, Any]) -> dict[str, Any]:
-    """What was given, with the members of a policy below `retry`, as operations take them."""
-    members = {name: given[name] for name in retries.RetryPolicy.__struct_fields__ if name in given}
-    rest = {name: value for name, value in given.items() if name not in members}
-    return rest | ({"retry": members} if members else {})
+def nest_retry_members(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the input with the members of the retry policy nested in `retry`, as operations accept it."""
+    members = {name: values[name] for name in retries.RetryPolicy.__struct_fields__ if name in values}
+    others = {name: value for name, value in values.items() if name not in members}
+    return others | ({"retry": members} if members else {})
 
 
 class RetryStated(serializers.Serializer[Any]):
-    """What is stated at this place; null where another place says it."""
+    """The members that are set at this level, null for others."""
 
     retry = serializers.ChoiceField(
         source="retry.retry", choices=list(retries.WHENS), default=None, allow_null=True, read_only=True

@@ -28,7 +28,7 @@ class RejectionOutput(serializers.ModelSerializer[Rejection]):
 
 
 class RunOutput(serializers.ModelSerializer[Run]):
-    """`rejections` holds at most 1,000 rows; `rejected` counts them all."""
+    """A run. `rejections` contains at most 1,000 rows, and `rejected` counts all."""
 
     error = serializers.SerializerMethodField()
     state = serializers.ChoiceField(
@@ -107,14 +107,14 @@ class RunList(ListAPIView[Run]):
     ordering = ("-id",)
 
     def get_queryset(self) -> QuerySet[Run]:
-        given = RunFilter(data=self.request.query_params.dict())
-        given.is_valid(raise_exception=True)
+        query = RunFilter(data=self.request.query_params.dict())
+        query.is_valid(raise_exception=True)
         first = Prefetch(
             "rejections", Rejection.objects.order_by("id")[:REJECTIONS_IN_A_LIST], to_attr="first_rejections"
         )
-        asked = dict(given.validated_data)
-        is_narrowed = asked.pop("with_changes", False)
-        rows = Run.objects.filter(**asked).select_related("endpoint").prefetch_related(first)
+        filters = dict(query.validated_data)
+        is_narrowed = filters.pop("with_changes", False)
+        rows = Run.objects.filter(**filters).select_related("endpoint").prefetch_related(first)
         return rows.with_changes() if is_narrowed else rows
 
     @extend_schema(parameters=[RunFilter])
@@ -132,7 +132,7 @@ class RunDetail(GenericAPIView[Run]):
 
 
 class LastReplyOutput(serializers.ModelSerializer[LastReply]):
-    """Secrets are struck out. `status` is 0 when no reply came; `body` is the first 64 KB of it, as text."""
+    """A reply with masked secrets. `status`: 0 without a reply. `body`: its first 64 KB as text."""
 
     headers = serializers.DictField(child=serializers.CharField(), read_only=True)
 
@@ -143,7 +143,7 @@ class LastReplyOutput(serializers.ModelSerializer[LastReply]):
 
 
 class RunReply(GenericAPIView[LastReply]):
-    """What the vendor answered last before this run failed; the last ten such of an endpoint are kept."""
+    """The vendor's last reply before this run failed. The last ten of an endpoint are stored."""
 
     read_role = Role.ADMIN
     serializer_class = LastReplyOutput
@@ -154,7 +154,8 @@ class RunReply(GenericAPIView[LastReply]):
 
 
 class RunConfirm(GenericAPIView[Run]):
-    """Confirm that the tools a held run missed are gone: reads again and withdraws up to as many."""
+    """Confirm that the missing tools of a held run are to be withdrawn: starts a run that may withdraw as
+    many."""
 
     write_role = Role.ADMIN
     serializer_class = RunStarted

@@ -72,7 +72,8 @@ class ToolRow(serializers.Serializer[Any]):
 
 
 class ToolRows(serializers.Serializer[Any]):
-    """`unmatched` are asked words that no tool holds; `repaired` maps a misspelt word to the one searched."""
+    """A page of tools. `unmatched`: words that match no tool. `repaired`: maps misspelt words to the
+    searched ones."""
 
     fits_badly = serializers.BooleanField(help_text="Nothing that was found answers the question well.")
 
@@ -144,28 +145,28 @@ class ToolList(APIView):
 
 
 def _query(request: Request) -> Query:
-    given = request.query_params
-    _refuse_empty(given)
+    parameters = request.query_params
+    _refuse_empty(parameters)
     return Query(
-        q=given.get("q", ""),
-        vendor=tuple(given.getlist("vendor")),
-        protocol=tuple(given.getlist("protocol")),
-        tag=tuple(given.getlist("tag")),
-        kind=asked_kinds(given.getlist("kind")),
-        status=given.get("status", ""),
-        version=given.get("version", ""),
-        endpoint=_whole(given.get("endpoint"), "endpoint", 2**63 - 1),
-        as_typed=_flag(given.get("as_typed"), "as_typed"),
-        sort=given.get("sort", ""),
-        limit=_whole(given.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
-        cursor=given.get("cursor", ""),
+        q=parameters.get("q", ""),
+        vendor=tuple(parameters.getlist("vendor")),
+        protocol=tuple(parameters.getlist("protocol")),
+        tag=tuple(parameters.getlist("tag")),
+        kind=asked_kinds(parameters.getlist("kind")),
+        status=parameters.get("status", ""),
+        version=parameters.get("version", ""),
+        endpoint=_parse_integer(parameters.get("endpoint"), "endpoint", 2**63 - 1),
+        as_typed=_flag(parameters.get("as_typed"), "as_typed"),
+        sort=parameters.get("sort", ""),
+        limit=_parse_integer(parameters.get("limit"), "limit", MAX_LIMIT) or DEFAULT_LIMIT,
+        cursor=parameters.get("cursor", ""),
     )
 
 
 def _refuse_empty(given: QueryDict) -> None:
     # A filter that a program left empty by mistake would answer with everything; only `q` may be empty.
-    named = {parameter.name for parameter in PARAMETERS} - {"q"}
-    empty = [name for name, values in given.lists() if name in named and "" in values]
+    names = {parameter.name for parameter in PARAMETERS} - {"q"}
+    empty = [name for name, values in given.lists() if name in names and "" in values]
     if empty:
         raise invalid(**dict.fromkeys(empty, "Give a value, or leave it out."))
 
@@ -176,7 +177,7 @@ def _flag(text: str | None, name: str) -> bool:
     return text == "true"
 
 
-def _whole(text: str | None, name: str, most: int) -> int | None:
+def _parse_integer(text: str | None, name: str, most: int) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and 1 <= int(text) <= most):

@@ -73,9 +73,9 @@ def vendor_request_rows() -> QuerySet[VendorRequest]:
 
 @extend_schema(tags=["vendors"])
 class VendorRequestList(ListAPIView[VendorRequest]):
-    """Vendors that designers asked for, the newest first. An administrator answers one by `POST endpoints/`
-    with its address, or by declining it.
-    """
+    """Requests of designers for vendors, newest first. An administrator answers one by `POST endpoints/` with
+    its address,
+    or declines it."""
 
     write_role = Role.DESIGNER
     serializer_class = VendorRequestOutput
@@ -95,19 +95,19 @@ class VendorRequestList(ListAPIView[VendorRequest]):
 
     @extend_schema(request=VendorRequestInput, responses={201: VendorRequestOutput})
     def post(self, request: Request) -> Response:
-        given = VendorRequestInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
-        draft = vendor_operations.draft_endpoint(protocol=asked["protocol"], url=asked["url"])
+        body = VendorRequestInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        values = body.validated_data
+        draft = vendor_operations.draft_endpoint(protocol=values["protocol"], url=values["url"])
         row = vendor_requests.ask(
-            draft, actor=person(request), vendor_name=asked["vendor_name"], reason=asked["reason"]
+            draft, actor=person(request), vendor_name=values["vendor_name"], reason=values["reason"]
         )
         return Response(VendorRequestOutput(row).data, status=201)
 
 
 @extend_schema(tags=["vendors"])
 class VendorRequestPreview(GenericAPIView[VendorRequest]):
-    """What an address would bring without a credential, read now and not saved; ten in a minute."""
+    """Preview an address without a credential, without saving it; at most ten per minute."""
 
     write_role = Role.DESIGNER
     takes_idempotency_keys = False
@@ -119,11 +119,11 @@ class VendorRequestPreview(GenericAPIView[VendorRequest]):
         operation_id="vendor_requests_preview", request=AddressInput, responses={200: PreviewOutput}
     )
     def post(self, request: Request) -> Response:
-        given = AddressInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        draft = vendor_operations.draft_endpoint(**given.validated_data)
-        found = asdict(vendor_requests.preview(draft, reader=person(request)))
-        return Response(PreviewOutput(found | {"already_connected": twins.already_connected(draft)}).data)
+        body = AddressInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        draft = vendor_operations.draft_endpoint(**body.validated_data)
+        preview = asdict(vendor_requests.preview(draft, reader=person(request)))
+        return Response(PreviewOutput(preview | {"already_connected": twins.already_connected(draft)}).data)
 
 
 @extend_schema(tags=["vendors"])
@@ -137,7 +137,7 @@ class VendorRequestDetail(GenericAPIView[VendorRequest]):
 
     @extend_schema(responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:
-        """Take back what you asked for yourself, while it waits: 403 `not_yours`, 409 `request_answered`."""
+        """Withdraw your own request while it waits: 403 `not_yours`, 409 `request_answered`."""
         vendor_requests.take_back(get_object_or_404(vendor_request_rows(), pk=pk), actor=person(request))
         return Response(status=204)
 
@@ -153,7 +153,7 @@ class VendorRequestDecline(GenericAPIView[VendorRequest]):
     )
     def post(self, request: Request, pk: int) -> Response:
         row = get_object_or_404(vendor_request_rows(), pk=pk)
-        given = DeclineInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        vendor_requests.decline(row, actor=person(request), answer=given.validated_data["answer"])
+        body = DeclineInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        vendor_requests.decline(row, actor=person(request), answer=body.validated_data["answer"])
         return Response(VendorRequestOutput(vendor_request_rows().get(pk=pk)).data)

@@ -22,7 +22,7 @@ from people.models import Role
 from people.permissions import person
 
 
-# These two say in the schema as much as a schema can; `connections` checks, because it says what is wrong.
+# These two describe the address in the schema. `connections` validates it, with better messages.
 @extend_schema_field(
     {
         "type": "string",
@@ -31,12 +31,12 @@ from people.permissions import person
     }
 )
 class Address(serializers.CharField):
-    """Of a machine to speak to: no user name, and no key in its query."""
+    """The address of a service: without a user name and without a key in its query."""
 
 
 @extend_schema_field({"type": "string", "pattern": r"^[Hh][Tt][Tt][Pp][Ss]?://\S+$", "maxLength": 500})
 class Homepage(serializers.CharField):
-    """For people; may be empty."""
+    """An address for users; may be empty."""
 
 
 class VendorInput(Input):
@@ -105,7 +105,7 @@ class VendorDetailOutput(VendorOutput):
 
     @extend_schema_field(ReportCardOutput)
     def get_report_card(self, vendor: Vendor) -> Any:
-        return ReportCardOutput(report_card.of(vendor)).data
+        return ReportCardOutput(report_card.report_card_for(vendor)).data
 
     @extend_schema_field(ProgressOutput)
     def get_progress(self, vendor: Vendor) -> Any:
@@ -123,9 +123,9 @@ class VendorList(ListAPIView[Vendor]):
 
     @extend_schema(request=VendorInput, responses={201: VendorOutput})
     def post(self, request: Request) -> Response:
-        given = VendorInput(data=request.data)
-        given.is_valid(raise_exception=True)
-        vendor = vendor_operations.create_vendor(actor=person(request), **given.validated_data)
+        body = VendorInput(data=request.data)
+        body.is_valid(raise_exception=True)
+        vendor = vendor_operations.create_vendor(actor=person(request), **body.validated_data)
         return Response(VendorOutput(self.get_queryset().get(pk=vendor.pk)).data, status=201)
 
 
@@ -145,9 +145,9 @@ class VendorDetail(GenericAPIView[Vendor]):
 
     @extend_schema(parameters=[IF_MATCH], request=VendorChange)
     def patch(self, request: Request, slug: str) -> Response:
-        given = VendorChange(data=request.data)
-        given.is_valid(raise_exception=True)
-        changes = given.validated_data
+        body = VendorChange(data=request.data)
+        body.is_valid(raise_exception=True)
+        changes = body.validated_data
         vendor_operations.update_vendor(
             self.vendor(slug), actor=person(request), expected=expected(request), **changes
         )
@@ -165,7 +165,7 @@ class VendorDetail(GenericAPIView[Vendor]):
 
 
 def chosen_vendor(slug: Any) -> Vendor:
-    """For other inputs that name a vendor. Raises a validation error that says what to do."""
+    """Return the vendor that an input names. Raises a validation error with advice."""
     vendor = Vendor.objects.live().filter(slug=slug).first()
     if vendor is None:
         raise serializers.ValidationError("There is no such vendor. Create it first.")

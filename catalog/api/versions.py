@@ -56,7 +56,7 @@ class VersionChoice(Input):
 
 
 class VersionOf(serializers.Serializer[Any]):
-    """How rows of other things name a version. `version` is empty where the vendor numbers nothing."""
+    """The version in rows of other resources. `version`: "" without a vendor's label."""
 
     version = serializers.CharField(
         source="version.label", read_only=True, help_text="As the vendor numbers it."
@@ -110,10 +110,11 @@ class VersionRow(serializers.ModelSerializer[ToolVersion]):
 
 
 class VersionOutput(VersionRow):
-    """`raw` is the vendor's own document, `signature` what we read out of it.
+    """A version. `raw`: the vendor's document. `signature`: its parsed form.
 
-    `listed_raw` is the document as the vendor lists it now, where it differs from the listed version in what
-    no model sees and no call needs; else null.
+    `listed_raw`: the document as the vendor lists it now, if it differs from the version only in parts that
+    affect no
+    model and no call; else null.
     """
 
     signature = serializers.SerializerMethodField()
@@ -133,8 +134,8 @@ class VersionOutput(VersionRow):
         return msgspec.json.decode(version.raw)
 
     def get_listed_raw(self, version: ToolVersion) -> dict[str, Any] | None:
-        listed = version.listed_document
-        return msgspec.json.decode(listed.raw) if listed else None
+        listed_document = version.listed_document
+        return msgspec.json.decode(listed_document.raw) if listed_document else None
 
 
 class LossOutput(serializers.Serializer[Loss]):
@@ -183,7 +184,7 @@ class DiffQuery(serializers.Serializer[Any]):
 
 
 def signature_document(version: ToolVersion) -> dict[str, Any]:
-    """For scripts: no list is left out for being empty."""
+    """Return the signature for programs, including empty lists."""
     return {"tags": [], "inputs": [], "outputs": [], **msgspec.json.decode(version.signature)}
 
 
@@ -199,24 +200,24 @@ class VersionList(ListAPIView[ToolVersion]):
 
 
 class VersionDetail(GenericAPIView[ToolVersion]):
-    """One version, by our ordinal."""
+    """One version, by its ordinal."""
 
     serializer_class = VersionDetailOutput
     pagination_class = None
 
     def get(self, request: Request, pk: int, ordinal: int) -> Response:
-        return _detail(found(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
+        return _detail(find_version(get_object_or_404(Tool, pk=pk), ordinal=ordinal))
 
 
 class LabelledVersion(GenericAPIView[ToolVersion]):
-    """One version, by the vendor's label behind a `v`: of several texts under it, the one in effect."""
+    """One version, by the vendor's label after a `v`. If several have the label, the current one."""
 
     serializer_class = VersionDetailOutput
     pagination_class = None
 
     @extend_schema(operation_id="tools_versions_labelled_retrieve")
     def get(self, request: Request, pk: int, label: str) -> Response:
-        return _detail(found(get_object_or_404(Tool, pk=pk), version=label))
+        return _detail(find_version(get_object_or_404(Tool, pk=pk), version=label))
 
 
 def _detail(version: ToolVersion) -> Response:
@@ -225,9 +226,9 @@ def _detail(version: ToolVersion) -> Response:
 
 
 class VersionDiff(GenericAPIView[ToolVersion]):
-    """What changed between two versions of a tool, in either direction.
+    """The changes between two versions of a tool, in either direction.
 
-    Without `to`, to the current one; without `from`, from the one that it is compared with in review.
+    By default `to` is the current version, and `from` is the one that a review compares with.
     """
 
     pagination_class = None
@@ -247,13 +248,15 @@ class VersionDiff(GenericAPIView[ToolVersion]):
     )
     def get(self, request: Request, pk: int) -> Response:
         tool = get_object_or_404(Tool, pk=pk)
-        given = DiffQuery(data=request.query_params.dict())
-        given.is_valid(raise_exception=True)
-        asked = given.validated_data
-        new = found(tool, version=asked.get("to", ""), ordinal=asked.get("to_ordinal"))
+        query = DiffQuery(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        parameters = query.validated_data
+        new = find_version(tool, version=parameters.get("to", ""), ordinal=parameters.get("to_ordinal"))
         old: ToolVersion | None
-        if asked.get("from") or asked.get("from_ordinal"):
-            old = found(tool, version=asked.get("from", ""), ordinal=asked.get("from_ordinal"))
+        if parameters.get("from") or parameters.get("from_ordinal"):
+            old = find_version(
+                tool, version=parameters.get("from", ""), ordinal=parameters.get("from_ordinal")
+            )
         elif (old := versions.predecessor(new)) is None:
             message = f"Version {new.name} is the first of “{tool}”. Say with `from` what to compare it with."
             raise DomainError("unknown_version", message, status=404)
@@ -265,8 +268,8 @@ def comparison_document(comparison: diff.Comparison) -> dict[str, Any]:
     return {"class": comparison.class_, "changes": changes}
 
 
-def found(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
-    """See `versions.find_version`. Raises DomainError when there is no such version."""
+def find_version(tool: Tool, *, version: str = "", ordinal: int | None = None) -> ToolVersion:
+    """See `versions.find_version`. Raises DomainError if there is no such version."""
     row = versions.find_version(tool, version=version, ordinal=ordinal)
     if row is None:
         message = versions.unknown_version_message(tool, version=version, ordinal=ordinal)

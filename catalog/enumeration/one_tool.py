@@ -263,7 +263,7 @@ def _record_tool(run: Run, protocol: Protocol, tool: Tool, item: Item) -> Fetche
 def _merge(run: Run, harvest: Harvest, item: Item) -> None:
     merge(run, harvest)
     outbox.tools_changed(run.pk)
-    breaches.tell(run, harvest.findings, has_new=False, has_moved=True)
+    breaches.record_breaches(run, harvest.findings, has_new=False, has_moved=True)
     if Finding.objects.filter(run=run, state=FindingState.OPEN).exists():
         outbox.review_waits(run.endpoint_id)
     _forget_page(run, item)

@@ -100,7 +100,7 @@ def record(run: Run, harvest: Harvest) -> None:
         relist(harvest)
         failpoint("record-withdrawn")
         keep_rejections(harvest)
-        breaches.tell(
+        breaches.record_breaches(
             run,
             harvest.findings,
             has_new=harvest.added > 0,

@@ -14,7 +14,7 @@ _DATA = re.compile(r"data:image/[a-z0-9.+-]{1,40}(?:;[a-z0-9-]+=[\w.+-]+)*;base6
 
 
 def image_address(signature: Signature) -> str:
-    """Return the address of the tool's image, "" where there is none that could be read."""
+    """Return the address of the tool's image, "" without a readable one."""
     address = signature.img.strip()
     is_readable = address[:11].lower().startswith(_SCHEMES) and len(address) <= MAX_ADDRESS
     return address if is_readable else ""

@@ -26,12 +26,12 @@ from core.outbound.policy import AddressSource, Door, policy_for
 from core.outbound.session import Session, no_turns
 
 LIMITS = Limits(request=10.0, session=15.0, body=MIB, session_bytes=2 * MIB, backoff=())
-# One vendor with many images leaves room in the worker for other work.
+# The limit per vendor leaves time in the worker for other tasks.
 MAX_ADDRESSES = 200
 READ_AGAIN = timedelta(days=7)
 LOOK_AGAIN = timedelta(hours=6)  # whether a tool is offered again
 FIRST_RETRY = timedelta(hours=1)
-# Longer than one request may take: a worker that died loses its address after that.
+# Longer than a request. After a worker's death another one fetches the address.
 CLAIM = timedelta(minutes=5)
 _ACCEPT = {"Accept": "image/webp,image/png,image/jpeg,image/gif"}
 _MAX_DOUBLINGS = 8
@@ -45,7 +45,7 @@ def fetch_due(*, ends: float) -> int:
     """
     count = 0
     while count < MAX_ADDRESSES and time.monotonic() < ends and (source := _claim()):
-        _read(source)
+        _fetch_picture(source)
         count += 1
     return count
 
@@ -73,7 +73,7 @@ def _claim() -> ToolPicture | None:
     return row
 
 
-def _read(source: ToolPicture) -> None:
+def _fetch_picture(source: ToolPicture) -> None:
     endpoint = source.tool.endpoint
     is_offered = source.tool.status == ToolStatus.ACTIVE and endpoint.is_live and not endpoint.is_paused
     if not is_offered:
@@ -135,7 +135,7 @@ def _store(source: ToolPicture, content: bytes) -> None:
 
 
 def _note_failure(source: ToolPicture, error: ProtocolError | ImageError) -> None:
-    # Doubled each time, and spread so that a vendor that comes back is not asked for all at once.
+    # Doubled each time, and random, so that requests to a recovering vendor spread.
     wait = min(FIRST_RETRY * 2 ** min(source.failures, _MAX_DOUBLINGS), READ_AGAIN)
     changes = {
         "next_at": timezone.now() + wait * random.uniform(1.0, 1.2),  # noqa: S311 - spreads requests

@@ -50,8 +50,9 @@ def finding(run: Run, tool_pk: int, breach: Breach, against: int | None = None) 
     )
 
 
-def tell(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
-    """`found` while the list was read, and what only the whole catalog shows. Each is told once."""
+def record_breaches(run: Run, found: Iterable[Finding], *, has_new: bool, has_moved: bool) -> None:
+    """Record each breach once: those `found` while the list was read, and those that need the whole
+    catalog."""
     every = [*found, *_across_tools(run, has_new=has_new, has_moved=has_moved)]
     if every:
         Finding.objects.bulk_create(every, ignore_conflicts=True)
@@ -76,12 +77,12 @@ def _across_tools(run: Run, *, has_new: bool, has_moved: bool) -> Iterable[Findi
 
 
 def _come_back(run: Run) -> Iterable[Finding]:
-    # Matched here and not in the database, whose planner still counts the withdrawn tools as before the run.
+    # Matched here, because the planner's statistics still count the withdrawn tools as before the run.
     tools = Tool.objects.filter(endpoint=run.endpoint_id)
-    gone = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id").order_by("pk"))
-    if not gone:
+    withdrawn = dict(tools.filter(status=ToolStatus.WITHDRAWN).values_list("name", "tool_id").order_by("pk"))
+    if not withdrawn:
         return
     new = tools.filter(status=ToolStatus.ACTIVE, versions__run=run, versions__ordinal=1)
-    back = (tool for tool in new.values_list("pk", "name", "tool_id").order_by("pk") if tool[1] in gone)
+    back = (tool for tool in new.values_list("pk", "name", "tool_id").order_by("pk") if tool[1] in withdrawn)
     for pk, name, tool_id in islice(back, MAX_FINDINGS):
-        yield finding(run, pk, promises.new_tool_id(name, gone[name], tool_id))
+        yield finding(run, pk, promises.new_tool_id(name, withdrawn[name], tool_id))

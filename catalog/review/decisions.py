@@ -22,10 +22,11 @@ INDEX = "catalog.tasks.index_pending"
 
 @transaction.atomic
 def resolve(finding: Finding, *, actor: User, decision: Decision, note: str = "") -> Finding:
-    """A decision may be changed later; each one is audited.
+    """Decide a finding. A decision may be changed later, and each one is audited.
 
-    It holds for what else was found about the same bytes: a block for all of it, an acceptance for
-    what is no more severe. A held version that is accepted becomes current if the vendor still lists it.
+    It applies to the other findings about the same bytes: a block to all of them, an acceptance to those that
+    are not
+    more severe. An accepted version becomes current if the vendor still lists it.
     """
     if decision not in STATES:
         raise _invalid("decision", "Say “accept” or “block”.")
@@ -60,7 +61,7 @@ def _decide_others(finding: Finding, decision: Decision) -> None:
 
 
 def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
-    # How the decision moved the tool's current version; most decisions do not.
+    # The change of the tool's current version, if there is one.
     was = tool.current_id
     about = Q(digest=finding.subject) | Q(pk=finding.version_id)
     for version in ToolVersion.objects.filter(about, tool=tool):
@@ -75,7 +76,7 @@ def _moved(tool: Tool, finding: Finding) -> dict[str, object]:
 
 
 def _index() -> None:
-    # Without a broker the message is lost, and the search index follows within a minute by itself.
+    # If the broker loses the message, the periodic task updates the index within a minute.
     wakes.wake_worker(INDEX)
 
 

@@ -1,8 +1,8 @@
-"""Versions that are held or blocked: which they are, and how one is let through or kept out.
+"""Versions that are held or blocked, and the transitions between these states.
 
-A version's row never changes, so its review state lies in findings: the one with the code `HELD` about the
-same bytes, and any that is blocked. `Tool.stopped` points at what the vendor lists and we keep out.
-docs/decisions/0009-held-versions.md says why. Callers hold the lock of the tool.
+A version's row never changes, so its review state is in findings: the one with the code `HELD` about the same
+bytes, and any that is blocked. `Tool.stopped` is the listed version that is not offered.
+docs/decisions/0009-held-versions.md has the reasons. Callers have locked the tool.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ from catalog.tools import effective_texts
 from catalog.tools.versions import about_version, notify_moved, predecessor, stopping
 from core.compiled_queries import PreparedQuery, given_keys
 
-# Of a finding that keeps out a version: the tool, the digest and the version that it is about, and its state.
+# A finding that stops a version: the tool, the digest, the version and the state.
 Stopping = tuple[int, str, int | None, str]
 
 
@@ -43,7 +43,7 @@ def about(tool: int, digest: str) -> QuerySet[Finding]:
 
 
 def review_state(version: ToolVersion) -> FindingState | None:
-    """`OPEN` while it is held, `BLOCKED`, or None when calls of it may run."""
+    """Return `OPEN` for a held version, `BLOCKED`, or None if it may be called."""
     return review_states([version]).get(version.pk)
 
 
@@ -53,17 +53,19 @@ def pinning_state(version: ToolVersion) -> FindingState | None:
 
 
 def pinning_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
-    """By primary key; versions that may be pinned are left out.
+    """Return the states by primary key of the versions that must not be pinned.
 
-    This is stricter than `review_states`: a release that has such a version already continues to run it.
+    Stricter than `review_states`: a release with such a version continues to run it.
     """
     versions = list(versions)
-    rows = Finding.objects.refusing_pins().filter(tool__in={each.tool_id for each in versions}).order_by()
+    rows = (
+        Finding.objects.refusing_pins().filter(tool__in={version.tool_id for version in versions}).order_by()
+    )
     return states_by(rows.values_list("tool_id", "subject", "version_id", "state"), versions)
 
 
 def is_about(finding: Finding, version: ToolVersion) -> bool:
-    """Whether the finding is about this version, or about the same bytes of its tool."""
+    """Return whether the finding is about this version, or about an identical version of its tool."""
     return finding.tool_id == version.tool_id and (
         finding.subject == version.digest or finding.version_id == version.pk
     )
@@ -75,23 +77,23 @@ def waiting_about_version() -> QuerySet[Finding]:
 
 
 def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
-    """By primary key; versions that are neither held nor blocked are left out."""
+    """Return the states by primary key of the versions that are held or blocked."""
     versions = list(versions)
-    return states_by(_stopping().rows(tools=list({each.tool_id for each in versions})), versions)
+    return states_by(_stopping().rows(tools=list({version.tool_id for version in versions})), versions)
 
 
 def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
     """The same of what was read of their tools before. Pure."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
-    for each in versions:
-        by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
+    for version in versions:
+        by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
     pks = set().union(*by_bytes.values())
-    found: dict[int, FindingState] = {}
+    states: dict[int, FindingState] = {}
     for tool, subject, version, state in stopping:
         for pk in by_bytes.get((tool, subject), set()) | (pks & {version}):
-            is_blocked = FindingState.BLOCKED in (state, found.get(pk))
-            found[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
-    return found
+            is_blocked = FindingState.BLOCKED in (state, states.get(pk))
+            states[pk] = FindingState.BLOCKED if is_blocked else FindingState.OPEN
+    return states
 
 
 @cache
@@ -101,23 +103,25 @@ def _stopping() -> PreparedQuery[Stopping]:
 
 
 def stopping_of_tool() -> ArraySubquery:
-    """For versions that are read: as JSON, what `states_by` takes."""
+    """Return a subquery for versions with the input of `states_by` as JSON."""
     rows = Finding.objects.stopping().filter(tool=OuterRef("tool")).order_by()
     return ArraySubquery(rows.values(told=JSONArray("tool_id", "subject", "version_id", "state")))
 
 
 def under_review(versions: Iterable[ToolVersion]) -> dict[int, Finding]:
-    """By primary key, the most severe finding that waits, whether or not it holds the version."""
+    """Return the most severe waiting finding by primary key, whether or not it holds the version."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
-    for each in versions:
-        by_bytes.setdefault((each.tool_id, each.digest), set()).add(each.pk)
+    for version in versions:
+        by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
     pks = set().union(*by_bytes.values())
     rows = Finding.objects.filter(state=FindingState.OPEN, tool__in={tool for tool, _ in by_bytes})
-    found: dict[int, Finding] = {}
-    for row in sorted(rows, key=lambda each: (Severity.values.index(each.severity), each.code != HELD)):
+    findings: dict[int, Finding] = {}
+    for row in sorted(
+        rows, key=lambda version: (Severity.values.index(version.severity), version.code != HELD)
+    ):
         about = by_bytes.get((row.tool_id, row.subject), set()) | ({row.version_id} & pks)
-        found |= dict.fromkeys((pk for pk in about if pk is not None), row)
-    return found
+        findings |= dict.fromkeys((pk for pk in about if pk is not None), row)
+    return findings
 
 
 class ReviewState(TextChoices):
@@ -179,23 +183,23 @@ def catch(endpoint: Endpoint, run: Run | None, caught: Sequence[Caught]) -> None
     """Hold or block versions that are recorded already. New tools, of which there may be many, in one go."""
     if not caught:
         return
-    found = [
+    findings = [
         Finding(
             endpoint=endpoint,
-            tool_id=each.tool,
-            version_id=each.version,
+            tool_id=caught_version.tool,
+            version_id=caught_version.version,
             run=run,
             code=HELD,
-            severity=each.stop.severity,
-            subject=each.digest,
-            message=f"{each.named} {each.stop.predicate}",
-            state=each.stop.state,
+            severity=caught_version.stop.severity,
+            subject=caught_version.digest,
+            message=f"{caught_version.named} {caught_version.stop.predicate}",
+            state=caught_version.stop.state,
         )
-        for each in caught
+        for caught_version in caught
     ]
-    Finding.objects.bulk_create(found, ignore_conflicts=True)
+    Finding.objects.bulk_create(findings, ignore_conflicts=True)
     # Some may have been decided about before, when this is not the first time.
-    stored = ToolVersion.objects.filter(pk__in=[each.version for each in caught])
+    stored = ToolVersion.objects.filter(pk__in=[caught_version.version for caught_version in caught])
     versions = list(review_states(stored.only("tool", "digest")))
     with connection.cursor() as cursor:
         cursor.execute(

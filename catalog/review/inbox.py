@@ -1,7 +1,8 @@
-"""The review as an inbox: what waits, grouped by severity, vendor and cause, a page at a time.
+"""The inbox of the review: waiting findings by severity, vendor and cause, in pages.
 
-The most severe come first on every surface. Within one severity, findings about one vendor and one cause
-stand together, so that a reviewer can read and decide them in one go.
+The most severe are first. Within one severity, findings about one vendor and one cause are adjacent, so that
+a
+reviewer can decide them together.
 """
 
 from collections import Counter
@@ -17,14 +18,14 @@ from core.compiled_queries import CompiledQuery, given_keys
 from core.prepared_statements import run_prepared
 
 PAGE_SIZE = 50
-AT_ONCE = 500  # decisions that one press about everything takes; another press takes the next
+AT_ONCE = 500  # the maximum of decisions with one press of the button for all
 _PARTS = ("severity", "vendor", "cause")
 _RANK = {value: rank for rank, value in enumerate(reversed(Severity.values))}
 _CAUSE_RANK = {cause: rank for rank, cause in enumerate(causes.CAUSES)}
 
 
 class Group(NamedTuple):
-    """What decisions have in common; `vendor` is a slug, `cause` one of `causes.CAUSES`."""
+    """The common properties of decisions. `vendor`: a slug. `cause`: one of `causes.CAUSES`."""
 
     severity: str
     vendor: str
@@ -33,7 +34,7 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Which findings are asked for; "" is all."""
+    """The filter of findings; "" for all."""
 
     state: str = FindingState.OPEN
     severity: str = ""
@@ -45,8 +46,8 @@ class Question:
         """To findings that are alike, so that one decision can be about all of them."""
         return bool(self.vendor or self.cause)
 
-    def takes(self, group: Group, *, but: str = "") -> bool:
-        """Whether a group is asked for, without regard to the part `but` of the question."""
+    def includes(self, group: Group, *, but: str = "") -> bool:
+        """Return whether a group matches, without the part `but` of the filter."""
         parts = ((part, getattr(self, part)) for part in _PARTS if part != but)
         return all(getattr(group, part) == value for part, value in parts if value)
 
@@ -61,7 +62,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class GroupSize:
-    """How many decisions a group has, the highest key among their findings, and its parts."""
+    """The number of decisions in a group, the highest key of their findings, and its parts."""
 
     count: int = 0
     newest: int = 0
@@ -70,16 +71,17 @@ class GroupSize:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """How much waits in each group, in the order of the list; `names` of the vendors are by their slugs."""
+    """The numbers of waiting findings by group, in the order of the list. `names`: of the vendors, by
+    slug."""
 
     groups: dict[Group, GroupSize] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
 
     def counts(self, asked: Question, part: str) -> Counter[str]:
-        """By the values of one part of the question, as the other parts narrow it."""
+        """Return the numbers by values of one part of the filter, with the other parts applied."""
         counts: Counter[str] = Counter()
         for group, size in self.groups.items():
-            if asked.takes(group, but=part):
+            if asked.includes(group, but=part):
                 counts[getattr(group, part)] += size.count
         return counts
 
@@ -103,16 +105,16 @@ class Waiting:
 
     def position(self, asked: Question, item: Finding) -> int | None:
         """The place of a finding in the list, from 0; None where the list does not contain it."""
-        before, own = 0, group_of(item)
+        before, own_group = 0, group_of(item)
         for group, size in self.groups.items():
-            if group == own and asked.takes(group):
+            if group == own_group and asked.includes(group):
                 place = _place(size.parts, item.pk)
                 return None if place is None else before + place
-            before += size.count if asked.takes(group) else 0
+            before += size.count if asked.includes(group) else 0
         return None
 
     def _sizes(self, asked: Question) -> list[GroupSize]:
-        return [size for group, size in self.groups.items() if asked.takes(group)]
+        return [size for group, size in self.groups.items() if asked.includes(group)]
 
 
 def decisions(asked: Question) -> FindingQuerySet:
@@ -190,9 +192,9 @@ def vendors() -> dict[str, str]:
 
 
 def rows(keys: Sequence[int]) -> list[Finding]:
-    """In the order of the keys, with the columns that a list shows."""
-    found = {row.pk: row for row in _rows().rows(findings=list(keys))}
-    return [found[pk] for pk in keys if pk in found]
+    """Return the findings in the order of the keys, with the columns of a list."""
+    rows_by_key = {row.pk: row for row in _rows().rows(findings=list(keys))}
+    return [rows_by_key[pk] for pk in keys if pk in rows_by_key]
 
 
 @cache

@@ -1,7 +1,8 @@
-"""Inspects what a run has recorded, after its transaction: findings, and holds where the policy says so.
+"""Inspect what a run has recorded, after its transaction: raise findings, and hold versions by the policy.
 
-Safe to run twice and beside itself: a finding is raised once for a tool, a code and a digest, whatever
-has been decided about it since. `Run.inspected` says with which revision of the rules a run was done.
+Safe to run repeatedly and concurrently: a finding is raised once for a tool, a code and a digest, whatever
+was
+decided about it. `Run.inspected` is the revision of the rules of the last inspection.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ CHUNK = 300
 STEERING = {"CONCEAL", "OVERRIDE", "PSEUDO_TAG", "ROLE", "TOOL_ORDER", "SHADOW", "CONTEXT_LEAK", "COERCE"}
 
 
-# Each says which tools agents use. Layers above this one add theirs: the catalog knows of no agents.
+# Functions that return the tools in use by agents. Higher layers register them.
 USED_TOOLS: list[Callable[[], Iterable[int]]] = []
 
 
@@ -59,9 +60,7 @@ class _Inspected:
     signature: Signature
     before: Signature | None
     alarms: list[Alarm]
-    judged: (
-        int  # how many of the alarms, from the first, the policy has judged before the version was recorded
-    )
+    judged: int  # the number of alarms that the policy applied to when the version was recorded
 
 
 def inspect_pending(endpoint_id: int | None = None, *, ends: float = math.inf) -> int:
@@ -123,16 +122,16 @@ def _inspect_chunk(run: Run, *, skip_locked: bool) -> _Step:
 
 
 def inspect_version(version: ToolVersion) -> None:
-    """At once, for a designer who pins it: if the run that brought this version is not inspected yet."""
+    """Inspect the run of this version now, for a designer who pins it, unless it was inspected."""
     run = version.run
     if run is not None and run.inspected == 0:
         _inspect(run.endpoint, run, _rows("v.id = %s", [version.pk]), may_stop=True)
 
 
 def inspect_older(tool: Tool, versions: Sequence[ToolVersion], rewritten: Collection[int] = ()) -> None:
-    """Versions from a vendor's history. Only severe alarms about them wait for a decision.
+    """Inspect versions from a vendor's history. Only severe alarms about them wait for a decision.
 
-    `rewritten` are those that came under a label that we hold with another text.
+    rewritten: the versions with the label of a stored version and another text.
     """
     if versions:
         rows = _rows("v.id = ANY(%s)", [[version.pk for version in versions]])
@@ -152,26 +151,26 @@ def _rows(condition: str, values: Sequence[Any]) -> list[_Inspected]:
         )
         rows = cursor.fetchall()
     before = predecessors(row[0] for row in rows if row[-1] > 1)
-    held = ToolVersion.objects.filter(pk__in=set(before.values()))
-    texts = dict(held.values_list("pk", "signature").order_by())
-    found = []
-    for version, tool, digest, label, rewrite, seen, is_listed, text, kept, _ in rows:
-        read, against = normal_form.from_json(text), texts.get(before.get(version, 0))
-        judged = stored_alarms(kept)
-        found.append(
+    earlier_versions = ToolVersion.objects.filter(pk__in=set(before.values()))
+    texts = dict(earlier_versions.values_list("pk", "signature").order_by())
+    inspected_rows = []
+    for version, tool, digest, label, rewrite, seen_at, is_listed, text, stored, _ in rows:
+        signature, against = normal_form.from_json(text), texts.get(before.get(version, 0))
+        alarms = stored_alarms(stored)
+        inspected_rows.append(
             _Inspected(
                 version=version,
                 tool=tool,
                 digest=digest,
-                says_version=version_name(label, rewrite, seen) if label else "",
+                says_version=version_name(label, rewrite, seen_at) if label else "",
                 is_listed=bool(is_listed),
-                signature=read,
+                signature=signature,
                 before=normal_form.from_json(against) if against else None,
-                alarms=list(assess(None, Offer(read)).alarms if judged is None else judged),
-                judged=len(judged or ()),
+                alarms=list(assess(None, Offer(signature)).alarms if alarms is None else alarms),
+                judged=len(alarms or ()),
             )
         )
-    return found
+    return inspected_rows
 
 
 @transaction.atomic
@@ -183,44 +182,46 @@ def _inspect(
     may_stop: bool,
     rewritten: Collection[int] = (),
 ) -> None:
-    tools = Tool.objects.filter(pk__in={each.tool for each in rows})
+    tools = Tool.objects.filter(pk__in={row.tool for row in rows})
     lock_in_order(tools)
-    by_version = {each.version: each for each in rows}
-    told = Finding.objects.filter(version__in=by_version)
-    known, kept_out = told.count(), tools.filter(stopped__isnull=False).count()
+    by_version = {row.version: row for row in rows}
+    findings_of_versions = Finding.objects.filter(version__in=by_version)
+    count_before, kept_out = findings_of_versions.count(), tools.filter(stopped__isnull=False).count()
     # A prompt or a resource is not called by its name, so it may have that of a tool.
-    listed = {row.tool: row for row in rows if row.is_listed and item_kind(row.signature) == ItemKind.TOOL}
-    named = _newly_named(listed)
+    listed_rows = {
+        row.tool: row for row in rows if row.is_listed and item_kind(row.signature) == ItemKind.TOOL
+    }
+    renamed = _newly_named(listed_rows)
     # Its own tools under another name, and what is defined here: a definition and the tool that answers for
     # it may well have one name.
     twins = [twin.pk for twin in twins_of(endpoint)]
     twins += Endpoint.objects.filter(vendor__is_own=True).values_list("pk", flat=True)
     for version, alarm in (
-        *_look_alikes(endpoint, twins, listed),
-        *_collisions(endpoint, twins, {tool: listed[tool] for tool in named}),
-        *_near_misses(endpoint, twins, [listed[tool] for tool in named]),
+        *_look_alikes(endpoint, twins, listed_rows),
+        *_collisions(endpoint, twins, {tool: listed_rows[tool] for tool in renamed}),
+        *_near_misses(endpoint, twins, [listed_rows[tool] for tool in renamed]),
         *_mentions(endpoint, twins, rows),
     ):
         by_version[version].alarms.append(alarm)
     homes = (endpoint.url, endpoint.vendor.homepage)
-    for each in rows:
-        if strays := links.find_foreign_links(each.signature, homes):
-            each.alarms.append(strays)
-        if each.is_listed and (sink := find_free_text(each.signature, each.before)):
-            each.alarms.append(sink)
-    found = [_finding(endpoint, run, each, alarm) for each in rows for alarm in each.alarms]
-    Finding.objects.bulk_create(found, ignore_conflicts=True, batch_size=2_000)
+    for row in rows:
+        if strays := links.find_foreign_links(row.signature, homes):
+            row.alarms.append(strays)
+        if row.is_listed and (sink := find_free_text(row.signature, row.before)):
+            row.alarms.append(sink)
+    findings = [_finding(endpoint, run, row, alarm) for row in rows for alarm in row.alarms]
+    Finding.objects.bulk_create(findings, ignore_conflicts=True, batch_size=2_000)
     failpoint("inspecting")
     caught: list[Caught] = []
     if may_stop:
         caught = list(_caught(endpoint, rows, rewritten))
         holds.catch(endpoint, run, caught)
-    if any(each.state == FindingState.OPEN for each in found) or caught:
+    if any(row.state == FindingState.OPEN for row in findings) or caught:
         outbox.review_waits(endpoint.pk)
     worker_audit.tell_inspected(
         endpoint,
         run,
-        findings=told.count() - known,
+        findings=findings_of_versions.count() - count_before,
         held=tools.filter(stopped__isnull=False).count() - kept_out,
         revision=REVISION,
     )
@@ -246,11 +247,11 @@ def _caught(endpoint: Endpoint, rows: Iterable[_Inspected], rewritten: Collectio
     stated = policy.with_defaults(endpoint.policy)
     for row in rows:
         alarms = row.alarms[row.judged :]
-        found = policy.classes((), alarms, is_rewritten=row.version in rewritten)
-        if stop := policy.apply_policy(stated, found, alarms):
+        change_classes = policy.classes((), alarms, is_rewritten=row.version in rewritten)
+        if stop := policy.apply_policy(stated, change_classes, alarms):
             name = printable(row.signature.name, 200)
-            named = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
-            yield Caught(row.tool, row.version, row.digest, named, stop)
+            subject = f"Version {row.says_version} of “{name}”" if row.says_version else f"“{name}”"
+            yield Caught(row.tool, row.version, row.digest, subject, stop)
 
 
 def _hash(text: str) -> int:
@@ -258,7 +259,7 @@ def _hash(text: str) -> int:
 
 
 def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
-    # Store what the names look like. Gives the tools that are new, or whose name looked otherwise before.
+    # Store the skeletons of names. Return the tools that are new or whose skeleton changed.
     names = [row.signature.name for row in listed.values()]
     keys = [[_hash(spelling(name)) for name in names], [_hash(skeleton(name)) for name in names]]
     with connection.cursor() as cursor:
@@ -269,11 +270,11 @@ def _newly_named(listed: dict[int, _Inspected]) -> list[int]:
 def _look_alikes(
     endpoint: Endpoint, twins: list[int], listed: dict[int, _Inspected]
 ) -> Iterator[tuple[int, Alarm]]:
-    # Names that a person takes for the name of another vendor's tool.
+    # Names that people mistake for the name of another vendor's tool.
     with connection.cursor() as cursor:
         cursor.execute(_FIND_LIKENESS, [endpoint.vendor_id, twins, list(listed)])
-        found = cursor.fetchall()
-    for tool, other, vendor in found:
+        rows = cursor.fetchall()
+    for tool, other, vendor in rows:
         row = listed[tool]
         is_plain = row.signature.name.isascii() and other.isascii()
         name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
@@ -296,15 +297,15 @@ def _collisions(
         return
     with connection.cursor() as cursor:
         cursor.execute(_FIND_COLLISION, [list(named), used, endpoint.vendor_id, twins])
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     copied: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
-    for tool, other, vendor, other_endpoint, digest in found:
+    for tool, other, vendor, other_endpoint, digest in rows:
         row = named[tool]
         name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
         if name == like and row.digest == digest:
             copied[other_endpoint, vendor].append(row.version)
             continue
-        # Equal names are told apart by the aliases of pins; one that only looks equal is made to be confused.
+        # Aliases of pins distinguish equal names. A name that only looks equal is meant to be confused.
         how = "is also" if name == like else "looks like"
         message = f"The name “{name}” {how} that of “{like}” of {vendor}, which agents use."
         yield row.version, Alarm("COLLISION", "low" if name == like else "high", message)
@@ -325,14 +326,19 @@ def _near_misses(
     # Names one letter away from that of another vendor's tool that agents use.
     others = Tool.objects.filter(pk__in=_used(), kind=ItemKind.TOOL)
     others = others.exclude(endpoint__vendor=endpoint.vendor_id).exclude(endpoint__in=twins)
-    known = dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
-    close = dict(near({row.signature.name for row in named}, known))
+    vendors_by_name = (
+        dict(others.order_by("-pk").values_list("name", "endpoint__vendor__name")) if named else {}
+    )
+    close = dict(near({row.signature.name for row in named}, vendors_by_name))
     for row in named:
         other = close.get(row.signature.name)
         if other is not None and skeleton(other) != skeleton(row.signature.name):  # or it is a collision
             name, like = inspection.spelled(row.signature.name), inspection.spelled(other)
-            said = f"The name “{name}” is one letter away from “{like}” of {known[other]}, which agents use."
-            yield row.version, Alarm("NEAR_MISS", "low", said)
+            message = (
+                f"The name “{name}” is one letter away from “{like}” of {vendors_by_name[other]}, "
+                "which agents use."
+            )
+            yield row.version, Alarm("NEAR_MISS", "low", message)
 
 
 _FIND_COLLISION = """
@@ -377,9 +383,9 @@ def _mentions(endpoint: Endpoint, twins: list[int], rows: list[_Inspected]) -> I
             _FIND_MENTIONED,
             [*map(list, zip(*words, strict=True)), endpoint.vendor_id, twins, endpoint.vendor_id],
         )
-        found = cursor.fetchall()
+        rows = cursor.fetchall()
     by_version = {row.version: row for row in rows}
-    for version, word, vendor in found:
+    for version, word, vendor in rows:
         is_steering = any(alarm.code in STEERING for alarm in by_version[version].alarms)
         yield (
             version,

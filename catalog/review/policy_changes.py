@@ -1,7 +1,8 @@
-"""Applies a changed policy of an endpoint to the versions that wait for review already.
+"""Apply a changed policy of an endpoint to versions that wait for review.
 
-The policy that was in force when a version was recorded may have let it wait without holding it. A policy
-that holds or blocks what a version brings counts for that version too. A decision of a person stays.
+The policy at the time of recording may have accepted a version with findings. If the new policy holds or
+blocks its
+classes, it applies to that version too. Decisions of users stay.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -75,8 +76,8 @@ def _block_held(caught: Iterable[Caught]) -> None:
     rows = Finding.objects.filter(code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked})
     changed = []
     for row in rows:
-        if each := blocked.get((row.tool_id, row.subject)):
-            row.state, row.severity = FindingState.BLOCKED, each.stop.severity
-            row.message = f"{each.named} {each.stop.predicate}"
+        if caught := blocked.get((row.tool_id, row.subject)):
+            row.state, row.severity = FindingState.BLOCKED, caught.stop.severity
+            row.message = f"{caught.named} {caught.stop.predicate}"
             changed.append(row)
     Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)

@@ -48,7 +48,7 @@ HOW_IT_IS_READ = (
     *("protocol", "url", "credential_id", "interval_minutes", "settings", "authorities"),
     *("max_tools", "max_minutes", "max_megabytes", "max_reply_megabytes"),
 )
-# How fast an endpoint may be asked, who vouches for it (certificates in PEM), and how long its list may be.
+# Rate limits, certificate authorities (PEM) and the limits of the list.
 REACH = ("requests_per_second", "requests_at_once", "authorities", *bounds.FIELDS)
 MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 1_000
 
@@ -56,9 +56,9 @@ MAX_PER_SECOND, MAX_AT_ONCE = 1_000, 1_000
 @transaction.atomic
 def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: str = "") -> Vendor:
     """`slug` is made from the name when it is not given."""
-    # A name without any Latin letter gets a slug that says nothing rather than being refused.
-    wanted = slug or slugs.from_name(name) or f"vendor-{secrets.token_hex(4)}"
-    vendor = Vendor(name=name.strip(), slug=wanted, homepage=homepage.strip())
+    # A name without Latin letters gets a meaningless slug instead of being refused.
+    base_slug = slug or slugs.from_name(name) or f"vendor-{secrets.token_hex(4)}"
+    vendor = Vendor(name=name.strip(), slug=base_slug, homepage=homepage.strip())
     _check_vendor(vendor)
     try:
         with transaction.atomic():
@@ -77,8 +77,8 @@ def create_vendor(*, actor: User | None, name: str, slug: str = "", homepage: st
 def vendor_of_address(*, actor: User | None, name: str, url: str) -> Vendor:
     """Return the vendor of this name that a failed try of the address has left; else a new one."""
     tried = Endpoint.objects.live().filter(url=in_ascii(url.strip()), tools=None)
-    left = Vendor.objects.live().filter(name__iexact=name.strip(), endpoints__in=tried)
-    return left.order_by("pk").first() or create_vendor(actor=actor, name=name)
+    same_name = Vendor.objects.live().filter(name__iexact=name.strip(), endpoints__in=tried)
+    return same_name.order_by("pk").first() or create_vendor(actor=actor, name=name)
 
 
 @transaction.atomic
@@ -102,7 +102,7 @@ def update_vendor(
 
 @long_transaction()
 def remove_vendor(vendor: Vendor, *, actor: User, why: str = "", with_credentials: bool = False) -> None:
-    """Removes its endpoints too. What agents have pinned and published stays."""
+    """Remove the vendor and its endpoints. Pins and releases of agents stay."""
     vendor = locked(vendor, Vendor.objects.live())
     for endpoint in vendor.endpoints.filter(removed_at=None):
         remove_endpoint(endpoint, actor=actor, why=why, with_credentials=with_credentials)
@@ -144,14 +144,15 @@ def create_endpoint(
     vendor_request: VendorRequest | None = None,
     **reach: Any,
 ) -> Endpoint:
-    """Checked, saved and due at once; the caller asks for the first run. `reach`: see REACH.
+    """Validate and save an endpoint that is due at once. The caller requests the first run. `reach`: see
+    REACH.
 
-    It answers the requests for its address, and `vendor_request`, whose address may have been corrected.
+    It answers requests for its address, and `vendor_request`, whose address may have been corrected.
 
-    An address that is connected already is refused, unless it is connected `again` on purpose, with another
-    credential or other settings.
+    An address that is connected already is refused, unless `again` is set for another credential or other
+    settings.
 
-    Where its credential has no sign-in yet it is paused until there is one: `onboarding.go_on`.
+    Without a sign-in for its credential it is paused until there is one: `onboarding.go_on`.
     """
     endpoint = Endpoint(
         vendor=locked(vendor, Vendor.objects.live()),
@@ -185,9 +186,9 @@ def draft_endpoint(
     instead_of: Endpoint | None = None,
     **reach: Any,
 ) -> Endpoint:
-    """What would be saved, checked in the same way; a credential may be a draft as well. `reach`: see REACH.
+    """Return the validated endpoint that would be saved. A credential may be a draft too. `reach`: see REACH.
 
-    With `instead_of`, documents that this endpoint keeps need not be given again.
+    instead_of: an endpoint whose stored documents are used unless others are given.
     """
     endpoint = Endpoint(
         protocol=protocol,
@@ -213,18 +214,19 @@ def update_endpoint(
     again: bool = False,
     **changes: Any,
 ) -> Endpoint:
-    """Moving to another origin takes the credential off: it was entered for the old address only. A new
-    address answers the requests for it.
+    """Change an endpoint. Another origin removes the credential, which is only for the old one. A new address
+    answers the
+    requests for it.
 
-    `again` as in `create_endpoint`.
+    again: as for `create_endpoint`.
     """
     endpoint = locked(endpoint, Endpoint.objects.live().select_related("vendor", "credential"))
     before = endpoint_facts(endpoint)
-    kept = endpoint.settings
+    stored_settings = endpoint.settings
     if changes.get("protocol", endpoint.protocol) != endpoint.protocol:
         _change_protocol(endpoint, changes["protocol"])
     _set_fields(endpoint, changes)
-    _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=kept)
+    _check_endpoint(endpoint, keeps_credential="credential" in changes, kept=stored_settings)
     if (endpoint.url, endpoint.protocol) != (before["url"], before["protocol"]):
         _check_twins(endpoint, again=again)
     after = endpoint_facts(endpoint)
@@ -232,7 +234,7 @@ def update_endpoint(
     if after == before:
         return endpoint
     if any(before[fact] != after[fact] for fact in HOW_IT_IS_READ) or before["is_paused"]:
-        endpoint.next_due_at = Now()  # what is due is asked of the database's clock
+        endpoint.next_due_at = Now()  # the database's clock decides what is due
         endpoint.memory = {}
         circuit_breaker.reset(endpoint)
     endpoint.save(
@@ -315,16 +317,16 @@ def _check_endpoint(
     endpoint: Endpoint, *, keeps_credential: bool = True, kept: Mapping[str, Any] = MappingProxyType({})
 ) -> None:
     if endpoint.protocol not in dict(protocols.connectable()):
-        known = ", ".join(name for name, _ in protocols.connectable())
-        raise invalid(protocol=f"Choose one of: {known}.")
+        protocol_names = ", ".join(name for name, _ in protocols.connectable())
+        raise invalid(protocol=f"Choose one of: {protocol_names}.")
     origin_of(endpoint.url)
     if endpoint.name:
         check_name(endpoint.name, 120)
     if not 1 <= endpoint.interval_minutes <= MAX_INTERVAL_MINUTES:
         raise invalid(interval_minutes="Read between once a minute and once a week (1 to 10,080 minutes).")
     _check_reach(endpoint)
-    asked = protocols.get(endpoint.protocol).settings
-    endpoint.take_settings(setting_values.checked(asked, endpoint.settings, kept))
+    settings = protocols.get(endpoint.protocol).settings
+    endpoint.take_settings(setting_values.checked(settings, endpoint.settings, kept))
     stated_in = "url" if endpoint.credential_url == endpoint.url else "settings"
     origin = origin_of(endpoint.credential_url, stated_in)
     if endpoint.credential is None:
@@ -340,13 +342,14 @@ def _check_endpoint(
 
 
 def _check_twins(endpoint: Endpoint, *, again: bool) -> None:
-    # A user who connects an address is told of the endpoint that has it already, and decides.
+    # A user who connects an address again is told of the existing endpoint and decides. The lock makes
+    # concurrent requests for one address see each other.
     with connection.cursor() as cursor:  # two who connect one address at once see each other
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('core.outbound.addresses'))")
-    found = already_connected(endpoint)
-    if not found or (again and not found[0].is_same):
+    existing = already_connected(endpoint)
+    if not existing or (again and not existing[0].is_same):
         return
-    message = found[0].message
+    message = existing[0].message
     raise DomainError("already_connected", message, fields={"url": message}, status=409)
 
 
@@ -364,7 +367,7 @@ def _check_reach(endpoint: Endpoint) -> None:
 
 
 def _checked_policy(held: Mapping[str, str], changes: Mapping[str, str]) -> dict[str, str]:
-    # What differs from the default, so that a new class of change gets its default everywhere.
+    # Only differences from the default, so that a new class of change has its default everywhere.
     for name, action in changes.items():
         if name not in policies.CLASSES:
             raise invalid(policy=f"There is no class of change “{name[:60]}”.")

@@ -1,4 +1,4 @@
-"""What connecting an endpoint would bring, before anything is saved."""
+"""The preview of an endpoint: its tools, before anything is saved."""
 
 import time
 from collections import Counter
@@ -16,7 +16,7 @@ from core.outbound.policy import AddressSource, Door, policy_for
 from protocols.base import Item, NothingKnown, Page, Protocol, UnreadableItemError, WantedCredential
 from protocols.paging import note_on_ending
 
-# An administrator looks at what is there before connecting; the enumeration itself has other limits.
+# A preview needs only a sample. The enumeration has other limits.
 MAX_TOOLS = 5_000
 MAX_PAGES = 100
 SECONDS = 20.0
@@ -46,12 +46,13 @@ class Listed:
 
 @dataclass(slots=True)
 class Preview:
-    """`kinds` groups tools by the protocol's own word for them; `is_complete` is False when there are more.
+    """The preview. `kinds`: the tools by the protocol's word for them. `is_complete`: False if there are
+    more.
 
-    `needs` says what a credential has to be. With an `error`, the other members hold what came before it;
-    `challenge` is the WWW-Authenticate header of a vendor that asks for another credential, and `wanted` what
-    it says elsewhere of the one that calls need, where none was given. `spoken_protocol` is the one in which
-    the address lists tools, where it is not the one that was asked for.
+    needs: the required kind of credential. error: the other members then have the results before it.
+    challenge: the WWW-Authenticate header of a vendor that requires another credential.
+    wanted: the credential for calls that another document of the vendor requires, if none was entered.
+    spoken_protocol: the detected protocol, if it is not the requested one.
     """
 
     tools: int = 0
@@ -126,26 +127,26 @@ class _Gathering:
 
     def _take_item(self, item: Item) -> None:
         document = item.document or {}
-        read = self.protocol.read(document)
-        tokens, kind = tokens_of(read), self.protocol.kind_of(document)
+        signature = self.protocol.read(document)
+        tokens, kind = tokens_of(signature), self.protocol.kind_of(document)
         self.preview.tools += 1
         self.preview.tokens += tokens
-        for tag in dict.fromkeys(read.tags):
+        for tag in dict.fromkeys(signature.tags):
             self.tags[tag] += 1
             self.tag_tokens[tag] += tokens
         if kind:
             self.kinds[kind] += 1
             self.kind_tokens[kind] += tokens
-        scopes = (f"the scope {scope}" for scope in read.requirements.scopes)
-        self.needs.update(dict.fromkeys([*read.requirements.secrets, *scopes]).keys())
-        for note in (*item.notes, *self.protocol.notes(document, read)):
+        scopes = (f"the scope {scope}" for scope in signature.requirements.scopes)
+        self.needs.update(dict.fromkeys([*signature.requirements.secrets, *scopes]).keys())
+        for note in (*item.notes, *self.protocol.notes(document, signature)):
             self._note(note.code, note.message)
         if len(self.preview.first) < NAMES_SHOWN:
-            self.preview.first.append(Listed(item.tool_id, read.name, read.title, kind, tokens))
+            self.preview.first.append(Listed(item.tool_id, signature.name, signature.title, kind, tokens))
 
     def _note(self, code: str, message: str) -> None:
-        kept = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})
-        kept["count"] = int(kept["count"]) + 1
+        notes_of_code = self.notes.setdefault(code, {"code": code, "message": message, "count": 0})
+        notes_of_code["count"] = int(notes_of_code["count"]) + 1
 
     def _reject(self, tool: str, reason: str) -> None:
         self.preview.rejected += 1

@@ -1,7 +1,8 @@
-"""How a vendor has done lately: what it promised and kept, whether and how fast it answered, what it changed.
+"""The report card of a vendor: promises kept and broken, availability, speed and changes.
 
-Everything about enumeration runs covers the same time: the last 30 days, of each endpoint at most the last
-thousand runs, so that the card costs the same however long a vendor is known.
+All figures about enumeration runs cover the last 30 days, with at most the last thousand runs of each
+endpoint, so
+that the cost does not grow with the age of a vendor.
 """
 
 from dataclasses import dataclass
@@ -34,7 +35,7 @@ WHERE e.vendor_id = %s AND e.removed_at IS NULL AND r.finished_at >= now() - int
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """One promise and how often it was broken, ever."""
+    """One promise, and how often it was broken."""
 
     promise: str
     says: str
@@ -78,11 +79,11 @@ class ReportCard:
 
     @property
     def availability(self) -> float | None:
-        # In percent. Rounded down, because 100 is to mean that every run succeeded.
+        # In percent. Rounded down, so that 100 means that every run succeeded.
         return self.succeeded * 1000 // self.runs / 10 if self.runs else None
 
 
-def of(vendor: Vendor) -> ReportCard:
+def report_card_for(vendor: Vendor) -> ReportCard:
     with connection.cursor() as cursor:
         cursor.execute(RUNS, [vendor.pk])
         runs, succeeded, added, changed, withdrawn, since, times = cursor.fetchone()
@@ -106,26 +107,26 @@ def of(vendor: Vendor) -> ReportCard:
 
 
 def _promises(vendor: Vendor) -> tuple[Kept, ...]:
-    # What any protocol that the vendor speaks promises, in the order in which people read it.
+    # The promises of all protocols of the vendor, in the order of the page.
     endpoints = Endpoint.objects.filter(vendor=vendor, removed_at=None)
-    spoken = endpoints.order_by().values_list("protocol", flat=True).distinct()
-    promised = frozenset[str]().union(*(protocols.get(name).promises for name in spoken))
+    protocol_names = endpoints.order_by().values_list("protocol", flat=True).distinct()
+    promised = frozenset[str]().union(*(protocols.get(name).promises for name in protocol_names))
     findings = Finding.objects.filter(endpoint__in=endpoints, code__in=CODES).order_by().values_list("code")
     rows = findings.annotate(count=Count("pk"), last=Max("raised_at")) if promised else ()
-    told = {code: (count, last) for code, count, last in rows}
-    kept = []
-    for promise, (says, codes) in PROMISES.items():
+    breaches = {code: (count, last) for code, count, last in rows}
+    promises = []
+    for promise, (text, codes) in PROMISES.items():
         if promise in promised:
-            found = [told[code] for code in codes if code in told]
-            last = max((at for _, at in found), default=None)
-            kept.append(Kept(promise, says, sum(count for count, _ in found), last))
-    return tuple(kept)
+            breaches_of_promise = [breaches[code] for code in codes if code in breaches]
+            last = max((time for _, time in breaches_of_promise), default=None)
+            promises.append(Kept(promise, text, sum(count for count, _ in breaches_of_promise), last))
+    return tuple(promises)
 
 
 def _oddities(notes_of_runs: list[list[dict[str, Any]]]) -> tuple[Oddity, ...]:
-    found: dict[str, Oddity] = {}
+    oddities: dict[str, Oddity] = {}
     for note in (note for of_run in notes_of_runs for note in of_run):
-        known = found.get(note["code"])
-        count = int(note["count"]) + (known.count if known else 0)
-        found[note["code"]] = Oddity(note["code"], note["message"], count)
-    return tuple(sorted(found.values(), key=lambda each: -each.count)[:NOTES_SHOWN])
+        oddity = oddities.get(note["code"])
+        count = int(note["count"]) + (oddity.count if oddity else 0)
+        oddities[note["code"]] = Oddity(note["code"], note["message"], count)
+    return tuple(sorted(oddities.values(), key=lambda each: -each.count)[:NOTES_SHOWN])

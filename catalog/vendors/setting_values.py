@@ -1,4 +1,4 @@
-"""What an administrator entered for a protocol, judged by what the protocol declares; pure."""
+"""Validation of the settings of an endpoint by the declarations of its protocol. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,8 @@ MAX_LINE_LENGTH = 500
 
 
 def checked(known: tuple[Setting, ...], given: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """A document is shown by its size and digest; who sends that back means the one that is `kept`."""
+    """Return the validated settings. A document is represented by its size and digest, which mean the
+    `kept` one."""
     if unknown := given.keys() - {setting.name for setting in known}:
         raise invalid(settings=f"There is no setting “{sorted(unknown)[0][:60]}” here.")
     stated = {name: value for name, value in given.items() if value not in (None, "", [])}
@@ -46,8 +47,8 @@ def _checked(setting: Setting, value: Any) -> Any:
     match setting.kind:
         case "choice":
             if value not in [choice for choice, _ in setting.choices]:
-                listed = ", ".join(choice for choice, _ in setting.choices if choice)
-                raise invalid(settings=f"“{setting.label}” takes one of: {listed}.")
+                choices = ", ".join(choice for choice, _ in setting.choices if choice)
+                raise invalid(settings=f"“{setting.label}” takes one of: {choices}.")
         case "lines":
             value = [line.strip() if isinstance(line, str) else "" for line in value]
             if len(value) > MAX_LINES or not all(0 < len(line) <= MAX_LINE_LENGTH for line in value):

@@ -1,4 +1,4 @@
-"""Designers ask for vendors, and administrators answer. Endpoints are made by `operations` alone."""
+"""Requests of designers for vendors, and their answers. Only `operations` creates endpoints."""
 
 import time
 
@@ -33,8 +33,8 @@ class TooManyPreviewsError(DomainError):
 
 
 def preview(draft: Endpoint, *, reader: User) -> Preview:
-    """What the address would bring without a credential. To a designer, networks that are open to vendors are
-    closed: no administrator has chosen the address yet."""
+    """Preview an address without a credential. Private networks are closed, because no administrator has
+    chosen it yet."""
     now = time.time()
     if not rate_limits.spend({f"preview:{reader.pk}": MAX_PREVIEWS}, now):
         raise TooManyPreviewsError(rate_limits.seconds_left(now))
@@ -43,9 +43,9 @@ def preview(draft: Endpoint, *, reader: User) -> Preview:
 
 @transaction.atomic
 def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> VendorRequest:
-    """`draft` is checked as one that is to be connected. An address that is connected or asked for already is
-    refused, and `DomainError` says where it stands.
-    """
+    """Request a vendor. `draft` is validated like an endpoint. Raises DomainError for an address that is
+    connected or
+    requested already."""
     check_name(vendor_name.strip(), 120)
     row = VendorRequest(
         protocol=draft.protocol,
@@ -55,8 +55,8 @@ def ask(draft: Endpoint, *, actor: User, vendor_name: str, reason: str) -> Vendo
         reason=_checked(reason, "reason", "Say what the tools are needed for."),
         asked_by=actor,
     )
-    if found := already_connected(draft):
-        endpoint = found[0].endpoint
+    if existing := already_connected(draft):
+        endpoint = existing[0].endpoint
         message = f"“{endpoint.vendor}” is connected at this address already. Look for its tools."
         raise DomainError("already_connected", message, fields={"url": message}, status=409)
     User.objects.select_for_update(no_key=True).get(pk=actor.pk)
@@ -87,7 +87,7 @@ def decline(row: VendorRequest, *, actor: User, answer: str) -> VendorRequest:
 
 @transaction.atomic
 def take_back(row: VendorRequest, *, actor: User) -> None:
-    """By the one who asked, while no administrator has answered. The audit trail alone keeps it."""
+    """Withdraw a request that waits for an answer. Only the audit trail keeps it."""
     row = _locked(row)
     if row.asked_by_id != actor.pk:
         message = f"“{row}” was asked for by another user, who alone can take it back."
@@ -129,14 +129,14 @@ def facts(row: VendorRequest) -> dict[str, object]:
 
 
 def _locked(row: VendorRequest) -> VendorRequest:
-    found = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
-    if found is None:
+    locked_request = VendorRequest.objects.select_for_update(no_key=True).filter(pk=row.pk).first()
+    if locked_request is None:
         message = f"“{row}” was taken back by the user who asked for it."
         raise DomainError("request_answered", message, status=409)
-    if not found.is_waiting:
-        message = f"“{found}” was answered already: {found.get_state_display().lower()}."
+    if not locked_request.is_waiting:
+        message = f"“{locked_request}” was answered already: {locked_request.get_state_display().lower()}."
         raise DomainError("request_answered", message, status=409)
-    return found
+    return locked_request
 
 
 def _answered(row: VendorRequest, state: RequestState, actor: User | None) -> VendorRequest:

@@ -48,7 +48,7 @@ def vendor(request: HttpRequest, slug: str) -> HttpResponse:
         "form": form,
         "endpoints": endpoints,
         "finding_count": findings,
-        "card": report_card.of(row),
+        "card": report_card.report_card_for(row),
         "progress": progress_of([endpoint.pk for endpoint in endpoints]),
     }
     return render(request, "catalog/vendor.html", context, status=form.status)

@@ -363,7 +363,8 @@ def _need_obstacles(row: ToolVersion, endpoint: Endpoint, user_access: _UserAcce
         lacking = [scope for scope in scopes if grant and scope in grant.refused_scopes]
         if lacking:
             message = (
-                f"The user did not grant {token_replies.scope_names(lacking)} at “{printable(provider, 100)}”."
+                f"The user did not grant {token_replies.scope_names(lacking)} at "
+                f"“{printable(provider, 100)}”."
             )
         elif grant and grant.held_scopes:
             message = f"The user has to authorize more at “{printable(provider, 100)}” than before."

@@ -639,7 +639,7 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
     client_at_google(pin, authorization)
     client = runtime(owner, agent)
     authorize(authorization, asked(client).json()["asks"][0]["url"])
-    found = context.of
+    found = context.context_of
 
     def slowly(call, protocol):
         late = Call.objects.filter(pk=call.pk)
@@ -647,7 +647,7 @@ def test_nothing_is_sent_for_a_call_that_ended_while_its_token_was_renewed(
         queue.end_late(late)
         return found(call, protocol)
 
-    monkeypatch.setattr(context, "of", slowly)
+    monkeypatch.setattr(context, "context_of", slowly)
     assert asked(client).json()["error"]["code"] == "WORKER_LOST"
     assert vendor.requests == []
 

@@ -281,9 +281,9 @@ def test_every_code_belongs_to_a_cause():
 def test_a_question_leaves_one_part_out():
     group = Group("high", "weather", "orders")
 
-    assert Question(severity="high", vendor="weather").takes(group)
-    assert not Question(severity="low", vendor="weather").takes(group)
-    assert Question(severity="low", vendor="weather").takes(group, but="severity")
+    assert Question(severity="high", vendor="weather").includes(group)
+    assert not Question(severity="low", vendor="weather").includes(group)
+    assert Question(severity="low", vendor="weather").includes(group, but="severity")
 
 
 def test_rest_sorts_and_narrows_as_the_page_does(admin, endpoint):

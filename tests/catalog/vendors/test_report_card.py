@@ -35,10 +35,10 @@ def endpoint():
 
 
 def test_a_vendor_without_runs_has_an_empty_card(endpoint):
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     assert (card.runs, card.availability, card.page_ms, card.since) == (0, None, None, None)
     assert card.kept == len(card.promises) == 5
-    assert report_card.of(make_vendor()).promises == ()
+    assert report_card.report_card_for(make_vendor()).promises == ()
 
 
 def test_runs_of_the_last_month_are_counted(endpoint):
@@ -47,7 +47,7 @@ def test_runs_of_the_last_month_are_counted(endpoint):
     read(endpoint, "failed", pages=0)
     read(endpoint, "failed", pages=0, ago=timedelta(days=31))
     Run.objects.create(endpoint=endpoint, status="running", started_at=timezone.now())
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     assert (card.runs, card.succeeded, card.availability) == (3, 2, 66.6)
     assert (card.added, card.changed, card.withdrawn) == (5, 3, 1)
 
@@ -56,7 +56,7 @@ def test_time_is_told_for_one_page_of_what_succeeded(endpoint):
     for seconds in (1, 2, 3):
         read(endpoint, seconds=seconds * 10, pages=10)
     read(endpoint, "failed", seconds=500)
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     assert card.page_ms == report_card.PageTime(median=2000, p95=2900)
 
 
@@ -73,7 +73,7 @@ def test_breaches_are_counted_by_promise(endpoint):
     told(other, "NEW_PARAMETER_ID")
     told(other, "HELD")
     told(make_tool(), "DRIFT")
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     broken = {promise.promise: promise.breaches for promise in card.promises if promise.breaches}
     assert broken == {"locked_versions": 2, "stable_ids": 2}
     assert card.kept == 3
@@ -86,7 +86,7 @@ def test_what_was_odd_comes_from_the_last_good_run_of_each_endpoint(endpoint):
     read(endpoint, "failed", rejected=7)
     beside = make_endpoint(vendor=endpoint.vendor)
     read(beside, rejected=2, notes=[{"code": "NOT_A_UUID", "message": "Nor this.", "count": 3}])
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     assert card.rejected == 3
     assert [(oddity.code, oddity.count) for oddity in card.oddities] == [("NOT_A_UUID", 5)]
 
@@ -96,7 +96,7 @@ def test_removed_endpoints_no_longer_count(endpoint):
     told(make_tool(endpoint=endpoint), "DRIFT")
     endpoint.removed_at = timezone.now()
     endpoint.save()
-    card = report_card.of(endpoint.vendor)
+    card = report_card.report_card_for(endpoint.vendor)
     assert (card.runs, card.rejected, card.promises) == (0, 0, ())
 
 
@@ -105,7 +105,7 @@ def test_the_card_costs_the_same_however_much_there_is(endpoint, django_assert_n
         read(endpoint)
         told(make_tool(endpoint=endpoint), "DRIFT", str(number))
     with django_assert_num_queries(4):
-        report_card.of(endpoint.vendor)
+        report_card.report_card_for(endpoint.vendor)
 
 
 def test_the_api_gives_the_card_with_the_vendor(designer_api, endpoint):
