@@ -1,7 +1,6 @@
-"""How much of one vendor is read: what a list may hold, weigh and take, as each endpoint's settings say.
+"""Limits for the list of a vendor: its length, its size and its time, by the settings of the endpoint.
 
-Each stands against a vendor that never ends. An administrator who meets one reads which it was, and how to
-raise it.
+Each protects against a vendor whose list never ends. The error names the limit and how to raise it.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +39,7 @@ FIELDS = tuple(bound.field for bound in BOUNDS)
 
 
 def limits_of(endpoint: Endpoint, usual: Limits = DEFAULT_LIMITS) -> Limits:
-    """What a conversation that reads this endpoint may take."""
+    """Return the limits of a session that reads this endpoint."""
     return replace(
         usual,
         body=endpoint.max_reply_megabytes * MIB,

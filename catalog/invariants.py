@@ -1,12 +1,14 @@
-"""What must hold in the database whatever was killed, was full or went away: one question for each claim.
+"""Claims that must hold in the database, whatever was killed, full or unavailable.
 
     for breach in invariants.check():
         print(breach)
 
-`check` asks every claim of every app that has a module `invariants` with a tuple `CLAIMS`, reads only,
-and takes seconds where there are hundreds of thousands of versions (`only=` names claims that are
-wanted). `manage.py doctor`, the storms of `soak/` and the tests ask the same ones. A `Breach` says in
-plain English what is broken and what to do next, and names some of the rows.
+`check` evaluates the claims of all apps that have a module `invariants` with a tuple `CLAIMS`. It only reads,
+and
+takes seconds with hundreds of thousands of versions (`only=`: the names of some claims). `manage.py doctor`,
+the
+storms of `soak/` and the tests use it. A `Breach` describes what is broken and what to do, and names some
+rows.
 """
 
 import hashlib
@@ -28,14 +30,14 @@ from core import canonical_json, encryption
 from protocols import base
 
 EXAMPLES = 5
-# The scheduler takes up a run within seconds of its lease's end; later than this, it is not taken up.
+# The scheduler resumes a run within seconds after its lease. A run that is older than this was not resumed.
 UNNOTICED_SECONDS = 60
 MAX_IDLE_SECONDS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """`says` is what must hold, `mend` the next step where it does not; `broken` yields what breaks it."""
+    """A claim. `says`: its text. `mend`: the next step if it does not hold. `broken`: yields its breaches."""
 
     name: str
     says: str
@@ -63,7 +65,7 @@ def claims() -> Iterator[Claim]:
 
 
 def check(only: Collection[str] = ()) -> list[Breach]:
-    """The claims that do not hold now. Raises what the database raises."""
+    """Yield the breaches of all claims. Raises database errors."""
     breaches = []
     for claim in claims():
         if only and claim.name not in only:
@@ -98,7 +100,7 @@ def idle_transactions(seconds: int) -> Callable[[], Iterator[str]]:
 
 
 def _altered_versions() -> Iterator[str]:
-    # Versions whose kept document is not the one that its digest names, read for the first time or again.
+    # Versions whose stored document does not match its digest.
     versions = ToolVersion.objects.order_by("pk").values_list(
         "pk", "tool__endpoint__protocol", "digest", "raw"
     )
@@ -122,14 +124,14 @@ def _digest(protocol: str, raw: str) -> str:
 
 
 def _unknown_keys() -> Iterator[str]:
-    # Encrypted secrets whose key this installation does not have.
+    # Encrypted secrets with a key that this installation does not have.
     try:
-        known = set(encryption.keyring().keys)
+        ring_keys = set(encryption.keyring().keys)
     except encryption.KeyringError:
-        known = set()
+        ring_keys = set()
     for column in encryption.columns():
         used = column.model._default_manager.exclude(**{column.encrypted: ""})
-        for key in used.exclude(**{f"{column.key_id}__in": known}).values_list(column.key_id, flat=True):
+        for key in used.exclude(**{f"{column.key_id}__in": ring_keys}).values_list(column.key_id, flat=True):
             yield f"a secret in {column.name} under the key “{key}”"
 
 

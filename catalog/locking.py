@@ -1,4 +1,4 @@
-"""What every change by a person begins with: the row as it is now, and what was typed, looked at."""
+"""The first steps of every change by a user: lock the current row, and validate a name."""
 
 from typing import TypeVar
 
@@ -14,16 +14,16 @@ Row = TypeVar("Row", Activity, Vendor, Endpoint, Credential)
 
 
 def check_name(name: str, longest: int) -> None:
-    if why := display_names.name_problem(name, longest):
-        raise invalid(name=why)
+    if reason := display_names.name_problem(name, longest):
+        raise invalid(name=reason)
 
 
 def locked(row: Row, live: QuerySet[Row]) -> Row:
-    """The row as it is now, and ours until the transaction ends; workers may go on pointing at it."""
-    found = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
-    if found is None:
+    """Return the current row, locked until the transaction ends. Other rows may still refer to it."""
+    locked_row = live.select_for_update(of=("self",), no_key=True).filter(pk=row.pk).first()
+    if locked_row is None:
         raise DomainError(f"{row._meta.model_name}_removed", f"“{row}” has been removed.", status=409)
-    return found
+    return locked_row
 
 
 def origin_of(url: str, stated_in: str = "url") -> str:

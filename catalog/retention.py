@@ -1,7 +1,8 @@
-"""Delete runs and calls that are older than the installation wants to keep them.
+"""Delete runs and calls that are older than the configured retention.
 
-Both tables grow with every hour that Pegboard works. A run that changed the catalog stays, because versions,
-withdrawals and findings refer to it. docs/operations.md, "Retention", lists all tables.
+Both tables grow constantly. A run that changed the catalog stays, because versions, withdrawals and findings
+refer
+to it. docs/operations.md, "Retention", lists all tables.
 """
 
 from collections.abc import Iterator
@@ -48,7 +49,7 @@ def deletable_runs() -> QuerySet[Run]:
 
 
 def deletable_calls() -> QuerySet[Call]:
-    """Finished calls whose callers have been notified."""
+    """Return finished calls whose callers have been notified."""
     rows = Call.objects.filter(status=CallStatus.FINISHED)
     return rows.exclude(callback__state=SendingState.WAITING)
 

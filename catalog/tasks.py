@@ -1,4 +1,4 @@
-"""What workers do. A task takes ids, may run twice, and calls one function."""
+"""Celery tasks. A task accepts ids, may run twice, and calls one function."""
 
 import math
 import time
@@ -30,8 +30,8 @@ from core.failpoints import failpoint
 LEFT_TO_OTHERS = timedelta(minutes=2)
 # Seconds after its start in which a task begins another portion, and after which it is ended.
 PORTION_SECONDS, PORTION_LIMIT = 200.0, 300
-# A run in one piece may take 300 seconds, so a task begins no other one after this many seconds. A call that
-# runs in a pool of processes may take as long; a pool of threads ends no task.
+# A run without parts may take 300 seconds, so a task starts no other run after this many seconds. A pool of
+# threads does not end tasks.
 BEGIN_RUN_SECONDS, RUN_LIMIT = 20.0, 350
 # Pictures are the least urgent work: after so many seconds, a worker is free for other work.
 FETCH_PICTURES_SECONDS = 20.0
@@ -51,11 +51,11 @@ def enumerate_endpoint(task: "Task[..., None]", run_id: int = 0) -> None:
 def enumerate_run(run_id: int, *, ends: float = math.inf) -> None:
     """Perform the run and what follows it; begin no other portion of that after `ends` (time.monotonic)."""
     run = enumeration_runs.perform(run_id)
-    # A message that comes again much later finds nothing to do: a long queue shall not feed itself.
+    # A message that is delivered again much later does nothing, so that a long queue does not grow by itself.
     if run.status == RunStatus.SUCCEEDED and _has_just_ended(run):
         inspector.inspect_pending(run.endpoint_id, ends=ends)
         search.index_pending(run.endpoint_id, ends=ends)
-        # Without the broker, the next run sees to it.
+        # If the broker is unavailable, the next run does it.
         task_dispatch.dispatch(partial(read_versions.delay, run.endpoint_id), "reading older versions")
         failpoint("done")
 
@@ -66,7 +66,7 @@ def _has_just_ended(run: Run) -> bool:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def index_pending(endpoint_id: int | None = None) -> None:
-    """Once a minute: what is left unindexed by a worker that died. For one endpoint: when it is asked."""
+    """Index the tools that a dead worker left, once a minute, or those of one endpoint on request."""
     ends = time.monotonic() + PORTION_SECONDS
     if endpoint_id is None:
         effective_texts.catch_up(ends=ends)
@@ -87,7 +87,7 @@ def fetch_pictures() -> None:
 
 @shared_task(soft_time_limit=PORTION_LIMIT)
 def read_versions(endpoint_id: int, after: int = 0) -> None:
-    """Older versions, a batch at a time; what is left goes into another message."""
+    """Read a batch of older versions, and send a message for the next batch."""
     last = older_versions.read_pending(endpoint_id, after)
     if last is not None:
         read_versions.delay(endpoint_id, last)
@@ -118,7 +118,7 @@ def forget_call_ids() -> None:
 
 @shared_task(soft_time_limit=portions.TASK_LIMIT)
 def delete_old_rows() -> None:
-    """Once an hour: delete old runs, calls and searches, and pictures of no tool; answer unmet needs."""
+    """Delete old runs, calls and searches, and unused pictures, and answer unmet needs, once an hour."""
     fetching.delete_unused()
     recorded_searches.delete_old()
     recorded_searches.find_answers()

@@ -29,5 +29,5 @@ def counted_by(rule: Rule) -> None:
 
 
 def tokens_of(signature: Signature) -> int:
-    """Of a tool as a model is shown it before any words of ours."""
+    """Return the tokens of a tool as a model reads it, without tuning."""
     return _rules[0](signature)

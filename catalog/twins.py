@@ -1,4 +1,4 @@
-"""Endpoints that stand at one address: the same vendor, connected more than once."""
+"""Endpoints with the same address: the same vendor, connected more than once."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ from core.outbound.policy import AddressSource, Door, policy_for
 
 
 def address_of(endpoint: Endpoint) -> str:
-    """One spelling for every address under which this endpoint could have been entered; "" for none."""
+    """Return a normal form of all addresses that mean this endpoint, "" for none."""
     try:
         url = check_url(endpoint.url, policy_for(Door.VENDOR, AddressSource.ADMINISTRATOR), may_ask=True)
     except RefusedError:
@@ -28,14 +28,14 @@ def twins_of(endpoint: Endpoint) -> list[Endpoint]:
     rows = (
         Endpoint.objects.live().filter(url__icontains=host.rpartition(":")[0] or host).exclude(pk=endpoint.pk)
     )
-    found = rows.select_related("vendor", "credential").order_by("pk")
-    return [row for row in found if address_of(row) == address]
+    twins = rows.select_related("vendor", "credential").order_by("pk")
+    return [row for row in twins if address_of(row) == address]
 
 
 class Connected(NamedTuple):
-    """What stands at an address already, as is said to the administrator who enters it again.
+    """An existing endpoint with an address that an administrator enters again.
 
-    `is_same`: with this credential and these settings, so that a second connection would be a copy.
+    is_same: it has the same credential and settings, so a second endpoint would be a copy.
     """
 
     endpoint: Endpoint
@@ -43,22 +43,23 @@ class Connected(NamedTuple):
 
     @property
     def message(self) -> str:
-        named = f" ({self.endpoint.name})" if self.endpoint.name else ""
-        known = f"Already connected as {self.endpoint.vendor}{named}."
+        name = f" ({self.endpoint.name})" if self.endpoint.name else ""
+        summary = f"Already connected as {self.endpoint.vendor}{name}."
         if self.is_same:
             return (
-                f"{known} It is read with this credential and these settings: use that endpoint, or connect "
+                f"{summary} It is read with this credential and these settings: use that endpoint, or "
+                "connect "
                 "the address a second time with another credential."
             )
-        return f"{known} Use that endpoint, or connect the address a second time on purpose."
+        return f"{summary} Use that endpoint, or connect the address a second time on purpose."
 
 
 def already_connected(endpoint: Endpoint) -> list[Connected]:
     """The twins in its protocol; first those that are the same in all, then the oldest."""
-    wanted = (endpoint.credential_id, endpoint.settings)
-    found = [
-        Connected(twin, is_same=(twin.credential_id, twin.settings) == wanted)
+    identity = (endpoint.credential_id, endpoint.settings)
+    matches = [
+        Connected(twin, is_same=(twin.credential_id, twin.settings) == identity)
         for twin in twins_of(endpoint)
         if twin.protocol == endpoint.protocol
     ]
-    return sorted(found, key=lambda each: not each.is_same)
+    return sorted(matches, key=lambda each: not each.is_same)

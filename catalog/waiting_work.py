@@ -1,7 +1,8 @@
-"""How long the oldest piece of each kind of work has waited for a worker, and for how long it may.
+"""How long the oldest item of each kind of work waits for a worker, and the allowed time.
 
-`/readyz`, `doctor`, metrics and the first page of administrators state it. None of them reports that all is
-well while work has waited longer than its kind may.
+`/readyz`, `doctor`, metrics and the administrators' home page report it. None reports success while work
+waits
+longer than its kind allows.
 """
 
 from collections.abc import Mapping
@@ -16,18 +17,17 @@ from catalog.enumeration import slow_vendors
 
 @dataclass(frozen=True, slots=True)
 class WorkKind:
-    """A kind of work: its name in `/readyz` and metrics, and the seconds that a piece of it may wait."""
+    """A kind of work: its name in `/readyz` and metrics, and the allowed waiting time in seconds."""
 
     name: str
     label: str
     may_wait: float
 
 
-# In the order of the columns of `_WAITS`.
 KINDS = (
     WorkKind("calls", "Calls of tools", 60),
     WorkKind("runs", "Enumeration runs", 300),
-    # They wait for each other: few processes read slow vendors, and each of them may take minutes.
+    # Longer, because few processes read slow vendors, and each run may take minutes.
     WorkKind("slow_runs", "Enumeration runs of slow vendors", 7_200),
     WorkKind("inspection", "Inspection of new versions", 600),
     WorkKind("index", "Search index", 600),

@@ -1,6 +1,6 @@
-"""What workers write into the audit trail: one row for a run or a rule that changed something.
+"""Audit entries of workers: one for each run or rule that changed something.
 
-Each is called in the transaction of the change; who asked for the run stands in the reason.
+Each function is called in the transaction of the change. The reason states who requested the run.
 """
 
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from people import audit
 
 
 def tell_read(run: Run, counts: Mapping[str, int]) -> None:
-    """What a run changed in the catalog; one that changed nothing is not worth a row."""
+    """Record the changes of a run. A run without changes has no entry."""
     raised = Finding.objects.filter(run=run).count()
     changed = {name: count for name, count in {**counts, "findings": raised}.items() if count}
     if changed:
-        audit.record(None, "read", run.endpoint, after={"run": run.pk, **changed}, why=_why(run))
+        audit.record(None, "read", run.endpoint, after={"run": run.pk, **changed}, why=_reason_of(run))
 
 
 def tell_recovered(run: Run) -> None:
@@ -23,7 +23,7 @@ def tell_recovered(run: Run) -> None:
     endpoint = run.endpoint
     if endpoint.failures or endpoint.held_run_id:
         before = {"status": endpoint.status.value, "error": endpoint.error_code}
-        audit.record(None, "recover", endpoint, before=before, after={"status": "ok"}, why=_why(run))
+        audit.record(None, "recover", endpoint, before=before, after={"status": "ok"}, why=_reason_of(run))
 
 
 def tell_failed(run: Run, code: str, message: str) -> None:
@@ -33,27 +33,27 @@ def tell_failed(run: Run, code: str, message: str) -> None:
         return
     before = {"status": endpoint.status.value, "error": endpoint.error_code}
     after = {"status": "failing", "error": code, "run": run.pk}
-    audit.record(None, "fail", endpoint, before=before, after=after, why=f"{_why(run)} {message}")
+    audit.record(None, "fail", endpoint, before=before, after=after, why=f"{_reason_of(run)} {message}")
 
 
 def tell_held(run: Run, code: str, message: str, would_withdraw: int) -> None:
     after = {"status": "held", "error": code, "run": run.pk, "would_withdraw": would_withdraw}
-    audit.record(None, "hold", run.endpoint, after=after, why=f"{_why(run)} {message}")
+    audit.record(None, "hold", run.endpoint, after=after, why=f"{_reason_of(run)} {message}")
 
 
 def tell_inspected(endpoint: Endpoint, run: Run | None, *, findings: int, held: int, revision: int) -> None:
-    """What the rules, and the endpoint's policy, made of versions after they were recorded."""
+    """Record the effects of rules and policy on versions after they were recorded."""
     source = f"Run {run.pk}" if run else "The vendor's history"
     after = {"findings": findings, "held": held} if held else {"findings": findings}
     if findings or held:
-        why = f"{source} brought versions in which rules of revision {revision} found something."
-        audit.record(None, "inspect", endpoint, after=after, why=why)
+        reason = f"{source} brought versions in which rules of revision {revision} found something."
+        audit.record(None, "inspect", endpoint, after=after, why=reason)
 
 
 def tell_older_versions(tool: Tool, count: int) -> None:
     if count:
-        why = "The vendor's history lists them."
-        audit.record(None, "add older versions", tool, after={"versions": count}, why=why)
+        reason = "The vendor's history lists them."
+        audit.record(None, "add older versions", tool, after={"versions": count}, why=reason)
 
 
 def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
@@ -63,7 +63,7 @@ def tell_cloaking(look: SecondLook, findings: int, says: str) -> None:
     )
 
 
-def _why(run: Run) -> str:
+def _reason_of(run: Run) -> str:
     if run.trigger == Trigger.SCHEDULE:
         return f"Run {run.pk}, on schedule."
     if run.trigger == Trigger.RUNTIME:

@@ -1,4 +1,4 @@
-"""What runs for a tool in place of its vendor, or for a tool that has none."""
+"""Activities: what runs for a tool instead of its vendor, or for a tool without one."""
 
 from django.conf import settings
 from django.db import models
@@ -12,7 +12,7 @@ class ActivityQuerySet(models.QuerySet["Activity"]):
         return self.filter(removed_at=None)
 
     def shared(self) -> "ActivityQuerySet":
-        """Those that any agent may use."""
+        """Return the activities that any agent may use."""
         return self.live().filter(agent=None)
 
 
@@ -52,12 +52,12 @@ class Activity(models.Model):
 
 
 class ActivityVersion(models.Model):
-    """An activity as it was saved once: a trigger refuses UPDATE and DELETE.
+    """A saved state of an activity. A trigger refuses UPDATE and DELETE.
 
-    `kind` is the name of one of catalog/activities/kinds.py, and `config` what that kind has checked.
-    `interface` is the version of a tool whose inputs it takes and whose outputs it gives; None: those of
-    whatever tool it runs for. `is_by_administrator` is whether the user who saved it was one then, so that it
-    may reach what this deployment opens for vendors.
+    kind: the name of a kind in catalog/activities/kinds.py. config: validated by that kind.
+    interface: the tool version whose inputs it accepts and whose outputs it returns. None: those of any tool.
+    is_by_administrator: the user who saved it was an administrator, so it may reach private networks for
+    vendors.
     """
 
     activity = models.ForeignKey(Activity, on_delete=models.PROTECT, related_name="versions", db_index=False)

@@ -25,7 +25,8 @@ class CallStatus(models.TextChoices):
 
 
 class Mode(models.TextChoices):
-    """`wait`: the process that is asked makes the call. The others go to a worker, and may take a day."""
+    """How a call runs. `wait`: in the process that received it. The others run in a worker, for up to a
+    day."""
 
     WAIT = "wait", "Waited for"
     ASYNC = "async", "In the background"
@@ -36,7 +37,7 @@ ACTIVE_CALLS = [CallStatus.QUEUED, CallStatus.RUNNING]
 
 
 class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One request and its reply, bounded and without what the credential added; `status` 0: no reply."""
+    """A request and its reply, with limits and without the credential. `status` 0: no reply."""
 
     method: str
     url: str
@@ -49,7 +50,7 @@ class Sent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One try of a call, after `waited_ms`."""
+    """An attempt of a call, after `waited_ms`."""
 
     outcome: str
     code: str = ""
@@ -60,7 +61,7 @@ class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As `protocols.base.Ask`: `request` is for the program that calls."""
+    """A question, as in `protocols.base.Ask`. `request` is for the calling program."""
 
     id: str
     message: str
@@ -70,9 +71,9 @@ class Asked(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Retry(msgspec.Struct, frozen=True):
-    """Whether the same call may be sent again, after how long, and what a model should read before.
+    """Whether and when the same call may be sent again, and a hint for the model.
 
-    `is_transient`: what failed is expected to pass by itself.
+    is_transient: the failure is expected to pass by itself.
     """
 
     can_retry: bool
@@ -82,9 +83,9 @@ class Retry(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What came of a call, bounded. `cut` holds the beginning of outputs that were too long to keep.
+    """The result of a call, with limits. `cut`: the beginning of outputs that were too long to store.
 
-    `whole_output` and `vendor_duration_ms` are as in `Outcome`.
+    `whole_output` and `vendor_duration_ms`: as in `Outcome`.
     """
 
     outputs: dict[str, Any] = {}
@@ -101,39 +102,40 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Call(models.Model):
-    """One try of one version. `queued` becomes `running` once and never again, so it is sent at most once.
+    """A call of one version. `queued` becomes `running` once, so it is sent at most once.
 
-    A call that a program waits for is `running` from the first moment: the process that made the row makes
-    the call, which `is_ours` says in that process, and `has_id` says that the caller gave it an id, by which
-    it may ask again. `steps_made` are those that it has made for the call so far, however deep. `calls_back`
-    is who hears of its end, until it is written down, and `runtime` as whom the program calls that asked this
-    process. With `extends_with_progress`, each sign of progress gives it its deadline anew.
-    `site` is our own address as its caller knows it, for the links that its caller follows.
+    The row of a call that a program waits for is `running` at once, and the process that created it executes
+    it.
+    In that process:
+    is_ours: it executes the call. has_id: the caller gave the call an id.
+    steps_made: the number of steps so far, at all depths.
+    calls_back: the recipient of the callback, until it is stored. runtime: in whose name the program calls.
+    extends_with_progress: each sign of progress restarts the deadline.
 
-    `key` makes a call that is sent twice one call. It is unique over all teams, so Pegboard derives it from
-    the owner of the call (catalog/calls/call_keys.py). `idempotency_key` is the id that the client has
-    chosen, and null if it has chosen none. `gives_up_at` is when the state it is in must have ended, by the
-    database's clock. `continues` is the call whose questions this one answers.
-
-    `agent` and `release` (its number) are set for what a runtime asked for, with `api_key`; no foreign
-    keys, because agents lie above the catalog. `sub_agent` is the slug of the one in the release whose tool
-    it is, empty for the agent's own. `on_behalf_of` is the digest of an end user
-    (catalog/models/user_grants.py), for whom the call goes on by itself where it `resumes_when_granted`.
-
-    `reasoning` is why the model makes the call, in its words. By its `mark` a client of ACP finds its run
-    (`metadata.call_id`), and a client of MCP that cancels names its call.
-
-    `retry` are the `Terms` on which it is made; empty for a call from before there were any.
-
-    A call that is not waited for is held by a worker with a short lease: `gives_up_at` is moved on as long as
-    the worker lives. `remote_run` is its id at a vendor that keeps runs. Such a run is looked after by the
-    next worker; any other call whose worker died is a doubt. On a `thread` one call is made after the other.
-
-    With an `activity` that one runs, and the vendor of `tool` hears nothing of it. `environment` is the name
-    of the one that chose it, in the agent. `parent` is the call of whose activity this one is a step.
-
-    One that is `removed_at` is told no more to clients of served protocols, because its caller deleted it
-    there. It stays in all other places.
+    Columns:
+    site: Pegboard's address as the caller knows it, for links.
+    key: identifies repeated requests. It is unique across teams, so Pegboard derives it from the owner of the
+    call
+    (catalog/calls/call_keys.py). idempotency_key: the id that the client has chosen, or null.
+    gives_up_at: when its current state must have ended. A worker renews it as a short lease while it executes
+    a call.
+    continues: the call whose questions this one answers.
+    agent, release: the agent and the release number for a runtime, with `api_key`. No foreign keys, because
+    agents
+    belong to a higher layer. sub_agent: the slug of the sub-agent that offers the tool, "" for the agent.
+    on_behalf_of: the digest of an end user (catalog/models/user_grants.py). resumes_when_granted: the call
+    continues by
+    itself when the user has authorized it.
+    reasoning: the model's reason for the call. mark: identifies the run for an ACP client
+    (`metadata.call_id`), and the
+    call for an MCP client that cancels it.
+    retry: the `Terms` of the call, empty for old calls.
+    remote_run: the id of the run at a vendor that keeps runs. If its worker dies, the next one continues the
+    run. The
+    outcome of any other call of a dead worker is unknown. thread: its calls run one after the other.
+    activity: runs instead of the vendor of `tool`, chosen by the agent's `environment`.
+    parent: the call whose activity has this call as a step.
+    removed_at: its caller has deleted it, so served protocols do not show it any more.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="calls", db_index=False)
@@ -214,7 +216,7 @@ class Call(models.Model):
             models.Index(
                 fields=["gives_up_at"], condition=models.Q(status__in=ACTIVE_CALLS), name="call_active"
             ),
-            # By which a worker claims the oldest call of an owner (catalog/calls/queue.py).
+            # For claims of an owner's oldest call (catalog/calls/queue.py).
             models.Index(
                 Coalesce("api_key", models.F("requested_by") * models.Value(-1), models.Value(0)),
                 "queued_at",
@@ -263,7 +265,7 @@ class Call(models.Model):
 
     @property
     def may_have_been_sent(self) -> bool:
-        """Whether anything of a call that has ended may have reached its vendor."""
+        """Return whether a part of a call that has ended may have reached its vendor."""
         is_known = self.outcome in ("refused", "needs_authorization") or self.error_code == "NO_WORKER"
         if not is_known or self.decoded().attempts:
             return True
@@ -271,7 +273,7 @@ class Call(models.Model):
 
     @property
     def has_used_its_answers(self) -> bool:
-        """Whether a call that has ended, and brought answers, is not to be made with them once more."""
+        """Return whether a call that has ended used its answers, which then must not be sent again."""
         if self.outcome in ("refused", "needs_authorization", "invalid_arguments"):
             return False
         retry = self.decoded().retry
@@ -283,7 +285,7 @@ class Call(models.Model):
 
     @property
     def is_followed(self) -> bool:
-        """Whether another process may wait for its end."""
+        """Return whether another process may wait for its end."""
         return self.mode != Mode.WAIT or self.has_id
 
     def decoded(self) -> Result:
@@ -291,10 +293,11 @@ class Call(models.Model):
 
 
 class CallId(models.Model):
-    """That a call was made under this id, for as long as the id must not run again.
+    """An id under which a call was made, stored as long as the id must not run again.
 
-    Calls themselves are trimmed to the newest of each tool, which may be minutes. `digest` is that of what
-    was asked and by whom, so that the same call is told from another one when the call itself is gone.
+    Calls are trimmed to the newest of each tool, which may cover only minutes. `digest` is that of the
+    request and its
+    user, and distinguishes a repeated call from another one after the call was deleted.
     """
 
     key = models.UUIDField(primary_key=True)

@@ -1,4 +1,4 @@
-"""When to ask again: an endpoint whose enumeration runs are turned away, and a tool whose calls are."""
+"""Circuit breakers of endpoints and of tools."""
 
 from django.db import models
 
@@ -7,9 +7,9 @@ from catalog.models.vendors import Endpoint
 
 
 class OpenCircuit(models.Model):
-    """Nothing is sent before `open_until`; catalog/credentials/circuit_breaker.py says when.
+    """No request is sent before `open_until`; see catalog/credentials/circuit_breaker.py.
 
-    `failures` counts conversations in a row that found the vendor unavailable.
+    failures: the number of consecutive sessions in which the vendor was unavailable.
     """
 
     failures = models.PositiveIntegerField(default=0)
@@ -20,7 +20,7 @@ class OpenCircuit(models.Model):
 
 
 class Circuit(OpenCircuit):
-    """Of an endpoint: what a run met keeps back runs, and the calls of all its tools."""
+    """The circuit of an endpoint. Failures of runs block runs, and calls of all its tools."""
 
     endpoint = models.OneToOneField(
         Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="circuit"
@@ -31,7 +31,7 @@ class Circuit(OpenCircuit):
 
 
 class ToolCircuit(OpenCircuit):
-    """Of one tool: what its calls met keeps back its own calls, and nothing else."""
+    """The circuit of a tool. Failures of its calls block only its calls."""
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="circuit")
 

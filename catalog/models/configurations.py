@@ -6,11 +6,11 @@ from catalog.models.tools import Tool, ToolVersion
 
 
 class Configuration(models.Model):
-    """One state of how a tool is set up for its runs, under a name. It never changes.
+    """A state of a tool's configuration with a name. It never changes.
 
-    Other values under the same name are another row with the next `number`, so that what was chosen stays
-    what it was. `version` is the one that the values were judged by. A removed name is offered no more; what
-    has chosen it goes on with it.
+    Other values with the same name are another row with the next `number`, so a chosen state stays unchanged.
+    version: the one by which the values were validated. A removed name is not offered any more; existing uses
+    stay.
     """
 
     tool = models.ForeignKey(Tool, on_delete=models.PROTECT, related_name="configurations")

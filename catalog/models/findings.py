@@ -25,11 +25,11 @@ class FindingState(models.TextChoices):
     NOTED = "noted", "Noted"
 
 
-# Says that a version was held or blocked by its endpoint's policy, or by a person; see `review.holds`.
+# Means that the policy or a user has held or blocked a version; see `review.holds`.
 HELD = "HELD"
 
 
-# What lists of findings are sorted by: their severity, and a reason before the hold that it led to.
+# The order of lists: by severity, and the reason before the hold that it caused.
 WEIGHT = models.Case(
     models.When(severity=Severity.HIGH.value, code=HELD, then=5),
     models.When(severity=Severity.HIGH.value, then=6),
@@ -43,17 +43,18 @@ WEIGHT = models.Case(
 
 class FindingQuerySet(models.QuerySet["Finding"]):
     def stopping(self) -> "FindingQuerySet":
-        """Those that keep out the version that they are about."""
+        """Return the findings that hold or block their version."""
         is_held = models.Q(code=HELD) & ~models.Q(state=FindingState.ACCEPTED)
         return self.filter(is_held | models.Q(state=FindingState.BLOCKED))
 
     def waiting(self) -> "FindingQuerySet":
-        """Those that a person has yet to decide. One of low severity is a note and asks for no decision."""
+        """Return the findings that need a decision. Findings of low severity are notes."""
         return self.filter(state=FindingState.OPEN).exclude(severity=Severity.LOW)
 
     def refusing_pins(self) -> "FindingQuerySet":
-        """Those that keep the version that they are about from being pinned: it is blocked, held, or a
-        decision about it waits, whatever the policy of its endpoint lets through."""
+        """Return the findings that forbid pinning their version: it is blocked, held, or has a waiting
+        decision, whatever the
+        policy of its endpoint accepts."""
         return self.stopping() | self.waiting()
 
     def weighed(self) -> "FindingQuerySet":
@@ -66,14 +67,14 @@ class FindingQuerySet(models.QuerySet["Finding"]):
         return self.filter(code__in=causes.codes_of(cause))
 
     def together(self) -> "FindingQuerySet":
-        """Those in the same state about the same bytes as the finding of the outer query."""
+        """Return the findings in the same state about the same bytes as the finding of the outer query."""
         outer = {name: models.OuterRef(name) for name in ("tool", "subject", "state")}
         return self.filter(**outer)
 
     def decisions(self) -> "FindingQuerySet":
-        """One for each decision to make, or made: the heaviest of those that are together.
+        """Return one finding for each decision: the most severe of those that belong together.
 
-        A decision about it covers the others, because they are no more severe.
+        Its decision covers the others, because they are not more severe.
         """
         heavier = models.Q(weight__gt=models.OuterRef("weight")) | models.Q(
             weight=models.OuterRef("weight"), pk__gt=models.OuterRef("pk")
@@ -159,7 +160,7 @@ class WaitingDecision(models.Model):
 
 
 class Likeness(models.Model):
-    """What a tool's name looks like, as hashes: `spelling` is the name itself, whatever its style."""
+    """Hashes of a tool's name. `spelling`: of the name without its style. `skeleton`: of its appearance."""
 
     tool = models.OneToOneField(Tool, on_delete=models.CASCADE, primary_key=True, related_name="likeness")
     spelling = models.BigIntegerField()

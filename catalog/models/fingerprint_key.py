@@ -4,7 +4,7 @@ from core.encryption import FINGERPRINT_KEY, EncryptedField, KeyIdField
 
 
 class FingerprintKey(models.Model):
-    """What fingerprints of secrets are made with: one row, made when it is first needed."""
+    """The key for fingerprints of secrets: one row, created on first use."""
 
     id = models.UUIDField(primary_key=True, default=FINGERPRINT_KEY, editable=False)
     sealed = EncryptedField()

@@ -4,11 +4,13 @@ from catalog.models.vendors import Endpoint
 
 
 class KeptReply(models.Model):
-    """What a vendor replied to a run that broke off, so that the next one need not ask again.
+    """A vendor's reply to a run that failed, for the next run.
 
-    No part of the catalog: catalog/enumeration alone reads and writes it, and the run that ends well
-    deletes it. `reader` says who asked whom and how, `request` is the SHA-256 (hexadecimal) of what was
-    asked. All rows of an endpoint count from when the first run that they come from began.
+    Only catalog/enumeration reads and writes it, and the next successful run deletes it. reader: identifies
+    endpoint,
+    settings and credential. request: the SHA-256 of the request (hexadecimal). All rows of an endpoint have
+    the age of
+    the first run that they come from.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="kept_replies")

@@ -1,4 +1,4 @@
-"""What we asked an authorization server for, and what it gave."""
+"""OAuth grants: requests to authorization servers, and their results."""
 
 import uuid
 from datetime import datetime
@@ -16,20 +16,22 @@ from core.oauth.client import ClientAuthentication
 
 class GrantQuerySet(models.QuerySet["Grant"]):
     def timed(self) -> "GrantQuerySet":
-        """Each with `now`, the time of the database at which it looked like this."""
+        """Add `now`, the time of the database at the read."""
         time: dict[str, Any] = {"now": Now()}
         return self.annotate(**time)
 
 
 class Grant(models.Model):
-    """The OAuth 2 side of one credential; its client secret is the credential's own.
+    """The OAuth 2 state of a credential. The credential contains the client secret.
 
-    The first block is what an administrator entered, the second what the last token reply brought. Both
-    change by conditional updates on `generation` alone, which goes up with each: a process that comes late
-    with an older one writes nothing. `lease` and `started_at` are committed before a token request is sent;
-    `started_at` stays as long as it is not known what became of the first such request.
+    The first block has the entered settings, the second the last token reply. Both change only by conditional
+    updates
+    on `generation`, which each change increments, so a late process changes nothing. `lease` and `started_at`
+    are
+    committed before a token request. `started_at` stays while the result of the first such request is
+    unknown.
 
-    All times are the database's own.
+    All times are those of the database.
     """
 
     now: datetime
@@ -117,9 +119,9 @@ class Grant(models.Model):
 
 
 class SignIn(models.Model):
-    """A sign-in under way, from our redirect to the authorization server's: for one person in one session.
+    """An open sign-in of one user in one session, from the redirect to the return.
 
-    What may not be guessed is kept as its SHA-256 (hexadecimal). The row goes with its first use.
+    Secrets are stored as SHA-256 (hexadecimal). The first use deletes the row.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)

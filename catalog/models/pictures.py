@@ -18,12 +18,13 @@ class Picture(models.Model):
 
 
 class ToolPicture(models.Model):
-    """The address of a tool's image as the vendor lists it now, and the picture made of it.
+    """The address of a tool's image as the vendor lists it, and the picture.
 
     Enumeration writes the address (catalog/enumeration/listed_images.py), a worker the rest
-    (catalog/pictures/fetching.py). There is no row for a tool without an image. `picture` is None until the
-    image was read, and where it cannot be had: then `error_code` and `error_message` state why. No worker
-    requests the address before `next_at`.
+    (catalog/pictures/fetching.py).
+    Tools without an image have no row. picture: None before the first request and after an error, which
+    `error_code`
+    and `error_message` describe. No worker requests the address before `next_at`.
     """
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="tool_picture")

@@ -17,7 +17,7 @@ class RunStatus(models.TextChoices):
 
 
 class RunState(models.TextChoices):
-    """What people read of a run: its status, or that it is held."""
+    """The state of a run on pages: its status, or held."""
 
     QUEUED = RunStatus.QUEUED.value, RunStatus.QUEUED.label
     RUNNING = RunStatus.RUNNING.value, RunStatus.RUNNING.label
@@ -48,17 +48,16 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(WITH_CHANGES)
 
     def of_lists(self) -> "RunQuerySet":
-        """Without those that read one tool alone, which say nothing about the others."""
+        """Exclude runs of a single tool, which have no result for the other tools."""
         return self.exclude(trigger=Trigger.RUNTIME)
 
 
 class Run(models.Model):
-    """One enumeration, or one tool that was read alone and had changed (catalog/enumeration/one_tool.py).
+    """An enumeration run, or the read of a single changed tool (catalog/enumeration/one_tool.py).
 
-    `attempt` is the fencing token: a worker may write only while it still matches.
-
-    `would_withdraw` is what a held run waits for: so many tools were missing. `sent_at` is when a
-    worker was last told. All times are the database's own.
+    attempt: the fencing token. A worker may write only while it matches.
+    would_withdraw: the number of missing tools in a held run. sent_at: when a worker was last woken.
+    All times are those of the database.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="runs")
@@ -105,7 +104,7 @@ class Run(models.Model):
     )
     error_code = models.CharField(max_length=40, blank=True)
     error_message = models.TextField(blank=True)
-    # In which protocol the address lists tools, where it does not in its endpoint's.
+    # The detected protocol of the address, if it differs from the endpoint's.
     spoken_protocol = models.CharField(max_length=20, blank=True, default="", db_default="")
     inspected = models.PositiveSmallIntegerField(
         default=0, help_text="The revision of the rules that its versions were inspected with."
@@ -146,7 +145,7 @@ class Run(models.Model):
 
     @property
     def state(self) -> RunState:
-        """The one word that every surface shows; asks for its endpoint."""
+        """The state that all pages and REST show. Reads the endpoint."""
         if self.status != RunStatus.FAILED:
             return RunState(self.status)
         if self.endpoint.held_run_id == self.pk:
@@ -159,7 +158,7 @@ class Run(models.Model):
 
 
 class Rejection(models.Model):
-    """One item of a run that could not be recorded, and why."""
+    """An item of a run that could not be recorded, with the reason."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="rejections")
     tool = models.CharField(max_length=300)
@@ -174,9 +173,9 @@ class Rejection(models.Model):
 
 
 class LastReply(models.Model):
-    """The last exchange of a run that failed, without secrets. `status` is 0 when no reply came at all.
+    """The last exchange of a failed run, without secrets. `status`: 0 without a reply.
 
-    Of the body the first 64 KB, as text; `catalog.enumeration` writes it and forgets the older ones.
+    The body has the first 64 KB as text. `catalog.enumeration` writes it and deletes older ones.
     """
 
     run = models.OneToOneField(Run, on_delete=models.CASCADE, related_name="last_reply")
@@ -214,10 +213,11 @@ class Withdrawal(models.Model):
 
 
 class KnownPage(models.Model):
-    """A page as the last complete run read it, so that the same bytes need not be decoded again.
+    """A page as the last complete run read it, so that the same bytes are not parsed again.
 
-    Replaced only in the transaction that records a run, so a remembered page always agrees with the
-    catalog. `reader` says who asked whom and how: an answer to another question is not remembered.
+    Only the transaction that records a run replaces it, so it always matches the catalog. reader: identifies
+    endpoint,
+    settings and credential. A reply to another request is not stored.
     """
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="known_pages")
@@ -230,7 +230,7 @@ class KnownPage(models.Model):
 
     class Meta:
         constraints = [
-            # A cursor may be longer than what an index takes.
+            # A cursor may be too long for an index.
             models.UniqueConstraint("endpoint", MD5("cursor"), name="one_known_page_per_cursor")
         ]
 

@@ -1,8 +1,10 @@
-"""What search reads: derived from the current versions by catalog.search, and safe to throw away.
+"""The search index, which catalog.search derives from the current versions and can rebuild.
 
-One batch of tools makes one segment. A segment never changes; when enough of its tools have been
-indexed again elsewhere, the rest moves too and the segment is dropped. docs/decisions/0008-search.md
-says why the postings are arrays and why these tables, all derived, hold no foreign key constraints.
+A batch of tools becomes a segment. A segment never changes. When enough of its tools were indexed again
+elsewhere,
+the others move too and the segment is dropped. docs/decisions/0008-search.md explains the arrays of postings
+and the
+missing foreign keys of these tables.
 """
 
 from django.contrib.postgres.fields import ArrayField
@@ -30,7 +32,7 @@ class SearchSegment(models.Model):
 
 
 class SearchDocument(models.Model):
-    """A tool as indexed. `vector` holds its words for exact scoring, see catalog.search.ranking."""
+    """An indexed tool. `vector`: its words for exact scoring, see catalog.search.ranking."""
 
     id = models.AutoField(primary_key=True)
     tool = models.OneToOneField(Tool, on_delete=models.CASCADE, related_name="+", db_constraint=False)
@@ -101,7 +103,7 @@ class SearchWord(models.Model):
 
 
 class SearchPosting(models.Model):
-    """The documents of one segment that hold one lexeme, strongest impact first; `top` is the strongest."""
+    """The documents of a segment with one lexeme, by descending impact; `top` is the highest."""
 
     pk = models.CompositePrimaryKey("lexeme_id", "top", "home", "segment_id")
     lexeme = models.ForeignKey(
@@ -124,10 +126,11 @@ class SearchPosting(models.Model):
 
 
 class IndexQueueEntry(models.Model):
-    """A tool whose document may be missing or out of date. Database triggers append the entries.
+    """A tool whose document may be missing or outdated. Database triggers append the entries.
 
-    A tool may have several entries. A worker deletes only the entries that it read before it read the tool,
-    so a change that commits while the tool is indexed leaves an entry of its own.
+    A tool may have several entries. A worker deletes only entries that it read before the tool, so a change
+    that commits
+    meanwhile leaves its own entry.
     """
 
     tool_id = models.BigIntegerField()

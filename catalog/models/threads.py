@@ -1,4 +1,4 @@
-"""Threads that agents of vendors keep: what one run leaves for the next."""
+"""Threads at vendors' agents: the state that one run leaves for the next."""
 
 import uuid
 from typing import TypeVar
@@ -19,9 +19,9 @@ class MadeInTeams(models.QuerySet[Row]):
     """Rows of runtimes, which have an `agent`, and rows of users who try a tool, which have none."""
 
     def visible_to(self, user: User) -> "MadeInTeams[Row]":
-        """Rows of the agents of the user's teams, and rows that the user or a teammate has tried.
+        """Return the rows of agents of the user's teams, and rows that the user or a teammate has tried.
 
-        The team of all users does not count for what was tried: inputs and outcomes may hold anything.
+        The team of all users does not count for tried rows, because inputs and outcomes may contain anything.
         Administrators see all rows.
         """
         if user.can_administer:
@@ -33,7 +33,7 @@ class MadeInTeams(models.QuerySet[Row]):
 
 
 class ThreadStatus(models.TextChoices):
-    """As the vendor has it."""
+    """The status that the vendor reports."""
 
     IDLE = "idle", "Idle"
     BUSY = "busy", "Busy"
@@ -42,13 +42,15 @@ class ThreadStatus(models.TextChoices):
 
 
 class Thread(models.Model):
-    """A thread at a vendor, and for whom it was begun.
+    """A thread at a vendor, and its owner.
 
-    `key` is its id for callers, who may choose it; it is unique within its agent, or within what one user
-    tries. The vendor is asked to give it an id that is derived from it; `remote_id` is the vendor's. One that
-    a client of ACP has made belongs to no tool yet: `version`, `tool` and `remote_id` come with its first
-    run. `agent`, `release`, `sub_agent` and `api_key` are as those of a call. `status` is what was heard
-    last; what the thread holds, the vendor alone knows.
+    key: the id for callers, who may choose it, unique within the agent or within a user's trials. The vendor
+    is asked to
+    use an id that is derived from it. remote_id: the vendor's id. A thread of an ACP client has no `tool`,
+    `version` and
+    `remote_id` before its first run. agent, release, sub_agent, api_key: as for a call. status: as last
+    reported; only
+    the vendor has the contents.
     """
 
     key = models.UUIDField(default=uuid.uuid4, editable=False)

@@ -1,4 +1,4 @@
-"""What the vendors said: tools and their frozen versions. Written by enumeration only."""
+"""Vendors' tools and their frozen versions. Only enumeration writes them."""
 
 from collections.abc import Sequence
 
@@ -113,20 +113,20 @@ class Tool(models.Model):
 
     @property
     def picture_digest(self) -> str:
-        """The digest of the tool's picture, "" for none. Select `tool_picture` along with tools."""
+        """The digest of the tool's picture, "" without one. Select `tool_picture` with the tools."""
         row = getattr(self, "tool_picture", None)
         return (row and row.picture_id) or ""
 
 
 def lock_in_order(tools: models.QuerySet[Tool]) -> None:
-    """By their numbers, as every transaction that locks several: so none waits for another for ever."""
+    """Lock tools by primary key, as every transaction that locks several, to avoid deadlocks."""
     list(tools.order_by("pk").select_for_update(no_key=True).values_list("pk"))
 
 
 class ListedDocument(models.Model):
-    """The document of a tool as the vendor lists it now, where only that differs from the version which no
-    model sees and no call needs. There is none where nothing differs. `digest` is that of the document.
-    """
+    """The document of a tool as the vendor lists it, if it differs from the version only in parts that affect
+    no model and
+    no call. `digest`: of the document."""
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="listed")
     digest = models.CharField(max_length=64)
@@ -138,10 +138,11 @@ class ListedDocument(models.Model):
 
 
 class Fetch(models.Model):
-    """What came of asking a vendor because a runtime asks (catalog/enumeration/one_tool.py), the last time.
-    Without an error code, the catalog holds what the vendor said.
+    """The last request to a vendor for a runtime (catalog/enumeration/one_tool.py), with its result.
 
-    Who has the `claim` asks the vendor, until `claimed_until`. No process asks again before `next_at`.
+    Without an error code, the catalog contains the vendor's current state. The process with the `claim` may
+    send the
+    request until `claimed_until`. No process sends another one before `next_at`.
     """
 
     claim = models.UUIDField(null=True)
@@ -156,7 +157,7 @@ class Fetch(models.Model):
 
 
 class ToolFetch(Fetch):
-    """Of a tool that was asked for alone; or what is wrong with one in a list that was read for another."""
+    """The request for one tool, or the fault of one tool in a list that was read for another."""
 
     tool = models.OneToOneField(Tool, primary_key=True, on_delete=models.CASCADE, related_name="last_fetch")
 
@@ -165,7 +166,7 @@ class ToolFetch(Fetch):
 
 
 class ListFetch(Fetch):
-    """Of the whole list, where the vendor's protocol has no address for one tool."""
+    """The request for the whole list, in protocols without an address for one tool."""
 
     endpoint = models.OneToOneField(
         Endpoint, primary_key=True, on_delete=models.CASCADE, related_name="last_fetch"
@@ -176,13 +177,15 @@ class ListFetch(Fetch):
 
 
 class ToolVersion(models.Model):
-    """One signature of a tool, frozen: a trigger refuses UPDATE and DELETE.
+    """A frozen signature of a tool. A trigger refuses UPDATE and DELETE.
 
-    `ordinal` counts versions in the order in which we first saw them; `label` is the vendor's own
-    version text and `label_key` orders labels. `rewrite` counts the versions that were there under the same
-    label before this one. `signature` is the normal form as JSON, and `raw` the vendor's document as
-    canonical JSON: texts, because no query asks what is inside. `alarms` are those that `rules.assess` raised
-    when the version was recorded; None for one that is inspected after its run, as a new tool's is.
+    ordinal: counts versions in the order of discovery. label: the vendor's version text. label_key: orders
+    labels.
+    rewrite: the number of earlier versions with the same label. signature: the normal form as JSON.
+    raw: the vendor's document as canonical JSON. Both are texts, because no query reads inside.
+    alarms: those that `rules.assess` raised when the version was recorded; None for a version that is
+    inspected after
+    its run, such as that of a new tool.
     """
 
     tool = models.ForeignKey(
@@ -221,7 +224,7 @@ class ToolVersion(models.Model):
 
     # Decoded before, by this object or another one of the same row, which never changes.
     known: Signature | None = None
-    # What stops versions of its tool (catalog/review/holds.py), where that was read along with it.
+    # The findings that stop versions of its tool (catalog/review/holds.py), if they were selected with it.
     read_stopping: Sequence[tuple[int, str, int | None, str]] | None = None
     # And the id that the call gets which it was read for.
     next_call: int | None = None
@@ -233,17 +236,18 @@ class ToolVersion(models.Model):
 
     @property
     def tokens(self) -> int:
-        """Counted when it is asked for: a row that never changes would keep the figure of an older rule."""
+        """The token count, computed on access, because a stored count would keep the result of an older
+        rule."""
         return tokens_of(self.decoded())
 
     def losses(self) -> list[Loss]:
-        """What the normal form cannot give back of the vendor's document."""
+        """Return the parts of the vendor's document that the normal form does not represent."""
         protocol = self.tool.endpoint.speak()
-        written = protocol.write(self.decoded(), self.tool.tool_id, self.label)
-        return losses.report(msgspec.json.decode(self.raw), written)
+        reconstructed = protocol.write(self.decoded(), self.tool.tool_id, self.label)
+        return losses.report(msgspec.json.decode(self.raw), reconstructed)
 
     @property
     def listed_document(self) -> ListedDocument | None:
-        """The document that the vendor lists in place of this version's; None where there is none."""
+        """The vendor's current document that replaces this version's, or None."""
         is_listed = self.pk == (self.tool.stopped_id or self.tool.current_id)
         return getattr(self.tool, "listed", None) if is_listed else None

@@ -1,4 +1,4 @@
-"""What tools need beside their inputs: whom they act for, what that user has authorized, and secrets."""
+"""End users, their authorizations, and the secrets that tools need."""
 
 import uuid
 from collections.abc import Iterable
@@ -14,10 +14,11 @@ from core.encryption import EncryptedField, KeyIdField
 
 
 class EndUser(models.Model):
-    """A user of an agent, as its runtimes name them. Two agents that give the same name mean two users.
+    """A user of an agent, as its runtimes name the user. The same name in two agents means two users.
 
-    `digest` is a keyed digest of agent and name, by which calls know the user; `sealed` is the name, which
-    vendors are told. No foreign key to the agent, because agents lie above the catalog.
+    digest: a keyed digest of agent and name, which identifies the user in calls. sealed: the encrypted name,
+    which
+    vendors receive. No foreign key to the agent, because agents belong to a higher layer.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -36,7 +37,7 @@ class EndUser(models.Model):
 
     @property
     def short(self) -> str:
-        """By which people tell users apart; the name itself is shown nowhere."""
+        """A short digest with which pages distinguish users. They never show the name."""
         return self.digest[:8]
 
 
@@ -48,18 +49,17 @@ class GrantState(models.TextChoices):
 
 
 class UserGrant(models.Model):
-    """What one end user has authorized, or is asked to, at one provider that the tools of an endpoint name.
+    """An authorization of one end user at one provider for the tools of an endpoint.
 
-    With a `credential` the authorization is ours: an OAuth client of that credential gets the tokens. Without
-    one it is the vendor's, who keeps the tokens and says at `check_url` how far it is. `generation` goes up
-    with each change of the tokens, and what a process found out under an older one is not written.
-
-    `scopes` are those that the user is asked for, or has authorized; `sent_scopes` those that a browser went
-    away with, and `granted_scopes` those of the tokens that are held. Tokens that are held are used while the
-    user is asked for more. Rows from before that was kept have neither. `asked` counts the questions.
-
-    `call` is the last one that met the challenge. With `resumes` there are calls of the user that go on once
-    the state is `completed` (executor/resumed_calls.py).
+    credential: the OAuth client of Pegboard that receives the tokens. None: the vendor stores the tokens and
+    reports the
+    state at `check_url`. generation: each change of the tokens increments it, and results for an older one
+    are dropped.
+    scopes: the requested or authorized scopes. sent_scopes: those of the last redirect. granted_scopes: those
+    of the
+    stored tokens, which are used while the user is asked for more. Old rows have neither.
+    asked: the number of requests to the user. call: the last call that met the challenge.
+    resumes: calls of the user continue when the state is `completed` (executor/resumed_calls.py).
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -118,14 +118,14 @@ class UserGrant(models.Model):
 
     @property
     def held_scopes(self) -> list[str]:
-        """What the tokens that are held are good for."""
+        """The scopes of the stored tokens."""
         if self.granted_scopes is None and self.state == GrantState.COMPLETED:
             return self.scopes.split()
         return (self.granted_scopes or "").split() if self.access_token else []
 
     @property
     def refused_scopes(self) -> list[str]:
-        """Those that the user was asked for last, and that the tokens are not good for."""
+        """The last requested scopes that the tokens do not include."""
         if self.state != GrantState.COMPLETED or not self.access_token:
             return []
         return [scope for scope in self.scopes.split() if scope not in self.held_scopes]
@@ -135,16 +135,16 @@ class UserGrant(models.Model):
         return self.state == GrantState.PENDING and bool(self.access_token)
 
     def covers(self, scopes: Iterable[str]) -> bool:
-        """Whether a tool that needs these can run without another answer of the user."""
+        """Return whether a tool with these scopes can run without another authorization."""
         if self.credential_id is None:
             return self.state == GrantState.COMPLETED
         return bool(self.access_token) and set(scopes) <= set(self.held_scopes)
 
 
 class EndpointSecret(models.Model):
-    """A value that tools of an endpoint ask for by name; entered by an administrator and never shown again.
+    """A value that tools of an endpoint need by name. Administrators enter it, and it is never shown again.
 
-    It goes to `origin` alone, as a credential does.
+    It is sent only to `origin`, like a credential.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -170,7 +170,7 @@ class EndpointSecret(models.Model):
 
 
 class ProviderClient(models.Model):
-    """As which OAuth client users of an endpoint's tools authorize at a provider: that of a credential."""
+    """The credential whose OAuth client users of an endpoint's tools use at a provider."""
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="provider_clients")
     provider = models.CharField(max_length=500)

@@ -1,4 +1,4 @@
-"""Vendors that designers ask for. An administrator answers by connecting the address, or declines."""
+"""Designers' requests for vendors. An administrator connects the address or declines."""
 
 from django.conf import settings
 from django.db import models
@@ -14,7 +14,7 @@ class RequestState(models.TextChoices):
 
 
 class VendorRequest(models.Model):
-    """`address` is the one spelling of `url` by which requests and endpoints are told apart."""
+    """A request. `address`: the normalized `url`, by which requests and endpoints are compared."""
 
     protocol = models.CharField(max_length=20)
     url = models.CharField(max_length=2048)
@@ -53,6 +53,6 @@ class VendorRequest(models.Model):
 
     @property
     def live_endpoint(self) -> Endpoint | None:
-        """The one that was connected for it, while it is there; asks for its vendor."""
-        found = self.endpoint
-        return found if found and not found.removed_at and not found.vendor.removed_at else None
+        """The connected endpoint that answered it, if it still exists. Reads its vendor."""
+        endpoint = self.endpoint
+        return endpoint if endpoint and not endpoint.removed_at and not endpoint.vendor.removed_at else None

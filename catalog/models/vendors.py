@@ -1,4 +1,4 @@
-"""Who offers tools, where, and with which credential we ask."""
+"""Vendors, their endpoints, and the credentials for them."""
 
 import hashlib
 import uuid
@@ -21,11 +21,11 @@ from protocols.signature import CONTEXT_KINDS
 
 class VendorQuerySet(models.QuerySet["Vendor"]):
     def live(self) -> "VendorQuerySet":
-        """Those that are connected: not what stands for the tools that are defined here."""
+        """Return the connected vendors, without the one of tools that are defined in Pegboard."""
         return self.offering().filter(is_own=False)
 
     def offering(self) -> "VendorQuerySet":
-        """Those whose tools are found, whoever defined them."""
+        """Return all vendors with tools, including definitions."""
         return self.filter(removed_at=None)
 
 
@@ -73,10 +73,11 @@ class CredentialKind(models.TextChoices):
 
 
 class Credential(models.Model):
-    """How we authenticate. `sealed` is ciphertext bound to this row; nothing ever shows what is inside.
+    """A credential. `sealed`: the ciphertext, bound to this row, which is never shown.
 
-    `parameter` names the query parameter of a key in the address. `issuer`, `subject`, `audience` and
-    `lifetime_seconds` go into signed tokens, which are made anew for each conversation.
+    parameter: the query parameter of a key in the address. issuer, subject, audience, lifetime_seconds: parts
+    of signed
+    tokens, which are created for each session.
     """
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4, editable=False)
@@ -109,20 +110,20 @@ class Credential(models.Model):
 
     @property
     def awaits_sign_in(self) -> bool:
-        """There was no sign-in for it yet, or the last sign-in is over; asks for its grant."""
+        """Return whether it needs a sign-in: there was none, or the last one has ended. Reads its grant."""
         return self.kind == CredentialKind.OAUTH_CODE and not self.grant.access_token
 
 
 class EndpointQuerySet(models.QuerySet["Endpoint"]):
     def live(self) -> "EndpointQuerySet":
-        """Those that are connected; see `VendorQuerySet`."""
+        """Return the connected endpoints; see `VendorQuerySet`."""
         return self.offering().filter(vendor__is_own=False)
 
     def offering(self) -> "EndpointQuerySet":
         return self.filter(removed_at=None, vendor__removed_at=None)
 
     def needing_action(self) -> "EndpointQuerySet":
-        """Those that wait for a person: the last run failed, or is held, or they need a sign-in."""
+        """Return the endpoints that need a user: the last run failed or is held, or they need a sign-in."""
         awaits_sign_in = models.Q(
             credential__kind=CredentialKind.OAUTH_CODE, credential__grant__access_token=""
         )
@@ -131,29 +132,29 @@ class EndpointQuerySet(models.QuerySet["Endpoint"]):
         )
 
     def with_status(self) -> "EndpointQuerySet":
-        """With the rows that `status` asks for."""
+        """Select the rows that `status` reads."""
         return self.select_related("credential__grant")
 
     def with_item_counts(self) -> "EndpointQuerySet":
         """Each with `tool_count` and `context_count`: how many tools, and how many prompts and resources, its
         vendor lists now."""
-        # All items are counted in one index, and those beside tools in another one, which is small.
+        # One index counts all items, and a small second one counts prompts and resources.
         this = Endpoint.objects.filter(pk=models.OuterRef("pk")).order_by()
-        listed = models.Q(tools__status="active")
-        beside_tools = this.filter(listed, tools__kind__in=CONTEXT_KINDS).values("pk")
+        is_listed = models.Q(tools__status="active")
+        beside_tools = this.filter(is_listed, tools__kind__in=CONTEXT_KINDS).values("pk")
         count = models.Count("tools")
         context_count = Coalesce(models.Subquery(beside_tools.annotate(n=count).values("n")), 0)
         return self.annotate(
             context_count=context_count,
-            tool_count=models.Count("tools", filter=listed) - context_count,
+            tool_count=models.Count("tools", filter=is_listed) - context_count,
         )
 
     def due(self) -> "EndpointQuerySet":
-        """Those whose own interval has passed, by the database's clock."""
+        """Return the endpoints whose interval has passed, by the database's clock."""
         return self.live().filter(is_paused=False, next_due_at__lte=Now())
 
     def late(self) -> "EndpointQuerySet":
-        """Those that were due and were not started, because nothing ran for a while."""
+        """Return the endpoints that were due for a while and not started."""
         return self.due().filter(next_due_at__lt=Now() - timedelta(minutes=1))
 
 
@@ -168,12 +169,15 @@ class EndpointStatus(models.TextChoices):
 
 
 class Endpoint(models.Model):
-    """One platform root of a vendor, spoken to in one protocol with one credential.
+    """An address of a vendor, with one protocol and one credential.
 
-    `memory` is what its protocol found out about it; see `protocols.base.Session`. `authorities` are
-    certificates (PEM) of the authorities that vouch for it; given, they alone are trusted. `max_tools` and
-    those after it bound one run over its list. `retry` is what it states of a retry policy for its tools
-    (catalog/rules/retries.py). Until `history_lease_until` one worker reads older versions of its tools.
+    memory: facts that its protocol has learned; see `protocols.base.Session`. authorities: certificates (PEM)
+    of the
+    only trusted authorities, "" for the well-known ones. max_tools and the following: limits of a run. retry:
+    its part
+    of the retry policy of its tools (catalog/rules/retries.py). history_lease_until: the lease of the worker
+    that reads
+    older versions of its tools.
     """
 
     vendor = models.ForeignKey(Vendor, on_delete=models.PROTECT, related_name="endpoints")
@@ -243,7 +247,7 @@ class Endpoint(models.Model):
 
     @property
     def status(self) -> EndpointStatus:
-        """The one status that every surface shows; lists select `with_status`."""
+        """The status that all pages and REST show. Lists select `with_status`."""
         if self.removed_at:
             return EndpointStatus.REMOVED
         if self.held_run_id:
@@ -266,7 +270,7 @@ class Endpoint(models.Model):
         return protocols.get(self.protocol).credential_url(self.url, self.settings)
 
     def take_settings(self, values: dict[str, Any]) -> None:
-        """Settings as a protocol takes them. Documents are put aside until the row is saved."""
+        """Set the settings that a protocol accepts. Documents are set aside until the row is saved."""
         self.unsaved_documents = {
             name: text
             for name, text in values.items()
@@ -278,25 +282,24 @@ class Endpoint(models.Model):
         """The texts that its settings name by their size and digest."""
         names = self._document_names() & self.settings.keys()
         missing = names - self.unsaved_documents.keys()
-        kept = self.stored_documents.filter(name__in=missing) if missing and self.pk else ()
-        return {document.name: document.text for document in kept} | dict(self.unsaved_documents)
+        stored_rows = self.stored_documents.filter(name__in=missing) if missing and self.pk else ()
+        return {document.name: document.text for document in stored_rows} | dict(self.unsaved_documents)
 
     def _document_names(self) -> set[str]:
         return {s.name for s in protocols.get(self.protocol).settings if s.kind == "document"}
 
     def speak(self) -> Protocol:
         """The protocol of this endpoint with its settings."""
-        kept = {
+        document_texts = {
             name: _StoredText(self, name)
             for name in self._document_names() & self.settings.keys()
             if not isinstance(self.settings[name], str)
         }
-        return protocols.get(self.protocol)(self.settings | kept | dict(self.unsaved_documents))
+        return protocols.get(self.protocol)(self.settings | document_texts | dict(self.unsaved_documents))
 
 
 class _StoredText:
-    """The text of a setting, which is read when it is asked for: a call only wants to know whether there is
-    one, and some have 10 MB."""
+    """The text of a setting, loaded on access: a call only checks that it exists, and some have 10 MB."""
 
     def __init__(self, endpoint: Endpoint, name: str) -> None:
         self._endpoint, self._name = endpoint, name
@@ -309,7 +312,8 @@ class _StoredText:
 
 
 class EndpointDocument(models.Model):
-    """The text of one setting, kept apart: an endpoint's row is read in a hundred places, this in one."""
+    """The text of one setting, in a table of its own, because endpoints are read often and the texts
+    rarely."""
 
     endpoint = models.ForeignKey(Endpoint, on_delete=models.CASCADE, related_name="stored_documents")
     name = models.CharField(max_length=40)

@@ -71,15 +71,15 @@ def outcome_tone(outcome: str) -> str:
 @register.filter
 def on_a_time_line(attempts: list[Attempt]) -> list[dict[str, Any]]:
     """Each with where it is on a line from 0 to 100; a short one is still seen."""
-    whole = max(1, sum(each.waited_ms + each.duration_ms for each in attempts))
-    found, began = [], 0
+    total = max(1, sum(attempt.waited_ms + attempt.duration_ms for attempt in attempts))
+    rows, began = [], 0
     for attempt in attempts:
         began += attempt.waited_ms
         # A value with a comma would be none in SVG.
-        start, width = min(99.0, 100 * began / whole), max(1.0, 100 * attempt.duration_ms / whole)
-        found.append({"attempt": attempt, "x": f"{start:.2f}", "width": f"{width:.2f}"})
+        start, width = min(99.0, 100 * began / total), max(1.0, 100 * attempt.duration_ms / total)
+        rows.append({"attempt": attempt, "x": f"{start:.2f}", "width": f"{width:.2f}"})
         began += attempt.duration_ms
-    return found
+    return rows
 
 
 @register.filter
@@ -97,7 +97,7 @@ def next_step(call: Call, retry: Retry | None = None) -> str:
 
 @register.inclusion_tag("catalog/_wider_sign_in.html", takes_context=True)
 def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
-    """For a request that the vendor refused for want of a scope."""
+    """Return the sign-in that would add the scope for which the vendor refused a request."""
     shared = {name: context.get(name) for name in ("csrf_token", "request", "user")}
     credential = endpoint.credential
     if credential is None or not clients.uses_oauth(credential):
@@ -112,14 +112,15 @@ def wider_sign_in(context: Context, endpoint: Endpoint) -> dict[str, Any]:
 
 @register.filter
 def in_order(outputs: dict[str, Any], declared: tuple[Parameter, ...]) -> list[tuple[str, Any]]:
-    """As the signature lists them, and after those the ones it does not know."""
-    known = [output.name for output in declared if output.name in outputs]
-    return [(name, outputs[name]) for name in dict.fromkeys([*known, *outputs])]
+    """Order outputs as in the signature, with unknown ones last."""
+    names = [output.name for output in declared if output.name in outputs]
+    return [(name, outputs[name]) for name in dict.fromkeys([*names, *outputs])]
 
 
 @register.filter
 def pairs(fields: dict[str, str]) -> list[tuple[str, str]]:
-    """A template would take `fields.items` for a member of that name, which a vendor may well have."""
+    """Return the items of a mapping. A template would read `fields.items` as a member, which a vendor may
+    have."""
     return list(fields.items())
 
 
@@ -138,7 +139,7 @@ def output_value(value: Any) -> dict[str, Any]:
     if not value:
         return {"plain": "empty"}
     if isinstance(value, list) and len(value) <= MAX_ROWS and _are_plain(value):
-        return {"items": [_cell(each) for each in value]}
+        return {"items": [_cell(item) for item in value]}
     if columns := _columns(value):
         rows = [[_cell(row.get(column)) for column in columns] for row in value[:MAX_ROWS]]
         return {"columns": [shown(c) for c in columns], "rows": rows, "more": len(value) - len(rows)}
@@ -165,7 +166,7 @@ def _cell(value: Any) -> SafeString:
 
 @register.filter
 def document(value: Any) -> SafeString:
-    """JSON with line breaks, as far as a page should hold it."""
+    """Return JSON with line breaks, truncated for a page."""
     return shown(_cut(json.dumps(value, ensure_ascii=False, indent=2), MAX_DOCUMENT_LENGTH))
 
 
@@ -198,7 +199,7 @@ def _cut(text: str, longest: int) -> str:
 
 @register.simple_tag
 def tries_are_seen_by(user: User) -> str:
-    """As `MadeInTeams.visible_to` has it."""
+    """Return whether the user may see trials, as in `MadeInTeams.visible_to`."""
     teams = Membership.objects.filter(user=user, team__removed_at=None).order_by("team__name")
     names = ", ".join(teams.values_list("team__name", flat=True))
     who = f"the members of {names}, and administrators" if names else "you and administrators"

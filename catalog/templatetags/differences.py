@@ -1,4 +1,4 @@
-"""Two texts side by side: old at the left with what went, new at the right with what came."""
+"""Two texts side by side: the old one with its removed words, the new one with its added words."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from catalog.templatetags.display import plain, shown
 
 register = template.Library()
 
-# What a change does, its colour, and what that means.
+# Label, colour and explanation of each effect.
 EFFECTS = {
     "breaks_callers": ("breaks callers", "bad", "A call that worked before may now be refused."),
     "breaks_readers": (
@@ -36,13 +36,13 @@ UNDECIDED = (
 @register.inclusion_tag("_effect.html")
 def effect(change: Change) -> dict[str, str]:
     """A label for what a change does, in words."""
-    word, tone, meaning = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
-    return {"word": word, "tone": tone, "meaning": meaning}
+    word, tone, explanation = UNDECIDED if change.is_undecided else EFFECTS[change.effect]
+    return {"word": word, "tone": tone, "meaning": explanation}
 
 
 @register.inclusion_tag("_status.html")
 def verdict(comparison: Comparison) -> dict[str, str]:
-    """All changes together, for a user who decides whether to take the new version."""
+    """Summarize all changes, for a user who decides about the new version."""
     effects, class_ = comparison.effects, comparison.class_
     if {"breaks_callers", "breaks_readers"} <= effects:
         return {"tone": "bad", "word": "Breaks callers and readers"}
@@ -63,20 +63,20 @@ def verdict(comparison: Comparison) -> dict[str, str]:
 
 @register.inclusion_tag("_diff_sides.html")
 def diff_sides(before: object, after: object) -> dict[str, SafeString | None]:
-    """None on a side means that there was nothing."""
+    """Render both sides. None: there is no value on that side."""
     if isinstance(before, str) and isinstance(after, str):
         old, new = word_diff.mark_differences([before, after])
         return {"old": _joined(old, "del"), "new": _joined(new, "ins")}
-    return {"old": _whole(before), "new": _whole(after)}
+    return {"old": _unmarked(before), "new": _unmarked(after)}
 
 
-def _whole(value: object) -> SafeString | None:
+def _unmarked(value: object) -> SafeString | None:
     return None if value is None else shown(plain(value))
 
 
 @register.simple_tag
 def marked_words(pieces: Pieces) -> SafeString:
-    """A text beside others, with the words that differ."""
+    """Render a text with its differing words marked."""
     return _joined(pieces, "mark")
 
 
@@ -94,7 +94,7 @@ def _joined(pieces: Pieces, mark: str) -> SafeString:
 
 @register.filter
 def members(entry: Any) -> list[tuple[str, Any, Any]]:
-    """What an audit entry changed, one line for each member, however deep: (path, before, after)."""
+    """Return the changes of an audit entry as (path, before, after), one for each member at any depth."""
     before, after = (_flat("", facts) for facts in entry.facts)
     paths = dict.fromkeys([*before, *after])
     return [(p, before.get(p), after.get(p)) for p in paths if before.get(p) != after.get(p)]

@@ -1,4 +1,4 @@
-"""How values look on every page. Vendor text goes through `shown`, never through `safe`."""
+"""Display of values on pages. Vendors' texts go through `shown`, never through `safe`."""
 
 import hashlib
 import html
@@ -118,7 +118,7 @@ def item_kind(kind: str) -> str:
 @register.filter
 def shown(text: object) -> SafeString:
     """The text with every invisible character drawn as a chip, so that nothing hides from a reader."""
-    text = str(text)  # a version without a label goes by its number
+    text = str(text)  # a version without a label is identified by its number
     if not HIDDEN.search(text):
         return _escaped(text)
     pieces, end = [], 0
@@ -146,12 +146,12 @@ def shown_matched(text: str, matched: Set[str]) -> SafeString:
 
 @register.filter
 def breakable(text: str) -> SafeString:
-    """The name of a tool, which goes on in another line after an underscore where it is too long for one."""
+    """Render a tool name that can break after an underscore."""
     return mark_safe(_JOINT.sub("_<wbr>", conditional_escape(text)))  # noqa: S308 - it is escaped by then
 
 
 def _hidden_runs(text: str) -> list[tuple[int, int]]:
-    # Where the inspection finds hidden characters, those side by side in one.
+    # The hidden characters that the inspection finds, with adjacent ones in one chip.
     runs: list[tuple[int, int]] = []
     for _, start, stop in hidden(text):
         if runs and runs[-1][1] == start:
@@ -161,19 +161,19 @@ def _hidden_runs(text: str) -> list[tuple[int, int]]:
 
 
 def _escaped(text: str) -> SafeString:
-    # As Django escapes, without its provision for lazy texts: lists do this a hundred times.
+    # Like Django's escape without lazy texts, because lists call it a hundred times.
     return mark_safe(html.escape(text))  # noqa: S308 - it has just been escaped
 
 
 @register.simple_tag
 def brief(text: str, matched: Set[str] = frozenset()) -> SafeString:
-    """A vendor's text in a list: two lines of it, and all `BRIEF` characters when a mouse rests there."""
+    """Render a vendor's text in two lines of a list, with `BRIEF` characters as a tooltip."""
     # The style cuts it and app.js repeats it on hover: fifty rows would send the same words twice.
     return format_html('<div class="brief">{}</div>', shown_matched(cut_short(text, BRIEF), matched))
 
 
 def _cut(text: str, length: int) -> str:
-    # At the end of a word, where there is one.
+    # Cut at the end of a word if possible.
     return text if len(text) <= length else f"{text[:length].rsplit(' ', 1)[0]}…"
 
 
@@ -188,7 +188,7 @@ def _chip(run: str) -> SafeString:
 
 @register.filter
 def ago(moment: datetime | None) -> SafeString | str:
-    """As in "3 min ago", with the exact time on hover."""
+    """Render a time as in "3 min ago", with the exact time as a tooltip."""
     if moment is None:
         return "never"
     words = _distance(timezone.now() - moment)
@@ -203,13 +203,13 @@ def ago(moment: datetime | None) -> SafeString | str:
 
 @register.filter
 def distance(moment: datetime) -> str:
-    """As `ago` says it, for long lists: without the exact time."""
+    """Render a time like `ago` without the tooltip, for long lists."""
     return _distance(timezone.now() - moment)
 
 
 @register.filter
 def cut_short(text: str, length: int) -> str:
-    """One line of a text, ended at a word."""
+    """Truncate a text to one line at the end of a word."""
     return _cut(" ".join(text.split()), length)
 
 
@@ -247,13 +247,13 @@ def signed(number: int) -> str:
 
 @register.filter
 def milliseconds(number: int) -> str:
-    """As a person says it: 80 ms, 1.2 s."""
+    """Format a duration: 80 ms, 1.2 s."""
     return f"{number} ms" if number < 1000 else f"{number / 1000:.1f} s"
 
 
 @register.filter
 def tone(word: str) -> str:
-    """The colour that goes with a state, a class of change, a severity or the level of a message."""
+    """Return the colour of a state, a class of change, a severity or a message level."""
     return TONES.get(str(word), "idle")
 
 
@@ -266,7 +266,7 @@ def status_word(choice: Choices) -> SafeString:
 @register.simple_tag
 @cache
 def effect_word(effect: Effect) -> SafeString:
-    """What a call does (`Annotations.effect`), in the same words on every page."""
+    """Describe the effect of a call (`Annotations.effect`), with the same words on all pages."""
     return format_html('<span class="label is-{}">{}</span>', effect, EFFECTS[effect])
 
 
@@ -278,7 +278,7 @@ def plain(value: object) -> str:
 
 @register.filter
 def with_article(noun: str) -> str:
-    """“an endpoint”, “a user”: for the names of kinds, which are ours."""
+    """Return “an endpoint”, “a user”, for the names of kinds."""
     is_vowel = noun[:1].lower() in "aeiou" and not noun.lower().startswith(("user", "uni"))
     return f"{'an' if is_vowel else 'a'} {noun}"
 
@@ -291,6 +291,6 @@ def did(action: str) -> str:
 
 @register.filter
 def tally(text: str | None) -> str:
-    """How long a text is, in the words that app.js uses while a user types."""
+    """Describe the length of a text, with the words that app.js uses while a user types."""
     length = len(text or "")
     return f"{length} characters · ~{estimate_tokens(text or '')} tokens"

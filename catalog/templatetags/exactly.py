@@ -12,7 +12,7 @@ register = template.Library()
 
 MAX_LENGTH = 20_000
 MAX_CHIPS = 12
-# Two spaces or more, one at the end of a line, tabs and line ends; the rest is as it looks.
+# Marks repeated and trailing spaces, tabs and line ends. All other characters are shown as they are.
 BLANKS = re.compile(r" {2,}| +(?=\r?\n|\Z)|[\t\r\n]")
 DRAWN = {"\t": "⇥\t", "\r": "␍", "\n": "↵\n"}
 PIECES = re.compile(f"(?P<hidden>{HIDDEN.pattern})|(?P<blank>{BLANKS.pattern})")
@@ -20,7 +20,7 @@ PIECES = re.compile(f"(?P<hidden>{HIDDEN.pattern})|(?P<blank>{BLANKS.pattern})")
 
 @register.filter
 def exactly(text: str) -> SafeString:
-    """For a block that keeps white space."""
+    """Render a text exactly, for a block that keeps white space."""
     more = len(text) - MAX_LENGTH
     drawn, end = [], 0
     for piece in PIECES.finditer(text := text[:MAX_LENGTH]):
@@ -43,8 +43,8 @@ def _chips(run: str) -> SafeString:
     chips = format_html_join(
         "", '<span class="hidden-char">{}</span>', ((name_of(c),) for c in run[:MAX_CHIPS])
     )
-    said = decoded_tags(run)
-    spelling = format_html('<span class="hidden-char">spells “{}”</span>', said) if said else ""
+    hidden_text = decoded_tags(run)
+    spelling = format_html('<span class="hidden-char">spells “{}”</span>', hidden_text) if hidden_text else ""
     more = len(run) - MAX_CHIPS
-    rest = format_html('<span class="hidden-char">and {} more</span>', f"{more:,}") if more > 0 else ""
-    return format_html("{}{}{}", chips, rest, spelling)
+    more_chip = format_html('<span class="hidden-char">and {} more</span>', f"{more:,}") if more > 0 else ""
+    return format_html("{}{}{}", chips, more_chip, spelling)

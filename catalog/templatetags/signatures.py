@@ -27,7 +27,7 @@ def default_value(parameter: Parameter) -> SafeString | str:
 
 @register.filter
 def limits(parameter: Parameter) -> str:
-    """As in "1 to 100" or "at most 40 characters"; empty when nothing is said."""
+    """Describe limits as in "1 to 100" or "at most 40 characters", "" without any."""
     if parameter.max_length is not None:
         return f"at most {parameter.max_length:,} characters"
     low, high = parameter.min, parameter.max
@@ -40,9 +40,12 @@ def limits(parameter: Parameter) -> str:
 
 @register.filter
 def claims(annotations: Annotations) -> list[tuple[str, str]]:
-    """What is claimed about a call beside its effect. What is not said is left out: unset is not false."""
-    said = msgspec.to_builtins(annotations)
-    return [(word, yes if said[name] else no) for name, (word, yes, no) in CLAIMS.items() if name in said]
+    """Return the declared annotations besides the effect. Undeclared ones are left out, because unset is
+    not false."""
+    declared = msgspec.to_builtins(annotations)
+    return [
+        (word, yes if declared[name] else no) for name, (word, yes, no) in CLAIMS.items() if name in declared
+    ]
 
 
 @register.filter

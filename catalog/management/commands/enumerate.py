@@ -25,13 +25,13 @@ class Command(BaseCommand):
             endpoints = endpoints.filter(pk=endpoint)
             if not endpoints:
                 raise CommandError(f"There is no endpoint {endpoint}.")
-        runs = [self.read(each) for each in endpoints]
+        runs = [self.perform_run(endpoint) for endpoint in endpoints]
         if not runs:
             self.stdout.write("There is no endpoint to read yet. Connect a vendor first.")
         if failed := [run for run in runs if run.status == RunStatus.FAILED]:
             raise CommandError(f"{len(failed)} of {len(runs)} endpoints could not be read.")
 
-    def read(self, endpoint: Endpoint) -> Run:
+    def perform_run(self, endpoint: Endpoint) -> Run:
         run = enumeration_runs.request_run(endpoint, trigger=Trigger.COMMAND)
         self.stdout.write(f"{endpoint.vendor}, {endpoint} (run {run.pk})")
         run = enumeration_runs.perform(run.pk, on_progress=self.show, is_divided=False)
@@ -44,7 +44,7 @@ class Command(BaseCommand):
         return run
 
     def follow_up(self, run: Run) -> None:
-        """What a worker would do in its next tasks."""
+        """Do what a worker would do in the following tasks."""
         self.stdout.write(
             f"  {run.seen} tools on {run.pages} pages: {run.added} added, {run.changed} changed, "
             f"{run.unchanged} unchanged, {run.withdrawn} withdrawn, {run.rejected} rejected"
@@ -54,8 +54,8 @@ class Command(BaseCommand):
         versions = ToolVersion.objects.filter(tool__endpoint=run.endpoint_id)
         before = versions.count()
         older_versions.read_all(run.endpoint_id)
-        if found := versions.count() - before:
-            self.stdout.write(f"  {found} older versions")
+        if version_count := versions.count() - before:
+            self.stdout.write(f"  {version_count} older versions")
 
     def show(self, pages: int, seen: int, rejected: int) -> None:
         self.stdout.write(f"  page {pages}, {seen} tools so far")

@@ -42,9 +42,10 @@ class Command(BaseCommand):
                 f"{_secrets(progress.undecryptable)} cannot be decrypted, although the key is there: "
                 "they are damaged. The log names the rows. Enter these secrets again."
             )
-        if left := [key_id for key_id in counts if key_id != ring.first]:
+        if remaining_keys := [key_id for key_id in counts if key_id != ring.first]:
             raise CommandError(
-                f"Not everything is encrypted under “{ring.first}” yet; see {', '.join(left)} above."
+                f"Not everything is encrypted under “{ring.first}” yet; see {', '.join(remaining_keys)} "
+                "above."
             )
 
     def show(self, progress: Progress) -> None:
