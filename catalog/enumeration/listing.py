@@ -370,10 +370,11 @@ class _Pass:
         self.odd.add(tool)
         if tool in self.refused:
             return
-        saw = self.seen[tool]
-        digest = saw or self.current[tool].newest_digest
+        seen_digest = self.seen[tool]
+        earlier_digest = seen_digest or self.current[tool].newest_digest
         if any(
-            base.is_digest_of(*pair, self.protocol.revision) for pair in ((digest, digest), (digest, digest))
+            base.is_digest_of(*pair, self.protocol.revision)
+            for pair in ((digest, earlier_digest), (earlier_digest, digest))
         ):
             # By mistake, or because the tool moved to a later page during the enumeration.
             self.is_doubtful = self.harvest.pages > 1
@@ -487,10 +488,10 @@ class _Pass:
 
     def _means_otherwise(self, item: Item, text: str) -> bool:
         try:
-            signature = self.protocol.read(item.document or {})
+            listed_signature = self.protocol.read(item.document or {})
         except UnreadableItemError:
             return False
-        return bool(compare(signature.from_json(text), signature).changes)
+        return bool(compare(signature.from_json(text), listed_signature).changes)
 
     def _content_digest(self, document: dict[str, Any], read_at: datetime) -> str:
         # "" for what cannot be read, which is reported where it is decoded.

@@ -83,10 +83,10 @@ def review_states(versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
 
 
 def states_by(stopping: Iterable[Stopping], versions: Iterable[ToolVersion]) -> dict[int, FindingState]:
-    """The same of what was read of their tools before. Pure."""
+    """Return the review states from the stopping findings of the tools. Pure."""
     by_bytes: dict[tuple[int, str], set[int]] = {}
-    for version in versions:
-        by_bytes.setdefault((version.tool_id, version.digest), set()).add(version.pk)
+    for row in versions:
+        by_bytes.setdefault((row.tool_id, row.digest), set()).add(row.pk)
     pks = set().union(*by_bytes.values())
     states: dict[int, FindingState] = {}
     for tool, subject, version, state in stopping:

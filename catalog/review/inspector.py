@@ -383,9 +383,9 @@ def _mentions(endpoint: Endpoint, twins: list[int], rows: list[_Inspected]) -> I
             _FIND_MENTIONED,
             [*map(list, zip(*words, strict=True)), endpoint.vendor_id, twins, endpoint.vendor_id],
         )
-        rows = cursor.fetchall()
+        mentions = cursor.fetchall()
     by_version = {row.version: row for row in rows}
-    for version, word, vendor in rows:
+    for version, word, vendor in mentions:
         is_steering = any(alarm.code in STEERING for alarm in by_version[version].alarms)
         yield (
             version,

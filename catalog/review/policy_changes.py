@@ -76,8 +76,8 @@ def _block_held(caught: Iterable[Caught]) -> None:
     rows = Finding.objects.filter(code=HELD, state=FindingState.OPEN, tool__in={tool for tool, _ in blocked})
     changed = []
     for row in rows:
-        if caught := blocked.get((row.tool_id, row.subject)):
-            row.state, row.severity = FindingState.BLOCKED, caught.stop.severity
-            row.message = f"{caught.named} {caught.stop.predicate}"
+        if stopped_version := blocked.get((row.tool_id, row.subject)):
+            row.state, row.severity = FindingState.BLOCKED, stopped_version.stop.severity
+            row.message = f"{stopped_version.named} {stopped_version.stop.predicate}"
             changed.append(row)
     Finding.objects.bulk_update(changed, ["state", "severity", "message"], batch_size=CHUNK)

@@ -146,10 +146,11 @@ class _Search:
         return _check_addresses(metadata.server_of(document, issuer))
 
     def _why_not_server(self, issuer: str, document: object) -> str:
-        issuer = document.get("issuer") if isinstance(document, dict) else None
-        if isinstance(issuer, str) and issuer and issuer != issuer:
+        stated_issuer = document.get("issuer") if isinstance(document, dict) else None
+        if isinstance(stated_issuer, str) and stated_issuer and stated_issuer != issuer:
             self.moved = (
-                f"It calls itself {printable(issuer)} now, and the vendor still names {printable(issuer)}. "
+                f"It calls itself {printable(stated_issuer)} now, and the vendor still names "
+                f"{printable(issuer)}. "
                 "If it has moved, ask the vendor to name the new address."
             )
         return metadata.why_not_server(document, issuer)

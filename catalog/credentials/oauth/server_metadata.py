@@ -107,10 +107,10 @@ def why_not_server(document: object, issuer: str) -> str:
     # The issuer in the document is compared byte for byte: RFC 8414 section 3.3.
     if not isinstance(document, dict):
         return "It is no object."
-    issuer = document.get("issuer")
-    if issuer != issuer:
-        stated_issuer = printable(issuer) if isinstance(issuer, str) else "nothing"
-        return f"It names the issuer {stated_issuer} and not {printable(issuer)}, so it was not used."
+    stated_issuer = document.get("issuer")
+    if stated_issuer != issuer:
+        name = printable(stated_issuer) if isinstance(stated_issuer, str) else "nothing"
+        return f"It names the issuer {name} and not {printable(issuer)}, so it was not used."
     return ""
 
 

@@ -25,7 +25,7 @@ class Command(BaseCommand):
             endpoints = endpoints.filter(pk=endpoint)
             if not endpoints:
                 raise CommandError(f"There is no endpoint {endpoint}.")
-        runs = [self.perform_run(endpoint) for endpoint in endpoints]
+        runs = [self.perform_run(row) for row in endpoints]
         if not runs:
             self.stdout.write("There is no endpoint to read yet. Connect a vendor first.")
         if failed := [run for run in runs if run.status == RunStatus.FAILED]:
