@@ -30,7 +30,7 @@ def entered(server: StrictServer, actor, kind: str = "oauth_code", **changed) ->
         "client_authentication": one.client_authentication,
         "client_id": server.client_id,
         "secret": server.secret if server.method != "none" else "",
-        "scope": one.wanted(found.scope),
+        "scope": one.scopes_to_request(found.scope),
         "resource": found.resource,
         **changed,
     }
