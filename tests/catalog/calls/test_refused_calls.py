@@ -20,7 +20,7 @@ def test_a_call_that_fits_and_is_refused_is_a_finding(status):
     finding = Finding.objects.get()
     assert (finding.code, finding.severity, finding.state) == ("REFUSES_VALID", "low", "open")
     assert (finding.tool, finding.version, finding.subject) == (version.tool, version, version.digest)
-    assert "refuses what its signature allows" in finding.message
+    assert "refuses inputs that its signature allows" in finding.message
     assert f"answered {status}" in finding.message
     assert "Oslo" not in finding.message, "what was sent is for those who may see the call"
 
