@@ -124,7 +124,7 @@ def test_a_refusal_of_the_old_secret_is_not_held_against_the_new_one(guarded, ad
             "v1:k1:AAAA",
             "Its secret cannot be decrypted with the keys of this installation. Enter it again.",
         ),
-        (None, "", "Its secret is not there any more. Enter it again."),
+        (None, "", "Its secret does not exist any more. Enter it again."),
         (
             [],
             None,

@@ -315,7 +315,10 @@ def test_scope_that_keeps_a_sign_in_alive_is_asked_for_where_it_is_known():
         "authorization_endpoint": "https://as.example/a",
         "scopes_supported": ["read", "offline_access"],
     }
-    assert server_metadata.server_of(offline, "https://as.example").scopes_to_request("read") == "read offline_access"
+    assert (
+        server_metadata.server_of(offline, "https://as.example").scopes_to_request("read")
+        == "read offline_access"
+    )
     assert (
         server_metadata.server_of(offline, "https://as.example").scopes_to_request("offline_access x")
         == "offline_access x"
