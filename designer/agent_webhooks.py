@@ -75,7 +75,7 @@ def _check(owner: User | None, events: Collection[str], agents: Collection[Agent
         raise invalid(agents=f"Choose at most {MAX_AGENTS} agents.")
     if owner and not agents:
         raise invalid(agents="Choose at least one agent. Only administrators have webhooks for all agents.")
-    others = [event for event in events if event in kinds.KINDS and event not in kinds.of_agents()]
+    others = [event for event in events if event in kinds.KINDS and event not in kinds.agent_kinds()]
     if agents and others:
         label = kinds.KINDS[others[0]].label
         raise invalid(

@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 
 from catalog.models import Tool
 from catalog.notifications import events, kinds, outbox
-from catalog.notifications.kinds import Kind, Told
+from catalog.notifications.kinds import Kind, NotificationText
 from catalog.notifications.models import Event, Notice
 from core.outbound.errors import printable
 from designer import agents, following, pending_work
@@ -53,10 +53,10 @@ def queue_behind_notices(tools: Collection[int]) -> None:
     """Queue notices for agents with these tools. Whether their pins are behind is checked when the notice is
     written.
     """
-    outbox.put_each(BEHIND, _AGENTS_BEHIND, {"tools": list(tools)}, outbox.GATHER)
+    outbox.add_notices(BEHIND, _AGENTS_BEHIND, {"tools": list(tools)}, outbox.GATHER)
 
 
-def describe_release(subject: str) -> Told | None:
+def describe_release(subject: str) -> NotificationText | None:
     release = _release(subject)
     if release.agent.removed_at:
         return None
@@ -82,7 +82,7 @@ def describe_release(subject: str) -> Told | None:
     )
 
 
-def describe_move(subject: str) -> Told | None:
+def describe_move(subject: str) -> NotificationText | None:
     move = _move(subject)
     agent = move.channel.agent
     if agent.removed_at:
@@ -105,7 +105,7 @@ def describe_move(subject: str) -> Told | None:
     return _build_notice(agent, f"“{move.channel.name}” of “{{}}” {target_text}", text, path, facts)
 
 
-def describe_behind(subject: str) -> Told | None:
+def describe_behind(subject: str) -> NotificationText | None:
     """Describe all pins of the agent that are behind by then, those with the newest vendor change first."""
     agent = Agent.objects.active().filter(pk=subject).first()
     if agent is None:
@@ -213,8 +213,10 @@ def register() -> None:
             receivers=behind_webhooks,
         )
     )
-    kinds.heard_by(Event.TOOLS_CHANGED, readers=changed_tool_readers, receivers=changed_tool_webhooks)
-    kinds.heard_by(Event.TOOLS_WITHDRAWN, readers=withdrawn_tool_readers, receivers=withdrawn_tool_webhooks)
+    kinds.set_recipients(Event.TOOLS_CHANGED, readers=changed_tool_readers, receivers=changed_tool_webhooks)
+    kinds.set_recipients(
+        Event.TOOLS_WITHDRAWN, readers=withdrawn_tool_readers, receivers=withdrawn_tool_webhooks
+    )
 
 
 def _tool_readers(tools: QuerySet[Tool, int]) -> QuerySet[User]:
@@ -246,10 +248,10 @@ def _move(subject: str) -> ChannelMove:
     return rows.defer("before__document", "release__document").get(pk=subject)
 
 
-def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> Told:
+def _build_notice(agent: Agent, title: str, says: str, path: str, facts: dict[str, Any]) -> NotificationText:
     name = printable(agent.name, 120)
     about = {"agent": {"slug": agent.slug, "name": name}}
-    return Told(title.format(name), says.strip(), path, {**about, **facts}, agent=agent.pk)
+    return NotificationText(title.format(name), says.strip(), path, {**about, **facts}, agent=agent.pk)
 
 
 def _quoted(names: Iterable[str]) -> str:

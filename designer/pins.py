@@ -244,9 +244,7 @@ def set_mode(pin: Pin, *, actor: User, mode: PinMode, expected: str = edit_confl
 def set_configuration(
     pin: Pin, *, actor: User, configuration: str | None, expected: str = edit_conflicts.ANY_STATE
 ) -> Pin:
-    """Set the configuration whose values every call uses, as in `configurations.find_configuration`. None leaves it to
-    each call.
-    """
+    """Set the values of every call (see `configurations.find_configuration`). None leaves them to calls."""
     pin = _locked(pin)
     before = facts(pin)
     pin.configuration = _find_configuration(pin, configuration, chosen=pin.configuration)
@@ -264,7 +262,9 @@ def _find_configuration(
         return None
     pin.version.tool = pin.tool  # read already
     # The current choice may have been removed since, and remains valid.
-    configuration = chosen if chosen and name == str(chosen) else configurations.find_configuration(pin.tool, name)
+    configuration = (
+        chosen if chosen and name == str(chosen) else configurations.find_configuration(pin.tool, name)
+    )
     if reason := configurations.why_not(pin.version, configuration.values):
         message = f"“{configuration}” does not fit version {printable(pin.version.name, 60)}. {reason}"
         raise invalid(configuration=message)

@@ -151,7 +151,9 @@ def move(
             raise DomainError("unknown_pin", message, fields={"moves": message})
         version = versions.find_version(pin.tool, version=requested.version, ordinal=requested.ordinal)
         if version is None:
-            message = versions.unknown_version_message(pin.tool, version=requested.version, ordinal=requested.ordinal)
+            message = versions.unknown_version_message(
+                pin.tool, version=requested.version, ordinal=requested.ordinal
+            )
             raise DomainError("unknown_version", message, fields={"moves": message})
         moves.append((pin, version))
     upgrade_list = compare(moves)

@@ -86,7 +86,7 @@ class Wish:
     thread: the key of a thread of the caller, which the call continues.
     ordinal: the version that the caller saw, for a tool that follows its vendor; None for that of the
         release.
-    configuration: for this call only, instead of the release's: a name as in `configurations.find_configuration`, or
+    configuration: for this call only, instead of the release's: a name (`configurations.find_configuration`) or
         values.
     reasoning, mark: stored with the call.
     environment: one of the agent's; "" for that of the key, or else the default one.
@@ -388,7 +388,9 @@ def _call(release: Release, tool: ReleasedTool, wish: Wish, *, actor: User, key:
     if runner.is_latent:
         output_name, output = "_output" if wish.is_a_models else "output", None
         if wish.output is not None:
-            output = latent.output_outcome(parse_output(tool.signature, wish.output, wish.format_, at=output_name))
+            output = latent.output_outcome(
+                parse_output(tool.signature, wish.output, wish.format_, at=output_name)
+            )
         make = partial(
             latent.request,
             output=output,

@@ -60,12 +60,12 @@ def append_versions(versions: Sequence[StagedTool]) -> list[ToolVersion]:
 def _stop(cursor: CursorWrapper, run: Run, harvest: Harvest) -> bool:
     """Notes on the staged rows what their assessment says. Returns whether the policy stops any of them."""
     # One question for all new tools, whose texts are not assessed while they are read: decision 40 says why.
-    if new := policy.judge(policy.with_defaults(run.endpoint.policy), ["new_tool"]):
-        cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.says})
+    if new := policy.apply_policy(policy.with_defaults(run.endpoint.policy), ["new_tool"]):
+        cursor.execute(STOP_NEW, {"state": new.state, "severity": new.severity, "says": new.predicate})
     if harvest.assessed:
         facts = [
             (each.alarms, each.version)
-            + ((each.stop.state, each.stop.severity, each.stop.says) if each.stop else ("", "", ""))
+            + ((each.stop.state, each.stop.severity, each.stop.predicate) if each.stop else ("", "", ""))
             for each in harvest.assessed.values()
         ]
         values = [list(harvest.assessed), *zip(*facts, strict=True)]

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.api.retries import RetryChange, RetryStated, taken
+from catalog.api.retries import RetryChange, RetryStated, nest_retry_members
 from catalog.models import Vendor
 from catalog.rules import retries
 from core import slugs
@@ -194,7 +194,7 @@ class AgentList(ListAPIView[Agent]):
     def post(self, request: Request) -> Response:
         serializer = AgentInput(data=request.data, context={"user": person(request)})
         serializer.is_valid(raise_exception=True)
-        agent = agents.create_agent(actor=person(request), **taken(serializer.validated_data))
+        agent = agents.create_agent(actor=person(request), **nest_retry_members(serializer.validated_data))
         (created,) = _judged(self.get_queryset().filter(pk=agent.pk))
         return Response(AgentOutput(created).data, status=201)
 
@@ -214,7 +214,10 @@ class AgentDetail(GenericAPIView[Agent]):
         serializer = AgentChange(data=request.data, context={"user": person(request)})
         serializer.is_valid(raise_exception=True)
         agent = agents.update_agent(
-            agent, actor=person(request), expected=expected(request), **taken(serializer.validated_data)
+            agent,
+            actor=person(request),
+            expected=expected(request),
+            **nest_retry_members(serializer.validated_data),
         )
         return _answer(get_object_or_404(agents_with_counts(person(request)), pk=agent.pk))
 

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from catalog.api.retries import RetryChange, RetryStated, WhenItFailsOutput, taken, when_it_fails
+from catalog.api.retries import RetryChange, RetryStated, WhenItFailsOutput, nest_retry_members, when_it_fails
 from catalog.api.versions import VersionChoice, VersionOf
 from catalog.models import Tool
 from catalog.models.tools import ItemKind
@@ -284,7 +284,7 @@ class PinDetail(GenericAPIView[Pin]):
         pin = chosen_pin(request, slug, pk)
         serializer = PinChange(data=request.data)
         serializer.is_valid(raise_exception=True)
-        changes = taken(serializer.validated_data)
+        changes = nest_retry_members(serializer.validated_data)
         version, ordinal, alias = (changes.get(name) for name in ("version", "ordinal", "alias"))
         actor, etag = person(request), expected(request)
         with transaction.atomic():
@@ -346,7 +346,7 @@ class PinAgent(GenericAPIView[Pin]):
 
 
 def _wanted(given: dict[str, Any]) -> pins.PinRequest:
-    return pins.PinRequest(**taken(given))
+    return pins.PinRequest(**nest_retry_members(given))
 
 
 def _answer(pin: Pin) -> Response:

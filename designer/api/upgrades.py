@@ -15,7 +15,7 @@ from catalog.api.versions import (
     VersionChoice,
     VersionLabel,
     comparison_document,
-    found,
+    find_version,
 )
 from catalog.models import Tool
 from catalog.rules import diff
@@ -161,7 +161,7 @@ class PinMove(GenericAPIView[Pin]):
         serializer = VersionQuery(data=request.query_params.dict())
         serializer.is_valid(raise_exception=True)
         pin = get_object_or_404(pinned_items([chosen_agent(request, slug)]), pk=pk)
-        upgrade = upgrades.upgrade_to(pin, found(pin.tool, **serializer.validated_data))
+        upgrade = upgrades.upgrade_to(pin, find_version(pin.tool, **serializer.validated_data))
         return Response(_row(upgrade, slug) | comparison_document(upgrade.comparison))
 
 
@@ -209,7 +209,7 @@ class ToolImpact(GenericAPIView[Tool]):
         serializer.is_valid(raise_exception=True)
         tool = get_object_or_404(Tool.objects.select_related("current", "tuning", "endpoint__vendor"), pk=pk)
         values = serializer.validated_data
-        version = found(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))
+        version = find_version(tool, version=values.get("to", ""), ordinal=values.get("to_ordinal"))
         rows = upgrades.upgrades_of_tool(tool, version, person(request))
         results = [
             _row(row, row.pin.agent.slug) | {"agent": row.pin.agent.slug, "agent_name": row.pin.agent.name}

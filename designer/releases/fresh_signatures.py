@@ -115,7 +115,9 @@ def _decide_for(released: ReleasedTool, tool: Tool, offered: ToolVersion) -> Dec
         accepted={code for code, _, state in finding_rows if state == FindingState.ACCEPTED},
         is_older=offered.label_key < released_row.label_key,
     )
-    return freshness.decide(released, released_row.decoded(), facts, policy.with_defaults(tool.endpoint.policy))
+    return freshness.decide(
+        released, released_row.decoded(), facts, policy.with_defaults(tool.endpoint.policy)
+    )
 
 
 def _released_version(version: ToolVersion) -> ReleasedVersion:

@@ -62,7 +62,7 @@ class ReleaseErrors(GenericAPIView[Release]):
             declared = version.tool.endpoint.speak().errors(version.decoded())
         document = {
             "tool": tool.signature.name,
-            "ours": [kind._asdict() for kind in call_errors.OURS],
+            "ours": [kind._asdict() for kind in call_errors.PEGBOARD_ERRORS],
             "vendor": [kind._asdict() for kind in declared],
         }
         return Response(ErrorsOutput(document).data)

@@ -259,7 +259,7 @@ class Operations:
         """Tell the vendor that no answer to its question will come, unless one has come."""
         row, _, _ = self._own_call(call)
         if not row.continued_by.exists():
-            cancellation.tell_of_no_answer(row, row.decoded().resume)
+            cancellation.abandon_question(row, row.decoded().resume)
 
     def resume(
         self,

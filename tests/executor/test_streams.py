@@ -159,7 +159,7 @@ def test_a_failure_is_an_error_and_a_question_an_interrupt(client, runs):
 
 def test_the_end_is_told_when_no_event_came(client, runs, monkeypatch):
     monkeypatch.setattr(streams, "POLL_SECONDS", 0.1)
-    monkeypatch.setattr(events, "tell", lambda *said: None)
+    monkeypatch.setattr(events, "publish", lambda *said: None)
     runs.end({"Sky now": "fair"})
     answer = client.post(url(), STREAM)
     worker = performed(Call.objects.get())

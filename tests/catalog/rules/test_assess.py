@@ -6,7 +6,7 @@ from catalog.models.runs import Trigger
 from catalog.review import inspector
 from catalog.rules import assess as rules
 from catalog.rules import inspection, policy
-from catalog.rules.assess import Offer, assess, kept_alarms
+from catalog.rules.assess import Offer, assess, stored_alarms
 from tests.factories import make_endpoint, make_signature
 from tests.vendor import tool, tools
 
@@ -42,18 +42,20 @@ def test_a_change_is_compared_judged_by_promises_and_inspected_at_once():
     ],
 )
 def test_the_policy_judges_new_tools_and_rewritten_versions(old, is_rewritten, stated, action):
-    stop = assess(old, Offer(make_signature(), "1"), is_rewritten=is_rewritten).stop(policy.with_defaults(stated))
+    stop = assess(old, Offer(make_signature(), "1"), is_rewritten=is_rewritten).stop(
+        policy.with_defaults(stated)
+    )
     assert (stop and stop.action) == action
 
 
 def test_kept_alarms_count_until_the_rules_change(monkeypatch):
     alarms = assess(None, Offer(make_signature(description=SNEAKY))).alarms
     kept = rules.to_json(alarms)
-    assert kept_alarms(kept) == alarms
-    assert kept_alarms(rules.to_json(())) == ()
-    assert kept_alarms(None) is None
+    assert stored_alarms(kept) == alarms
+    assert stored_alarms(rules.to_json(())) == ()
+    assert stored_alarms(None) is None
     monkeypatch.setattr(rules, "REVISION", inspection.REVISION + 1)
-    assert kept_alarms(kept) is None
+    assert stored_alarms(kept) is None
 
 
 @pytest.mark.django_db(transaction=True)
@@ -72,6 +74,6 @@ def test_a_changed_tool_is_inspected_once_and_its_findings_are_raised_after_the_
     inspector.inspect_pending(endpoint.pk)
 
     kept = ToolVersion.objects.filter(label="2").order_by("tool__tool_id").values_list("alarms", flat=True)
-    assert [[alarm.code for alarm in kept_alarms(each) or ()] for each in kept] == [["BIDI_CONTROL"], []]
+    assert [[alarm.code for alarm in stored_alarms(each) or ()] for each in kept] == [["BIDI_CONTROL"], []]
     codes = Finding.objects.order_by("code").values_list("code", flat=True)
     assert list(codes) == ["BIDI_CONTROL", "HELD"]

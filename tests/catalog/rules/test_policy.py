@@ -212,7 +212,7 @@ def test_known_bytes_that_were_let_through_come_back_unasked(vendor, connect):
     ],
 )
 def test_the_strictest_action_wins(stated, found, action):
-    stop = policy.judge(policy.with_defaults(stated), found)
+    stop = policy.apply_policy(policy.with_defaults(stated), found)
 
     assert (stop and stop.action) == action
 

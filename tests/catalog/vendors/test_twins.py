@@ -220,7 +220,7 @@ ABOUT_TEXT = Alarm("STEERING", "high", "")
     ],
 )
 def test_alarm_about_a_name_is_called_that(alarms, reasons):
-    stop = policy.judge(policy.with_defaults({}), policy.classes((), alarms), alarms)
+    stop = policy.apply_policy(policy.with_defaults({}), policy.classes((), alarms), alarms)
     assert stop is not None
     assert stop.reasons == reasons
 

@@ -106,7 +106,7 @@ def test_runs_are_searched_by_what_they_are_too(client):
 @pytest.fixture
 def line(client, vendor, monkeypatch):
     """What a request came in by, as the web server hands it over: our end, and the client's."""
-    monkeypatch.setattr(lease, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(lease, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(acp, "CHECK_SECONDS", 0.05)
     ours, theirs = socket.socketpair()
     client.defaults["gunicorn.socket"] = ours
