@@ -86,8 +86,8 @@ class Wish:
     thread: the key of a thread of the caller, which the call continues.
     ordinal: the version that the caller saw, for a tool that follows its vendor; None for that of the
         release.
-    configuration: for this call only, instead of the release's: a name (`configurations.find_configuration`) or
-        values.
+    configuration: for this call only, instead of the release's: a name
+        (`configurations.find_configuration`) or values.
     reasoning, mark: stored with the call.
     environment: one of the agent's; "" for that of the key, or else the default one.
     activity: the `_activity` that the caller saw, None if not stated. The call is refused if another one runs
