@@ -104,7 +104,10 @@ def test_49_one_tool_more_than_the_endpoint_lets_in(bench):
 def test_50_a_next_page_on_another_server_is_not_asked(bench):
     with HostileVendor(reply(), host="127.0.0.66") as canary:
         for url in (f"{canary.url}/tools?pageCursor=2", f"HTTP://127.0.0.66:{canary.port}/"):
-            says = f"Page 2: The list continues at 127.0.0.66:{canary.port}. Pegboard does not follow a list to another server."
+            says = (
+                f"Page 2: The list continues at 127.0.0.66:{canary.port}. "
+                "Pegboard does not follow a list to another server."
+            )
             ends(bench, "FOREIGN_NEXT", says, turn=follow(bench, 2, url))
         assert canary.connections == 0
 
