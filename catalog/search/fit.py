@@ -14,6 +14,8 @@ Term = TypeVar("Term")
 FIRST = 3
 # Less of a question than this share in the best tool is a bad fit.
 _MIN_SHARE = 0.5
+# A longer question tells a story, and no tool has most of its words.
+_MAX_CONCEPTS = 8
 # The name of a tool states its purpose; a word in its description may only be mentioned there.
 _MENTIONED, _GROUPED = 0.7, 0.9
 
@@ -74,7 +76,9 @@ def find_reasons(concepts: Iterable[Concept[Term]], name: Collection[Term], term
 
 
 def share_of(concepts: Sequence[Concept[Term]], name: Collection[Term], terms: Set[Term]) -> float:
-    """Return the part of the question's weight that the tool has."""
+    """Return the part of the question's weight that the tool has; 1 for a question too long to compare."""
+    if len(concepts) > _MAX_CONCEPTS:
+        return 1.0
     total = sum(concept.weight for concept in concepts)
     held = 0.0
     for concept in concepts:

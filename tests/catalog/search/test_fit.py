@@ -24,6 +24,11 @@ def test_a_question_of_nothing_fits():
     assert share_of([], set(), set()) == 1.0
 
 
+def test_a_story_is_not_compared():
+    assert share_of([Concept("zebra", 4.0)] * 8, set(), set()) == 0.0
+    assert share_of([Concept("zebra", 4.0)] * 9, set(), set()) == 1.0
+
+
 def test_the_best_of_the_first_tools_decides():
     assert fits_badly([Fit(0.1), Fit(0.3), Fit(0.2)])
     assert not fits_badly([Fit(0.1), Fit(0.8)])
