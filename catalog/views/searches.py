@@ -2,7 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.views.decorators.http import require_POST
+from django.views.decorators.http import require_POST, require_safe
 
 from catalog.search import recorded_searches
 from catalog.views.asked import number
@@ -26,6 +26,7 @@ def search_record(request: HttpRequest) -> HttpResponse:
 
 
 @requires(Role.ADMIN)
+@require_safe
 def unmet_needs(request: HttpRequest) -> HttpResponse:
     rows = recorded_searches.unmet_needs(SHOWN + 1)
     context = {"rows": rows[:SHOWN], "is_more": len(rows) > SHOWN, "shown": SHOWN}
