@@ -93,7 +93,7 @@ class PinForm(OperationForm):
     )
     agent_name = forms.CharField(max_length=MAX_NAME_LENGTH, required=False, label="Name of the new agent")
     alias = forms.CharField(
-        max_length=model_names.MAX_LENGTH, required=False, strip=True, label="What the model calls it"
+        max_length=model_names.MAX_LENGTH, required=False, strip=True, label="Name for the model"
     )
     ordinal = forms.TypedChoiceField(coerce=int, label="Version")
 
@@ -184,7 +184,7 @@ class MovePinsForm(OperationForm):
         queryset=Agent.objects.none(), to_field_name="slug", label="Move to", empty_label="Choose an agent"
     )
     alias = forms.CharField(
-        max_length=model_names.MAX_LENGTH, required=False, label="What the model calls it there"
+        max_length=model_names.MAX_LENGTH, required=False, label="Name for the model there"
     )
 
     def __init__(self, *args: Any, tree: Sequence[Agent], **kwargs: Any) -> None:

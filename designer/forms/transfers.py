@@ -12,7 +12,7 @@ from people.forms import OperationForm
 class TransferForm(OperationForm):
     """The name and description of the transfer to one sub-agent; an empty field restores the default."""
 
-    name = forms.CharField(max_length=model_names.MAX_LENGTH, required=False, label="What the model calls it")
+    name = forms.CharField(max_length=model_names.MAX_LENGTH, required=False, label="Name for the model")
     description = forms.CharField(
         max_length=transfers.MAX_DESCRIPTION_LENGTH,
         required=False,

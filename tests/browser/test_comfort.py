@@ -118,7 +118,7 @@ def test_what_was_typed_before_the_agent_was_renamed_is_saved(page):
 def test_a_name_is_judged_while_it_is_typed(page):
     pin = make_pin(make_agent(slug="desk"))
     page.goto(f"/agents/desk/pins/{pin.pk}/")
-    page.get_by_label("What the model calls it").press_sequentially("no good")
+    page.get_by_label("Name for the model").press_sequentially("no good")
 
     expect(page.locator("#alias-says")).to_contain_text("Try no_good")
 

@@ -129,7 +129,7 @@ def test_words_are_reverted_in_one_step_and_the_history_keeps_them(designer, pin
         ("look_ahead", "Free and allowed everywhere"),
         ("look ahead", "Try look_ahead"),
         ("Other", "Another tool of this agent has that name"),
-        ("", "Empty takes the vendor's name: forecast"),
+        ("", "If empty, the vendor's name is used: forecast"),
     ],
 )
 def test_a_name_is_judged_while_it_is_typed(designer, pin, alias, said):

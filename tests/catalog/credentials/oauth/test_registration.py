@@ -156,7 +156,7 @@ def test_refusal_says_what_to_do(error):
         answered(json_reply(said, status=status))
     assert raised.value.code == "REGISTRATION_REFUSED"
     assert sentence.removesuffix(".") in raised.value.message
-    assert "It says: “Ask\\u202e us \\x07first.”" in raised.value.message
+    assert "Its message: “Ask\\u202e us \\x07first.”" in raised.value.message
 
 
 @pytest.mark.parametrize(
