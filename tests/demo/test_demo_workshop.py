@@ -81,7 +81,7 @@ def test_rental_goes_through_every_method(call):
     gone = call("show_rental", rental="R-a1")
     assert (gone.outcome, gone.error["message"]) == (
         "tool_error",
-        "The tool answered 409: There is no rental R-a1.",
+        "The tool returned 409: There is no rental R-a1.",
     )
 
 
