@@ -147,7 +147,7 @@ def is_pullable(dialect, path, value):
 
 
 def is_unseen(dialect, path):
-    """No model sees the member and no call needs it: extensions, unused definitions, and what A2T has for people."""
+    """No model sees the member and no call needs it: extensions, unused definitions, members for people."""
     is_for_people = dialect.name == "a2t" and path[0] in ("img", "annotations")
     is_unused = dialect.name == "openapi" and "$defs" in path  # `rich` has removed the reference to it
     return is_for_people or is_unused or any(isinstance(step, str) and step.startswith("x-") for step in path)
