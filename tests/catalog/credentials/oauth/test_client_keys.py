@@ -48,7 +48,7 @@ def keys_of(row: Credential) -> list[dict[str, str]]:
 def test_another_server_gets_no_statement_for_the_token_address(revoked_at, audience):
     grant = Grant(client_authentication="key", token_url="https://as.example/token", client_id="me")
     grant.revocation_url = revoked_at
-    form = grant_requests.revocation_form(grant, client_keys.make(), {"token": "t"})
+    form = grant_requests.revocation_form(grant, client_keys.create_key(), {"token": "t"})
     claims = jwt.decode(form.sent[0].reveal(), options={"verify_signature": False})
     assert claims["aud"] == audience
 
@@ -154,7 +154,7 @@ def test_the_form_offers_it_and_takes_no_secret(server):
 
 
 def test_names_of_keys_are_their_digests():
-    private = client_keys.make()
+    private = client_keys.create_key()
     public = client_keys.public_part(private)
     assert client_keys.public_part(Secret(private.reveal())) == public
     assert "d" not in public
