@@ -192,7 +192,7 @@ class CredentialForm(CredentialDetailsForm):
         max_length=8_000,
         required=False,
         widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-        help_text="Stored encrypted. Nobody can read it again, not even you.",
+        help_text="Stored encrypted and never shown again, not even to you.",
     )
 
     @property

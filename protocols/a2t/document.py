@@ -58,7 +58,7 @@ NO_OUTPUT = Parameter(
     name=RESULT,
     type="json",
     required=False,
-    description="The result of the tool. Its vendor declares no outputs.",
+    description="What the tool answers. Its vendor declares no outputs.",
 )
 _PLAIN_OUTPUT = {"id", "name", "type", "description"}
 _PLAIN_INPUT = _PLAIN_OUTPUT | {"required"}

@@ -16,7 +16,7 @@ from protocols.signature import Parameter, Signature
 
 MAX_VERSION_LENGTH = 100
 # The description of a configuration without one.
-CONFIG = "Settings of the agent for this run."
+CONFIG = "How the agent is to work in this run."
 NO_CONFIG = {"type": "object", "properties": {}, "additionalProperties": False}
 
 _NO_SHAPE = json_schema.Shape((), None)

@@ -151,8 +151,8 @@ def test_client_on_this_machine_registers_itself_and_says_goodbye(weather):
     allow(weather, ada, credential)
     endpoint = make_endpoint(url=found.resource, credential=credential)
     assert read(endpoint).status == "succeeded"
-    told = revocation.prepare(Grant.objects.select_related("credential").get())
-    assert told._told() == ""
+    prepared = revocation.prepare(Grant.objects.select_related("credential").get())
+    assert prepared._send() == ""
     Grant.objects.update(expires_at=Now(), renew_at=Now())
     assert read(endpoint).error_code == "NEEDS_SIGN_IN", "what was ended there is over here too"
     asked["redirect_uri"] = "https://evil.example/"

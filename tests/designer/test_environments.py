@@ -163,7 +163,7 @@ def test_a_person_answers_a_latent_call_on_its_page(client, owner, vendor, desk)
     # The same once more is no fault, and another one changes nothing.
     assert "other output" not in client.post(at, {"output-input-0": "clear"}, follow=True).content.decode()
     other = client.post(at, {"output-input-0": "grey"}, follow=True).content.decode()
-    assert "another output before" in other
+    assert "another output already" in other
     assert AuditEntry.objects.filter(action="give output", actor=owner).count() == 1
     client.post(url, {"ordinal": "1", "json": '{"Zip code": "0150"}'})
     ran = Call.objects.latest("pk")

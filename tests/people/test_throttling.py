@@ -45,7 +45,7 @@ def no_server(monkeypatch):
     monkeypatch.setattr(rate_limits, "_count_in_server", fail)
     monkeypatch.setattr(rate_limits, "_away_until", 0.0)
     yield asked
-    rate_limits._own.clear()
+    rate_limits._local_counts.clear()
 
 
 def statuses(client, times, path="/api/v1/keys/", **extra) -> list[int]:

@@ -242,14 +242,14 @@ def test_a_request_that_is_answered_while_the_form_is_saved_leaves_it_too(
 ):
     request = ask(api).json()["id"]
     sent = connect_form(client, request)
-    asked = ConnectForm.asked
+    context = ConnectForm.vendor_request_context
 
     def answered_after_the_look(form):
-        told = asked(form)
+        result = context(form)
         declined(api, admin_api, request)
-        return told
+        return result
 
-    monkeypatch.setattr(ConnectForm, "asked", answered_after_the_look)
+    monkeypatch.setattr(ConnectForm, "vendor_request_context", answered_after_the_look)
     shown = client.post(reverse("endpoint-new"), sent)
 
     assert "“Weather” was declined" in text_of(shown)

@@ -275,7 +275,7 @@ def test_faults_of_several_are_told_by_tool_and_line(client, around):
     said = text_of(page)
     assert "Nothing was defined yet: 2 things to correct" in said
     assert "Tool 2, two words, from line 5, name: A name begins with a letter" in said
-    assert "Tool 2, two words, from line 5, output: Say what comes back" in said
+    assert "Tool 2, two words, from line 5, output: Describe the output" in said
     assert html.escape(BAD) in page.content.decode()
     assert not Tool.objects.exists()
 
@@ -284,7 +284,7 @@ def test_a_schema_of_calls_is_pasted_and_its_faults_are_told(client):
     odd = json.dumps(ODD)
     text = f'{{"calls": {{"type": "array", "items": {{"anyOf": [\n{odd},\n\n{{"type": "object"}}]}}}}}}'
     said = text_of(paste(client, text))
-    assert "Tool 2, from line 4: A tool is a JSON Schema" in said
+    assert "Tool 2, from line 4: A tool must be a JSON Schema" in said
     alone = f'{{"calls": {{"items":\n{odd}}}}}'
     assert paste(client, alone.replace("book_room", "two words")).status_code == 200
     assert paste(client, alone).status_code == 302

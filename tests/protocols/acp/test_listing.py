@@ -231,7 +231,7 @@ def test_agent_is_one_tool_with_its_input_config_and_output():
 
 @pytest.mark.parametrize("schema", [{}, True, {"description": 5}])
 def test_config_without_a_description_gets_one(schema):
-    assert read(config=schema).inputs[-1].description == "Settings of the agent for this run."
+    assert read(config=schema).inputs[-1].description == "How the agent is to work in this run."
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def noted(body, **recorded):
 def test_manifest_in_each_of_its_forms_says_which_credential_is_wanted(form):
     ((code, message),) = noted(manifest({"type": "apiKey", "in": "header", "name": "x-api-key"}, form))
     assert code == "CREDENTIAL_WANTED"
-    assert message == "The manifest says that calls need an API key in the header “x-api-key”."
+    assert message == "The manifest states that calls need an API key in the header “x-api-key”."
 
 
 @pytest.mark.parametrize(
@@ -352,7 +352,7 @@ def test_manifest_in_each_of_its_forms_says_which_credential_is_wanted(form):
         ({"type": "http", "scheme": "Bearer"}, "a bearer token."),
         ({"type": "http", "scheme": "basic"}, "a user name and a password."),
         ({"type": "http", "scheme": "hoba"}, "HTTP authentication of the kind “hoba”."),
-        ({"type": "oauth2"}, "an access token, which an OAuth server gives out."),
+        ({"type": "oauth2"}, "an access token from an OAuth server."),
         ({"type": "mutualTLS"}, "a credential of the kind “mutualTLS”."),
         ({}, "no credential."),
         (None, "no credential."),
