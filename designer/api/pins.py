@@ -233,12 +233,14 @@ class PinList(ListAPIView[Pin]):
         return Response(PinOutput(pins_at(request, slug).get(pk=pin.pk)).data, status=201)
 
 
+@extend_schema(tags=["context"])
 class PromptList(PinList):
     """The agent's pins of vendors' prompts. A release serves them over MCP."""
 
     kinds = accepts = (ItemKind.PROMPT,)
 
 
+@extend_schema(tags=["context"])
 class ResourceList(PinList):
     """The agent's pins of vendors' resources and resource templates. A release serves them over MCP."""
 

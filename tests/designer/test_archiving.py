@@ -102,7 +102,7 @@ def test_nothing_of_an_archived_agent_changes(api, alice, desk):
     ]
 
     for edit in edits:
-        with pytest.raises(DomainError, match="Restore it first") as refused:
+        with pytest.raises(DomainError) as refused:
             edit()
         assert (refused.value.code, refused.value.status) == ("agent_archived", 409)
 

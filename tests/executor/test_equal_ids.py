@@ -34,6 +34,7 @@ WITHOUT_OWNER = {
     "catalog.call.key": KEYED,
     "catalog.callid.key": KEYED,
     "catalog.picture.digest": DERIVED,
+    "catalog.recordedsearch.one_search_per_day_and_words": DERIVED,
     "catalog.searchlexeme.one_search_lexeme_per_text": DERIVED,
     "catalog.searchword.one_search_word": DERIVED,
     "catalog.signin.state_digest": RANDOM,

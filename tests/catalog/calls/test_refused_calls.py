@@ -47,6 +47,6 @@ def test_it_waits_for_review_and_says_what_to_do(admin_api):
         run(make_version(vendor.url))
     found = admin_api.get("/api/v1/findings/").json()["results"]
     assert [each["code"] for each in found] == ["REFUSES_VALID"]
-    assert "Tell the vendor" in found[0]["message"]
+    assert "Report it to the vendor" in found[0]["message"]
     inspector.inspect_pending()
     assert Finding.objects.get().state == "open"

@@ -266,7 +266,7 @@ def test_a_client_without_a_place_is_refused_before_the_call_is_written(client, 
     def full(*args):
         raise streams.NoRoomError
 
-    monkeypatch.setattr(following.streams, "placed", full)
+    monkeypatch.setattr(following.streams, "reserve_room", full)
     assert called(client, meta={"progressToken": 1}).status_code == 503
     assert not Call.objects.exists()
 
